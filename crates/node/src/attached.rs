@@ -11,7 +11,7 @@ use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::{Signals, drain, start};
-use crate::start::{Node, Unnamed};
+use crate::start::{DefaultName, Node};
 
 /// Runs until the user leaves the observer, or until a signal.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("start the observer"))?.block_on(async {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
-        let node = start(&mut signals, move || Node::start(&settings, Unnamed::Free(DEFAULT_NAME))).await?;
+        let node = start(&mut signals, move || Node::start(&settings, DefaultName::Free(DEFAULT_NAME))).await?;
         let ended = tokio::select! {
             // The observer owns the terminal and restores it first. A signal that the observer does not handle, or does
             // not handle yet, ends the program here.
@@ -29,9 +29,9 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
             ended = rusm_tui::run(of_node(observer, &node)) => ended.map(Exit::code),
             ending = signals.next() => Ok(ending.code()),
         };
-        signals.forget();
+        signals.discard();
         let shutdown = drain(node, &mut signals).await?;
-        tell_stuck(&shutdown);
+        report_stuck(&shutdown);
         Ok(ended?)
     })
 }
@@ -50,7 +50,7 @@ pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
 }
 
 /// Reports the processes that could not be ended. The observer must have restored the terminal before.
-pub(crate) fn tell_stuck(shutdown: &ShutdownReport) {
+pub(crate) fn report_stuck(shutdown: &Shutdown) {
     for pid in &shutdown.stuck {
         rusm_log::last_words(format_args!("rusm: process {pid} was stuck in a poll and was abandoned"));
     }

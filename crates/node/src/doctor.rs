@@ -4,75 +4,24 @@
 //! warning is not an error. Only a problem that keeps a node with default settings from working is an error, and makes
 //! the exit code 1.
 
+mod check;
+mod directories;
+mod limits;
 mod permissions;
-mod places;
 mod processor;
-mod room;
-mod trial;
+mod smoke_test;
 
 use std::fmt::Write;
 
 use rusm_bench::Machine;
 use serde_json::json;
 
-use crate::bench::print_either;
+use crate::bench::output::print_either;
+use crate::doctor::check::{Check, Health};
 use crate::failure::Failure;
 
 /// Maximum width of an explanation next to the names, in columns.
 const EXPLANATION_COLUMNS: usize = 60;
-
-/// Result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    Good,
-    /// Works, but not as well as it could, or disturbs measurements.
-    Warning,
-    /// A node with default settings does not work.
-    Broken,
-}
-
-impl Health {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Warning => "warn",
-            Self::Broken => "fail",
-        }
-    }
-}
-
-/// A check with its result.
-#[derive(Debug)]
-struct Check {
-    name: &'static str,
-    health: Health,
-    seen: String,
-    /// Meaning of the finding for rusm.
-    means: String,
-    /// Command or advice; `None` if all is well.
-    remedy: Option<String>,
-}
-
-impl Check {
-    /// Creates a check with a warning unless `good` is true.
-    fn of(
-        name: &'static str,
-        good: bool,
-        seen: impl Into<String>,
-        means: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        let health = if good { Health::Good } else { Health::Warning };
-        let remedy = (!good).then(|| remedy.into());
-        Self { name, health, seen: seen.into(), means: means.into(), remedy }
-    }
-
-    /// Turns a warning into an error, for something that a node cannot do without.
-    fn vital(self) -> Self {
-        let health = if self.health == Health::Good { Health::Good } else { Health::Broken };
-        Self { health, ..self }
-    }
-}
 
 /// Prints the results; returns 1 if a node with default settings does not work here.
 pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
@@ -83,27 +32,14 @@ pub(crate) fn run(as_json: bool) -> Result<u8, Failure> {
 }
 
 fn checks(machine: &Machine) -> Vec<Check> {
-    let all =
-        [processor::checks(machine), room::checks(machine), places::checks(), permissions::checks(), trial::checks()];
+    let all = [
+        processor::checks(machine),
+        limits::checks(machine),
+        directories::checks(),
+        permissions::checks(),
+        smoke_test::checks(),
+    ];
     all.into_iter().flatten().collect()
-}
-
-/// Reads a number from a file of the kernel.
-fn read_number(path: &str) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// Formats a number with separators: `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place != 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn to_text(machine: &Machine, checks: &[Check]) -> String {
@@ -160,6 +96,8 @@ fn to_json(machine: &Machine, checks: &[Check]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rusm_text::grouped;
+
     use super::*;
 
     #[test]

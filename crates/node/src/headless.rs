@@ -5,7 +5,7 @@ use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::{Signals, drain, start};
-use crate::start::{Node, Unnamed};
+use crate::start::{DefaultName, Node};
 
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
@@ -17,7 +17,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let of = settings.clone();
-        let node = start(&mut signals, move || Node::start(&of, Unnamed::Fixed(DEFAULT_NAME))).await?;
+        let node = start(&mut signals, move || Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))).await?;
         tracing::info!(socket = %node.socket().display(), "node is up: watch it with rusm-top");
         if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
             tracing::info!(%address, token_file = %token.display(), "listens on TCP");

@@ -5,29 +5,29 @@ use rusm_bench::{
 };
 
 use crate::bench::compare::json;
-use crate::bench::recipe::{millis, say_runtime, time};
+use crate::bench::history;
+use crate::bench::output::{code, progress, publish, publish_as, read_report, write};
+use crate::bench::recipe::{millis, set_runtime, time};
 use crate::bench::saturate::slo_p99_ns;
-use crate::bench::{code, history, progress, publish, publish_as, read_report, write};
 use crate::cli::loadtest::{LoadFlags, Protocol};
 use crate::failure::Failure;
 use crate::logging;
 use crate::settings::Settings;
-use crate::settings::size::parse_bytes;
 
 /// Runs the command and returns its exit code.
 pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     let (options, mut recipe) = (options(flags)?, recipe(flags)?);
     let search = search(flags)?;
     let settings = Settings::read(&(crate::cli::ShareFlags::default(), flags.common.clone()).into())?;
-    say_runtime(&mut recipe, &flags.common, &settings.runtime);
+    set_runtime(&mut recipe, &flags.common, &settings.runtime);
     logging::start(&settings.log, false)?;
     Load::check(&recipe)?;
     let load = Load::prepare(options)?;
     if let Some(search) = search {
         let recipe = Recipe { rate_per_sec: None, ..recipe };
         let machine = Machine::look();
-        let mut bed = load.bed(&recipe, settings.runtime);
-        let found = find_max(&mut bed, &search, progress)?;
+        let mut system = load.bed(&recipe, settings.runtime);
+        let found = find_max(&mut system, &search, progress)?;
         let origin = Origin::of(load.recipe(&recipe), machine);
         let found = found.of(load.scenario(), load.ops_label(), origin);
         history::keep_entry(&Entry::of_saturation(&found), &flags.history);
@@ -41,7 +41,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
         });
     }
     let runs = recipe.runs;
-    let document = load.run(&recipe, &settings.runtime, |number, run| tell(number, runs, run))?;
+    let document = load.run(&recipe, &settings.runtime, |number, run| report_progress(number, runs, run))?;
     let published = publish(&document, &flags.output);
     history::keep(&document, &flags.history);
     for (kind, count) in load.faults() {
@@ -51,7 +51,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     Ok(code(document.verdict))
 }
 
-fn tell(number: u32, runs: u32, run: &Report) {
+fn report_progress(number: u32, runs: u32, run: &Report) {
     let p99 = run.latency.as_ref().map_or(0, |latency| latency.distribution.p99_ns);
     progress(&format!(
         "run {number} of {runs}: {:.0} {}, p99 {:.3} ms, {} errors; {}",
@@ -87,7 +87,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
     let payload = match &flags.payload {
         None => base.payload,
         Some(text) => {
-            let bytes = parse_bytes(text);
+            let bytes = rusm_text::parse_size(text);
             bytes.ok_or_else(|| Failure::Usage(format!("--payload of {text:?} must be a size such as 64 or 1KiB")))?
                 as usize
         }

@@ -1,18 +1,18 @@
 //! `rusm run`: runs a user's application of WebAssembly guests, supervised and visible to observers.
 //!
 //! ```text
-//!   app.wasm │ rusm.toml ─▶ plan.rs ─▶ modules.rs: compiled ─▶ crew.rs: supervised ─▶ ended well 0 │ given up 1
-//!                                        ▲                        ▲ stop, start anew
-//!                                  changes.rs: --watch ───────────┘
+//!   app.wasm │ rusm.toml ─▶ plan.rs ─▶ modules.rs: compiled ─▶ guests.rs: supervised ─▶ ended well 0 │ given up 1
+//!                                        ▲                         ▲ stop, start anew
+//!                               file_watcher.rs: --watch ──────────┘
 //! ```
 //!
 //! Every error in the configuration or the command line is found before the first guest starts, and gives exit code 2.
 //! The log goes to stderr, together with everything that guests print; with `--top` the observer uses the terminal
 //! instead.
 
-mod changes;
-mod crew;
-mod ends;
+mod exits;
+mod file_watcher;
+mod guests;
 mod modules;
 mod plan;
 pub(crate) mod source;
@@ -24,22 +24,22 @@ use std::sync::Arc;
 use rusm_tui::{Exit, Options};
 use rusm_wasm::{Wasm, WasmConfig};
 
-use crate::attached::{observer, of_node, tell_stuck};
+use crate::attached::{observer, of_node, report_stuck};
 use crate::cli::RunFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
-use crate::run::crew::Crew;
+use crate::run::guests::Guests;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
-use crate::signals::{Ending, Signals, drain, start};
-use crate::start::{Node, Unnamed, open_store};
+use crate::signals::{Signals, TerminationSignal, drain, start};
+use crate::start::{DefaultName, Node, open_store};
 
 /// Reason why the run is over.
-enum Over {
+enum RunEnd {
     /// All guests have ended.
     Guests,
     Observer(Result<Exit, rusm_tui::Error>),
-    Signal(Ending),
+    Signal(TerminationSignal),
 }
 
 /// Runs until the guests have ended, the user leaves the observer, or a signal arrives.
@@ -57,7 +57,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
         let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
-        let node = start(&mut signals, move || Node::bare(&settings, Unnamed::Free(&name), of)).await?;
+        let node = start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
         topics::open(node.handle(), &app.topics, store.as_ref())?;
         drop(store);
         let socket = node.socket().display();
@@ -66,40 +66,40 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
             tracing::info!(%address, token_file = %token.display(), "listens on TCP");
         }
-        let mut crew = Crew::of(wasm, node.handle().clone(), app, &name, flags.watch);
-        let over = match crew.start().await {
-            Ok(()) => until_over(&node, &mut signals, &mut crew, modules, observer, flags.watch).await,
+        let mut guests = Guests::new(wasm, node.handle().clone(), app, &name, flags.watch);
+        let end = match guests.start().await {
+            Ok(()) => run_until_end(&node, &mut signals, &mut guests, modules, observer, flags.watch).await,
             Err(failure) => {
                 drain(node, &mut signals).await?;
                 return Err(failure);
             }
         };
-        signals.forget();
-        if let Over::Signal(signal) = &over {
+        signals.discard();
+        if let RunEnd::Signal(signal) = &end {
             let signal = signal.name;
             tracing::info!(signal, drain = ?grace, "guests are being stopped in reverse order; a second signal ends the node at once");
         }
-        let verdict = crew.verdict();
+        let result = guests.result();
         let shutdown = drain(node, &mut signals).await?;
-        tell_stuck(&shutdown);
+        report_stuck(&shutdown);
         tracing::info!(killed = shutdown.killed, "node has stopped");
-        match over {
-            Over::Signal(signal) if flags.top => Ok(signal.code()),
-            Over::Signal(_) => Ok(0),
-            Over::Guests => verdict.map(|()| 0),
-            Over::Observer(ended) => verdict.and(Ok(ended.map(Exit::code)?)),
+        match end {
+            RunEnd::Signal(signal) if flags.top => Ok(signal.code()),
+            RunEnd::Signal(_) => Ok(0),
+            RunEnd::Guests => result.map(|()| 0),
+            RunEnd::Observer(ended) => result.and(Ok(ended.map(Exit::code)?)),
         }
     })
 }
 
-async fn until_over(
+async fn run_until_end(
     node: &Node,
     signals: &mut Signals,
-    crew: &mut Crew,
+    guests: &mut Guests,
     modules: Modules,
     observer: Option<Options>,
     watch: bool,
-) -> Over {
+) -> RunEnd {
     let is_seen = observer.is_some();
     let observer = async {
         match observer {
@@ -107,18 +107,18 @@ async fn until_over(
             None => pending().await,
         }
     };
-    let guests = async {
+    let until_ended = async {
         if watch {
-            crew.keep_up_with(modules).await;
+            guests.restart_on_changes(modules).await;
         }
-        crew.ended().await;
+        guests.ended().await;
         // Keep the observer open: its user may want to see why the guests ended.
-        if is_seen { pending().await } else { Over::Guests }
+        if is_seen { pending().await } else { RunEnd::Guests }
     };
     tokio::select! {
         biased;
-        ended = observer => Over::Observer(ended),
-        signal = signals.next() => Over::Signal(signal),
-        over = guests => over,
+        ended = observer => RunEnd::Observer(ended),
+        signal = signals.next() => RunEnd::Signal(signal),
+        end = until_ended => end,
     }
 }

@@ -5,10 +5,12 @@
 //! that suggests the nearest known key: a setting that silently does nothing is worse than no setting.
 
 pub(crate) mod app;
+mod error;
+mod layers;
 mod limits;
-mod look;
-pub(crate) mod origin;
+pub(crate) mod raw;
 pub(crate) mod size;
+mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,14 +20,19 @@ use rusm_bench::Profile;
 use rusm_console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
-use rusm_store::Durability;
-use thiserror::Error;
+use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
+use rusm_runtime::store::Durability;
+use serde::Deserialize;
 
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
-use crate::settings::look::Look;
-use crate::settings::origin::{AllGiven, from_environment, from_file, from_flags};
-use crate::settings::size::{bytes_in_words, parse_bytes};
+pub(crate) use crate::settings::error::SettingsError;
+use crate::settings::layers::{from_environment, from_file, from_flags};
+use crate::settings::limits::U32_MAX;
+use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
+use crate::settings::size::format_bytes;
+pub(crate) use crate::settings::value::parse_duration;
+use crate::settings::value::{Address, Number, Size, Text, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -75,31 +82,50 @@ pub(crate) struct LogSettings {
     pub(crate) json: bool,
 }
 
-/// Error for invalid settings.
-#[derive(Debug, Error)]
-pub(crate) enum SettingsError {
-    #[error("cannot read {path}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is not valid TOML: {reason}")]
-    Toml { path: PathBuf, reason: String },
-    #[error("unknown setting {key:?} in {origin}{suggestion}")]
-    Unknown { key: String, origin: String, suggestion: String },
-    #[error("{key} of {value} in {origin} must be {due}")]
-    Type { key: &'static str, value: String, origin: String, due: &'static str },
-    #[error("{key} of {value:?} in {origin} {wanted}")]
-    Value { key: &'static str, value: String, origin: String, wanted: String },
-    #[error("{key} is missing in {origin}")]
-    Missing { key: &'static str, origin: String },
-    #[error("{key} in {origin} must be {due}")]
-    Shape { key: &'static str, origin: String, due: &'static str },
-    #[error("two processes in {origin} are called {id:?}: give them different names")]
-    Twice { id: String, origin: String },
-    #[error("profile {name:?} in {origin} is built in: choose another name")]
-    BuiltIn { name: String, origin: String },
-    #[error(
-        "{total} processes in {origin} exceed engine.capacity of {capacity}: lower process.count or raise engine.capacity"
-    )]
-    Crowd { origin: String, total: u64, capacity: u32 },
+/// `[node]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NodeSection {
+    name: Option<Text>,
+    listen: Option<Address>,
+    schedulers: Option<Number<1, 64>>,
+    process_limit: Option<Number<1, 256_000_000>>,
+    mailbox_capacity: Option<Number<1, U32_MAX>>,
+    mailbox_bytes: Option<Size<U32_MAX>>,
+    mailbox_total_bytes: Option<Size<{ u64::MAX }>>,
+    tick_hz: Option<Number<10, 60>>,
+    profile: Option<Word<Profile>>,
+    drain: Option<Time>,
+    socket_dir: Option<Text>,
+}
+
+/// `[lint]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LintSection {
+    stuck: Option<Word<LintLevel>>,
+    never_yields: Option<Word<LintLevel>>,
+    restart_storm: Option<Word<LintLevel>>,
+    mailbox_growing: Option<Word<LintLevel>>,
+}
+
+/// `[store]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoreSection {
+    path: Option<Text>,
+    durability: Option<Word<Durability>>,
+}
+
+/// `[log]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LogSection {
+    level: Option<LogLevel>,
+    file: Option<Text>,
+    format: Option<Word<LogFormat>>,
+    max_bytes: Option<RawSetting>,
+    keep: Option<Number<0, 1_000>>,
 }
 
 /// Maximum size of a settings file.
@@ -108,7 +134,7 @@ const FILE_MAX_BYTES: u64 = 16 << 20;
 impl Settings {
     /// Reads and checks all settings from file, environment and flags.
     pub(crate) fn read(flags: &NodeFlags) -> Result<Self, SettingsError> {
-        let mut given = AllGiven::new();
+        let mut given = RawSettings::new();
         let (path, required) = match &flags.common.config {
             Some(path) => (path.clone(), true),
             None => (PathBuf::from("rusm.toml"), false),
@@ -122,144 +148,134 @@ impl Settings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
         from_environment(environment, &mut given)?;
         from_flags(flags.given(), &mut given);
-        Self::of(&given, App::read(&path, &sections)?)
+        Self::of(&given, &path.display().to_string(), App::read(&path, &sections)?)
     }
 
-    fn of(given: &AllGiven, app: App) -> Result<Self, SettingsError> {
-        let look = Look(given);
+    fn of(given: &RawSettings, origin: &str, app: App) -> Result<Self, SettingsError> {
+        let node: NodeSection = section(given, "node", origin)?;
         let default = Config::default();
-        let runtime = Config {
-            schedulers: look.count("node.schedulers", 1, 64, default.schedulers as u64)? as usize,
-            process_limit: look.count("node.process_limit", 1, 256_000_000, default.process_limit as u64)? as usize,
-            mailbox_capacity: look.count(
-                "node.mailbox_capacity",
-                1,
-                u64::from(u32::MAX),
-                default.mailbox_capacity.into(),
-            )? as u32,
-            mailbox_bytes: look
-                .bytes("node.mailbox_bytes", u64::from(u32::MAX))?
-                .map_or(default.mailbox_bytes, |bytes| bytes as u32),
-            mailbox_total_bytes: look
-                .bytes("node.mailbox_total_bytes", u64::MAX)?
-                .unwrap_or(default.mailbox_total_bytes),
-            ..default
-        };
-        let tick = look.count("node.tick_hz", 10, 60, 20)?;
         Ok(Self {
-            name: look.text("node.name").map(ToOwned::to_owned),
-            listen: look.parsed(
-                "node.listen",
-                "must be a loopback address such as 127.0.0.1:4000",
-                &[],
-                parse_address,
-            )?,
-            runtime,
-            tick: TickRate::from_hz(tick as u8).unwrap_or(TickRate::DEFAULT),
-            lints: lints(&look)?,
-            profile: look
-                .parsed(
-                    "node.profile",
-                    "must be light, balanced or max",
-                    &Profile::ALL.map(Profile::id),
-                    Profile::of_id,
-                )?
-                .unwrap_or(rusm_bench::defaults::PROFILE),
-            drain: look
-                .parsed("node.drain", "must be a time such as 10s or 500ms", &[], parse_duration)?
-                .unwrap_or(DEFAULT_DRAIN),
-            socket_dir: look.text("node.socket_dir").map(PathBuf::from),
-            store: store(&look)?,
-            log: LogSettings {
-                level: look
-                    .parsed(
-                        "log.level",
-                        "must be a level (off, error, warn, info, debug, trace) or a filter such as \
-                         rusm_runtime=debug",
-                        &LEVELS,
-                        check_level,
-                    )?
-                    .unwrap_or_else(|| "info".to_owned()),
-                file: look.text("log.file").map(PathBuf::from),
-                rotation: rotation(&look)?,
-                json: look
-                    .parsed("log.format", "must be text or json", &["text", "json"], |word| match word {
-                        "text" => Some(false),
-                        "json" => Some(true),
-                        _ => None,
-                    })?
-                    .unwrap_or(false),
+            runtime: Config {
+                schedulers: node.schedulers.map_or(default.schedulers, |threads| threads.0 as usize),
+                process_limit: node.process_limit.map_or(default.process_limit, |processes| processes.0 as usize),
+                mailbox_capacity: node.mailbox_capacity.map_or(default.mailbox_capacity, |messages| messages.0 as u32),
+                mailbox_bytes: node.mailbox_bytes.map_or(default.mailbox_bytes, |bytes| bytes.0 as u32),
+                mailbox_total_bytes: node.mailbox_total_bytes.map_or(default.mailbox_total_bytes, |bytes| bytes.0),
+                ..default
             },
+            name: node.name.map(|name| name.0),
+            listen: node.listen.and_then(|address| address.0),
+            tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
+            lints: section::<LintSection>(given, "lint", origin)?.levels(),
+            profile: node.profile.map_or(rusm_bench::defaults::PROFILE, |profile| profile.0),
+            drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
+            socket_dir: node.socket_dir.map(|dir| dir.0.into()),
+            store: section::<StoreSection>(given, "store", origin)?.settings(),
+            log: section::<LogSection>(given, "log", origin)?.settings()?,
             app,
         })
     }
 }
 
-/// Returns the rotation of the log file, if a size is set.
-fn rotation(look: &Look<'_>) -> Result<Option<Rotation>, SettingsError> {
-    let keep = look.count("log.keep", 0, 1_000, u64::from(LOG_FILES_KEPT))? as u32;
-    let has_file = look.text("log.file").is_some();
-    let parse = |text: &str| parse_bytes(text).filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN);
-    let wanted = format!("must be a size of at least {}, and log.file must be set", bytes_in_words(LOG_BYTES_MIN));
-    let max_bytes = look.parsed("log.max_bytes", &wanted, &[], parse)?;
-    Ok(max_bytes.map(|max_bytes| Rotation { max_bytes, keep }))
-}
-
-/// Returns the settings of the durable store, if a path is set.
-fn store(look: &Look<'_>) -> Result<Option<StoreSettings>, SettingsError> {
-    let words = [Durability::Immediate, Durability::Eventual, Durability::None].map(Durability::word);
-    let durability = look.parsed("store.durability", "must be immediate, eventual or none", &words, |word| {
-        word.parse::<Durability>().ok()
-    })?;
-    let path = look.text("store.path").map(PathBuf::from);
-    Ok(path.map(|path| StoreSettings { path, durability: durability.unwrap_or_default() }))
-}
-
-/// Returns the level of each lint; a key is `lint.` followed by the id.
-fn lints(look: &Look<'_>) -> Result<LintLevels, SettingsError> {
-    let keys = [
-        (Lint::Stuck, "lint.stuck"),
-        (Lint::NeverYields, "lint.never_yields"),
-        (Lint::RestartStorm, "lint.restart_storm"),
-        (Lint::MailboxGrowing, "lint.mailbox_growing"),
-    ];
-    let mut levels = LintLevels::default();
-    for (lint, key) in keys {
-        let level = look.parsed(key, "must be warn or allow", &["warn", "allow"], LintLevel::of_word)?;
-        levels = levels.with(lint, level.unwrap_or_default());
+impl LintSection {
+    fn levels(&self) -> LintLevels {
+        let levels = [
+            (Lint::Stuck, self.stuck),
+            (Lint::NeverYields, self.never_yields),
+            (Lint::RestartStorm, self.restart_storm),
+            (Lint::MailboxGrowing, self.mailbox_growing),
+        ];
+        levels
+            .into_iter()
+            .filter_map(|(lint, level)| Some((lint, level?.0)))
+            .fold(LintLevels::default(), |levels, (lint, level)| levels.with(lint, level))
     }
-    Ok(levels)
 }
 
-/// Parses `127.0.0.1:4000`, `[::1]:4000`, `localhost:4000`, or a port alone.
-fn parse_address(text: &str) -> Option<SocketAddr> {
-    let full = match text.parse::<u16>() {
-        Ok(port) => format!("127.0.0.1:{port}"),
-        Err(_) => text.replace("localhost:", "127.0.0.1:"),
-    };
-    full.parse().ok()
+impl StoreSection {
+    /// Returns the settings of the durable store, if a path is set.
+    fn settings(self) -> Option<StoreSettings> {
+        let durability = self.durability.map(|durability| durability.0).unwrap_or_default();
+        self.path.map(|path| StoreSettings { path: path.0.into(), durability })
+    }
 }
 
-/// Parses `500ms`, `10s`, `2m`, `1h`; a bare number is in seconds.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let seconds = digits.trim().parse::<f64>().ok()? * unit;
-    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= Duration::from_hours(7 * 24))
+impl LogSection {
+    fn settings(self) -> Result<LogSettings, SettingsError> {
+        let keep = self.keep.map_or(LOG_FILES_KEPT, |files| files.0 as u32);
+        let max_bytes = self.max_bytes.map(|raw| rotated_bytes(&raw, self.file.is_some())).transpose()?;
+        Ok(LogSettings {
+            level: self.level.map_or_else(|| "info".to_owned(), |level| level.0),
+            file: self.file.map(|file| file.0.into()),
+            rotation: max_bytes.map(|max_bytes| Rotation { max_bytes, keep }),
+            json: matches!(self.format, Some(Word(LogFormat::Json))),
+        })
+    }
+}
+
+/// Returns the size at which the log file is rotated.
+fn rotated_bytes(raw: &RawSetting, has_file: bool) -> Result<u64, SettingsError> {
+    size(raw)?.filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN).ok_or_else(|| {
+        raw.invalid(&format!("must be a size of at least {}, and log.file must be set", format_bytes(LOG_BYTES_MIN)))
+    })
+}
+
+impl Words for Profile {
+    fn words() -> Vec<(&'static str, Self)> {
+        Self::ALL.map(|profile| (profile.id(), profile)).to_vec()
+    }
+}
+
+impl Words for Durability {
+    fn words() -> Vec<(&'static str, Self)> {
+        [Self::Immediate, Self::Eventual, Self::None].map(|durability| (durability.word(), durability)).to_vec()
+    }
+}
+
+impl Words for LintLevel {
+    fn words() -> Vec<(&'static str, Self)> {
+        [Self::Warn, Self::Allow].map(|level| (level.word(), level)).to_vec()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Words for LogFormat {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("text", Self::Text), ("json", Self::Json)]
+    }
+}
+
+/// A level, or directives that each end in a level.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct LogLevel(String);
+
+impl TryFrom<RawSetting> for LogLevel {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let text = raw.text()?;
+        check_level(text).map(Self).ok_or_else(|| {
+            let meant = did_you_mean(text, LEVELS);
+            raw.invalid(&format!(
+                "must be a level ({}) or a filter such as rusm_runtime=debug{meant}",
+                LEVELS.join(", ")
+            ))
+        })
+    }
 }
 
 /// Accepts a level, or directives that each end in a level. The filter's own parser would also accept an incomplete
 /// directive, and then nothing would be logged.
 fn check_level(text: &str) -> Option<String> {
-    let says_a_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
-    let good = text.split(',').all(says_a_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
-    good.then(|| text.to_owned())
+    let has_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
+    let is_valid = text.split(',').all(has_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
+    is_valid.then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -293,13 +309,13 @@ mod tests {
         });
     }
 
-    fn settings(file: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        let mut given = AllGiven::new();
+    pub(super) fn settings(file: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let mut given = RawSettings::new();
         let path = Path::new("rusm.toml");
         let app = App::read(path, &from_file(path, file, &mut given)?)?;
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         from_environment(environment, &mut given)?;
-        Settings::of(&given, app)
+        Settings::of(&given, "rusm.toml", app)
     }
 
     #[test]

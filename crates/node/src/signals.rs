@@ -11,34 +11,34 @@ use rusm_bench::StopFlag;
 use rusm_runtime::ShutdownReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::bench::is_printing;
+use crate::bench::output::is_printing;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::start::Node;
 
 /// The signals that end the program.
-const ENDINGS: [Ending; 4] = [
-    Ending { name: "SIGTERM", kind: SignalKind::terminate() },
-    Ending { name: "SIGINT", kind: SignalKind::interrupt() },
-    Ending { name: "SIGHUP", kind: SignalKind::hangup() },
-    Ending { name: "SIGQUIT", kind: SignalKind::quit() },
+const TERMINATION_SIGNALS: [TerminationSignal; 4] = [
+    TerminationSignal { name: "SIGTERM", kind: SignalKind::terminate() },
+    TerminationSignal { name: "SIGINT", kind: SignalKind::interrupt() },
+    TerminationSignal { name: "SIGHUP", kind: SignalKind::hangup() },
+    TerminationSignal { name: "SIGQUIT", kind: SignalKind::quit() },
 ];
 
 /// Signals that arrive this soon after the first one count as the same request: `timeout` signals the program, and then
 /// its process group.
-const ECHO: Duration = Duration::from_millis(250);
+const DUPLICATES_WITHIN: Duration = Duration::from_millis(250);
 
 /// Time limit for a start to finish after a signal, so that everything it has created is removed in order.
-const START_MAX: Duration = Duration::from_secs(2);
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct TerminationSignal {
     pub(crate) name: &'static str,
     kind: SignalKind,
 }
 
-impl Ending {
+impl TerminationSignal {
     /// Returns the signal, to be sent to another program.
     pub(crate) fn signal(self) -> rustix::process::Signal {
         rustix::process::Signal::from_named_raw(self.kind.as_raw_value()).unwrap_or(rustix::process::Signal::TERM)
@@ -53,9 +53,9 @@ impl Ending {
 /// Receives the signals from its creation on. Before that, a signal ends the program and leaves its files behind.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    streams: Vec<(Ending, Signal)>,
+    streams: Vec<(TerminationSignal, Signal)>,
     /// Signal received during the start, to be returned by the next call of `next`.
-    early: Option<Ending>,
+    early: Option<TerminationSignal>,
 }
 
 impl Signals {
@@ -64,27 +64,29 @@ impl Signals {
     /// # Errors
     /// Returns the error of the system.
     pub(crate) fn listen() -> io::Result<Self> {
-        let streams = ENDINGS.into_iter().map(|ending| Ok((ending, signal(ending.kind)?)));
+        let streams = TERMINATION_SIGNALS.into_iter().map(|termination| Ok((termination, signal(termination.kind)?)));
         Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None })
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Ending {
+    pub(crate) async fn next(&mut self) -> TerminationSignal {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Drops the signals received so far: another listener has received them too, and has acted on them.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn discard(&mut self) {
         while self.poll_next(&mut Context::from_waker(Waker::noop())).is_ready() {}
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TerminationSignal> {
         if let Some(early) = self.early.take() {
             return Poll::Ready(early);
         }
-        let came =
-            self.streams.iter_mut().find_map(|(ending, signal)| signal.poll_recv(cx).is_ready().then_some(*ending));
-        came.map_or(Poll::Pending, Poll::Ready)
+        let received = self
+            .streams
+            .iter_mut()
+            .find_map(|(termination, signal)| signal.poll_recv(cx).is_ready().then_some(*termination));
+        received.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -92,7 +94,7 @@ impl Signals {
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,
-    first: Arc<OnceLock<Ending>>,
+    first: Arc<OnceLock<TerminationSignal>>,
 }
 
 impl StopOnSignal {
@@ -110,21 +112,21 @@ impl StopOnSignal {
             Signals::listen().map_err(system("wait for signals"))?
         };
         let wait = move || {
-            let ending = reactor.block_on(signals.next());
+            let termination = reactor.block_on(signals.next());
             if is_printing() {
-                logging::exit(ending.code());
+                logging::exit(termination.code());
             }
-            let echoes_end = Instant::now() + ECHO;
-            _ = first.set(ending);
+            let duplicates_end = Instant::now() + DUPLICATES_WITHIN;
+            _ = first.set(termination);
             stop.set();
             rusm_log::last_words(format_args!(
                 "rusm: {}: the results so far are reported; a second signal ends the program at once",
-                ending.name
+                termination.name
             ));
             loop {
-                let ending = reactor.block_on(signals.next());
-                if Instant::now() >= echoes_end {
-                    logging::exit(ending.code());
+                let termination = reactor.block_on(signals.next());
+                if Instant::now() >= duplicates_end {
+                    logging::exit(termination.code());
                 }
             }
         };
@@ -140,13 +142,13 @@ impl StopOnSignal {
 
     /// Returns the exit code of the signal if one was received, and `otherwise` if none was.
     pub(crate) fn code(&self, otherwise: u8) -> u8 {
-        self.first.get().map_or(otherwise, |ending| ending.code())
+        self.first.get().map_or(otherwise, |termination| termination.code())
     }
 }
 
 /// Starts a node on its own thread: a start that waits for the system must not keep signals from ending the program.
 ///
-/// After a signal the start gets [`START_MAX`] to finish; the signal then ends the node in the usual way.
+/// After a signal the start gets [`START_TIMEOUT`] to finish; the signal then ends the node in the usual way.
 pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Failure>
 where
     F: FnOnce() -> Result<Node, Failure> + Send + 'static,
@@ -155,20 +157,20 @@ where
     let joined = tokio::select! {
         biased;
         joined = &mut starting => joined,
-        ending = signals.next() => {
-            let echoes_end = tokio::time::Instant::now() + ECHO;
+        termination = signals.next() => {
+            let duplicates_end = tokio::time::Instant::now() + DUPLICATES_WITHIN;
             let second = async {
-                tokio::time::sleep_until(echoes_end).await;
-                signals.forget();
+                tokio::time::sleep_until(duplicates_end).await;
+                signals.discard();
                 signals.next().await
             };
             let joined = tokio::select! {
                 biased;
-                joined = tokio::time::timeout(START_MAX, &mut starting) => joined.ok(),
+                joined = tokio::time::timeout(START_TIMEOUT, &mut starting) => joined.ok(),
                 _ = second => None,
             };
-            signals.early = Some(ending);
-            let Some(joined) = joined else { std::process::exit(ending.code().into()) };
+            signals.early = Some(termination);
+            let Some(joined) = joined else { std::process::exit(termination.code().into()) };
             joined
         }
     };
@@ -178,16 +180,16 @@ where
 /// Ends the node once its processes have ended; a further signal ends the program without waiting for them.
 pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<ShutdownReport, Failure> {
     let mut stopping = tokio::task::spawn_blocking(move || node.stop());
-    let echoes_end = Instant::now() + ECHO;
+    let duplicates_end = Instant::now() + DUPLICATES_WITHIN;
     loop {
         tokio::select! {
             stopped = &mut stopping => return stopped.map_err(|error| system("stop the node")(error.into())),
-            ending = signals.next() => {
-                if Instant::now() < echoes_end {
+            termination = signals.next() => {
+                if Instant::now() < duplicates_end {
                     continue;
                 }
-                tracing::warn!(signal = ending.name, "node ends without waiting for its processes");
-                logging::exit(ending.code());
+                tracing::warn!(signal = termination.name, "node ends without waiting for its processes");
+                logging::exit(termination.code());
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Node {
 
 /// Name of a node if the settings name none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unnamed<'a> {
+pub(crate) enum DefaultName<'a> {
     /// Always this name.
     Fixed(&'a str),
     /// This name, or this name with a number if another node has it.
@@ -36,21 +36,25 @@ pub(crate) enum Unnamed<'a> {
 
 impl Node {
     /// Starts a node that runs scenarios.
-    pub(crate) fn start(settings: &Settings, unnamed: Unnamed<'_>) -> Result<Self, Failure> {
+    pub(crate) fn start(settings: &Settings, default_name: DefaultName<'_>) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, open_store(settings)?)?;
         let engine = Engine::start(runtime.clone()).map_err(system("start the bench thread"))?;
         // The profiles of a new engine are always known.
         engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
-        let (console, drain) = (open(&runtime, settings, unnamed, host)?, settings.drain);
+        let (console, drain) = (open(&runtime, settings, default_name, host)?, settings.drain);
         Ok(Self { console, engine: Some(engine), runtime, store, drain })
     }
 
     /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
-    pub(crate) fn bare(settings: &Settings, unnamed: Unnamed<'_>, store: Option<Store>) -> Result<Self, Failure> {
+    pub(crate) fn without_scenarios(
+        settings: &Settings,
+        default_name: DefaultName<'_>,
+        store: Option<Store>,
+    ) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, store)?;
-        let (console, drain) = (open(&runtime, settings, unnamed, Arc::new(NoScenarios))?, settings.drain);
+        let (console, drain) = (open(&runtime, settings, default_name, Arc::new(NoScenarios))?, settings.drain);
         Ok(Self { console, engine: None, runtime, store, drain })
     }
 
@@ -102,8 +106,13 @@ fn start(settings: &Settings, store: Option<Store>) -> Result<(Runtime, Option<S
     Ok((runtime, store))
 }
 
-fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<dyn Host>) -> Result<Console, Failure> {
-    let (Unnamed::Fixed(name) | Unnamed::Free(name)) = unnamed;
+fn open(
+    runtime: &Handle,
+    settings: &Settings,
+    default_name: DefaultName<'_>,
+    host: Arc<dyn Host>,
+) -> Result<Console, Failure> {
+    let (DefaultName::Fixed(name) | DefaultName::Free(name)) = default_name;
     let config = ConsoleConfig {
         dir: settings.socket_dir.clone().unwrap_or_else(runtime_dir),
         listen: settings.listen,
@@ -116,7 +125,7 @@ fn open(runtime: &Handle, settings: &Settings, unnamed: Unnamed<'_>, host: Arc<d
     };
     match Console::bind(runtime, config.clone()) {
         Err(ConsoleError::SocketInUse { .. } | ConsoleError::SocketSilent { .. })
-            if matches!(unnamed, Unnamed::Free(_)) && settings.name.is_none() =>
+            if matches!(default_name, DefaultName::Free(_)) && settings.name.is_none() =>
         {
             let name = format!("{name}-{}", std::process::id());
             Ok(Console::bind(runtime, ConsoleConfig { name, ..config })?)

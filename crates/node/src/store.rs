@@ -126,12 +126,12 @@ fn export(file: &Path) -> Result<u8, Failure> {
     let (inspection, check) = open(file)?;
     let code =
         printed(code(check.is_sound()), |out| inspection.export(&mut |row| writeln!(out, "{}", line(row_json(row)))))?;
-    tell(&check);
+    log_check(&check);
     Ok(code)
 }
 
 /// Reports the damage on stderr.
-fn tell(check: &Check) {
+fn log_check(check: &Check) {
     let header = check.is_header_restored.then(|| HEADER.to_owned());
     let damage = check.damage.iter().map(Damage::to_string).chain(header);
     for what in damage.chain(check.notes.iter().map(|note| rusm_text::escape(note).into_owned())) {
@@ -164,7 +164,7 @@ fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
         Some(_) => None,
         None => Some(inspection::replace(file, &new).map_err(system(format!("replace {}", shown(file))))?),
     };
-    tell(&check);
+    log_check(&check);
     let lists_lost = check.damage.iter().any(|damage| damage.bucket.is_none() && damage.table.is_none());
     let is_lossless = repaired.rows_lost == 0 && check.notes.is_empty() && !lists_lost;
     printed(code(is_lossless), |out| {

@@ -8,10 +8,11 @@ use std::process::{Command, Output, Stdio};
 use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
 
 use crate::bench::compare::{json, options};
-use crate::bench::contained::exceeded;
 use crate::bench::container::Container;
+use crate::bench::container_parent::exceeded;
+use crate::bench::history;
+use crate::bench::output::{outcome_code, print_either, progress};
 use crate::bench::recipe::prepare;
-use crate::bench::{history, outcome_code, print_either, progress};
 use crate::cli::bench::{AbFlags, RecipeFlags};
 use crate::failure::{Failure, system};
 
@@ -32,7 +33,7 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let programs = [Program::of(flags.baseline)?, Program::of(flags.candidate.unwrap_or(own))?];
     // Both programs are started from this container, one at a time.
-    let container = Container::asked(&flags.container)?;
+    let container = Container::from_flags(&flags.container)?;
     let mut rounds: Vec<Round> = Vec::new();
     // The machine of the first run of each side; it names the commit.
     let mut machines: [Option<Machine>; 2] = [None, None];
@@ -163,14 +164,18 @@ mod tests {
 
     #[test]
     fn what_was_given_is_told_to_both_programs_and_nothing_else() {
-        let told = |line: &str| {
+        let arguments = |line: &str| {
             let flags = Flags::parse_from(std::iter::once("ab").chain(line.split_whitespace()));
             given(&flags.recipe).join(&OsString::from(" ")).into_string().unwrap()
         };
 
         let line =
             "--config a.toml --process-limit 9000 --mailbox-capacity 16 --warm-up 2s --param pairs=3 --param payload=8";
-        assert_eq!(told(line), line);
-        assert_eq!(told("--for 1s --seed 7 --schedulers 2 --profile max --open-loop 50"), "", "the recipe says these");
+        assert_eq!(arguments(line), line);
+        assert_eq!(
+            arguments("--for 1s --seed 7 --schedulers 2 --profile max --open-loop 50"),
+            "",
+            "the recipe says these"
+        );
     }
 }

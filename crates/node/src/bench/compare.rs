@@ -2,7 +2,7 @@
 
 use rusm_bench::{CompareOptions, compare};
 
-use crate::bench::{outcome_code, print_either, read_report};
+use crate::bench::output::{outcome_code, print_either, read_report};
 use crate::cli::bench::{CompareFlags, JudgeFlags};
 use crate::failure::Failure;
 

@@ -14,7 +14,7 @@ use crate::cli::bench::ConditionFlags;
 use crate::failure::{Failure, system};
 
 /// Time limit for `perf` to write its file.
-const PERF_WITHIN: Duration = Duration::from_mins(1);
+const PERF_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The conditions that were set up for some runs.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Sets up the conditions that the flags request.
     pub(super) fn enter(flags: &ConditionFlags) -> Result<Self, Failure> {
-        let container = Container::asked(&flags.container)?;
+        let container = Container::from_flags(&flags.container)?;
         let perf = flags.profile_cpu.as_deref().map(perf).transpose()?;
         Ok(Self { container, perf })
     }
@@ -45,7 +45,7 @@ impl Conditions {
         };
         // `perf` writes its file when it is interrupted.
         kill_process(Pid::from_child(&perf), Signal::INT).map_err(|error| system("end perf")(error.into()))?;
-        let deadline = Instant::now() + PERF_WITHIN;
+        let deadline = Instant::now() + PERF_TIMEOUT;
         loop {
             if perf.try_wait().map_err(system("wait for perf"))?.is_some() {
                 return Ok(());
@@ -53,7 +53,7 @@ impl Conditions {
             if Instant::now() >= deadline {
                 drop(perf.kill());
                 drop(perf.wait());
-                return Err(Failure::Usage(format!("perf did not write its profile within {PERF_WITHIN:?}")));
+                return Err(Failure::Usage(format!("perf did not write its profile within {PERF_TIMEOUT:?}")));
             }
             std::thread::park_timeout(Duration::from_millis(20));
         }
@@ -79,22 +79,33 @@ fn perf(path: &Path) -> Result<Child, Failure> {
                 .to_owned(),
         ));
     }
-    let own = std::process::id().to_string();
+    let own_pid = std::process::id().to_string();
     let mut perf = Command::new("perf");
     // Use a clock instead of a cycle counter, which virtual machines often lack. This program has no frame pointers, so
     // the call chains need DWARF.
-    perf.args(["record", "--quiet", "--freq", "999", "-e", "cpu-clock", "--call-graph", "dwarf,4096", "--pid", &own]);
+    perf.args([
+        "record",
+        "--quiet",
+        "--freq",
+        "999",
+        "-e",
+        "cpu-clock",
+        "--call-graph",
+        "dwarf,4096",
+        "--pid",
+        &own_pid,
+    ]);
     perf.arg("--output").arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = perf.spawn().map_err(system("start perf"))?;
     // If `perf` lacks a permission, it ends at once.
     let deadline = Instant::now() + Duration::from_millis(500);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().map_err(system("wait for perf"))? {
-            let mut said = String::new();
+            let mut output = String::new();
             if let Some(mut stderr) = child.stderr.take() {
-                drop(std::io::Read::read_to_string(&mut stderr, &mut said));
+                drop(std::io::Read::read_to_string(&mut stderr, &mut output));
             }
-            let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error").to_owned();
+            let line = output.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error").to_owned();
             return Err(Failure::Usage(format!("perf ended with {status}: {line}")));
         }
         std::thread::park_timeout(Duration::from_millis(20));

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::bench::ContainerFlags;
 use crate::failure::Failure;
-use crate::settings::size::parse_bytes;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// Prefix of our groups' names, before the process id.
@@ -49,17 +48,17 @@ fn quota(cores: f64) -> Result<u64, Failure> {
 }
 
 fn bytes(text: &str) -> Result<u64, Failure> {
-    parse_bytes(text)
+    rusm_text::parse_size(text)
         .filter(|bytes| *bytes >= MEMORY_MIN)
         .ok_or_else(|| Failure::Usage(format!("--memory of {text:?} must be a size of at least 16MiB, such as 256MiB")))
 }
 
 /// Control groups that this program is in until this value is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Container(Vec<Group>);
+pub(super) struct Container(Vec<ControlGroup>);
 
 #[derive(Debug)]
-struct Group {
+struct ControlGroup {
     path: PathBuf,
     /// The group that the program was in before.
     home: PathBuf,
@@ -67,7 +66,7 @@ struct Group {
 
 /// A group to be created, and the values to be written into its files.
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct GroupPlan {
     parent: PathBuf,
     home: PathBuf,
     files: Vec<(&'static str, String)>,
@@ -75,7 +74,7 @@ struct Plan {
 
 impl Container {
     /// Moves this program, and the programs it starts, into groups with the requested limits, if any.
-    pub(super) fn asked(flags: &ContainerFlags) -> Result<Option<Self>, Failure> {
+    pub(super) fn from_flags(flags: &ContainerFlags) -> Result<Option<Self>, Failure> {
         Limits::new(flags.cpus, flags.memory.as_deref())?.map(|limits| Self::enter(&limits)).transpose()
     }
 
@@ -85,25 +84,25 @@ impl Container {
     }
 
     fn enter(limits: &Limits) -> Result<Self, Failure> {
-        let plans = plans(limits).ok_or_else(|| refused("this system has no control groups for these limits"))?;
+        let plans = plans(limits).ok_or_else(|| unavailable("this system has no control groups for these limits"))?;
         let mut container = Self::default();
         for plan in plans {
-            container.0.push(plan.carry_out()?);
+            container.0.push(plan.create()?);
         }
         Ok(container)
     }
 }
 
 /// Returns the groups that this program needs for the limits.
-fn plans(limits: &Limits) -> Option<Vec<Plan>> {
+fn plans(limits: &Limits) -> Option<Vec<GroupPlan>> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     // Without this file the folder may hold plain files, and a limit written there has no effect.
     let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
-    if is_v2 { second_version(&own, limits) } else { first_version(&own, limits) }
+    if is_v2 { plans_v2(&own, limits) } else { plans_v1(&own, limits) }
 }
 
 /// Removes the groups in which the child of this program was killed. Returns true if it was killed for lack of memory.
-pub(super) fn take_left(child: u32) -> bool {
+pub(super) fn remove_leftover(child: u32) -> bool {
     let every = Limits { quota_us: Some(PERIOD_US), memory_bytes: Some(MEMORY_MIN) };
     let groups = plans(&every).unwrap_or_default().into_iter().map(|plan| plan.parent.join(format!("{NAME}{child}")));
     let groups: Vec<PathBuf> = groups.filter(|group| group.exists()).collect();
@@ -131,14 +130,14 @@ fn has_killed(group: &Path) -> bool {
     })
 }
 
-fn refused(what: &str) -> Failure {
+fn unavailable(what: &str) -> Failure {
     Failure::Usage(format!(
         "cannot limit this program: {what}: start it as root, or with systemd-run --user --scope -p Delegate=yes, or limit the \
          container that it runs in"
     ))
 }
 
-fn second_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
+fn plans_v2(own: &str, limits: &Limits) -> Option<Vec<GroupPlan>> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let home = Path::new(ROOT).join(path);
     // A group that has processes cannot pass its controllers on to groups below it, except for the root. So our group
@@ -146,17 +145,17 @@ fn second_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
     let parent = if path.is_empty() { home.clone() } else { home.parent().unwrap_or(&home).to_owned() };
     let quota = limits.quota_us.map(|quota| ("cpu.max", format!("{quota} {PERIOD_US}")));
     let memory = limits.memory_bytes.map(|bytes| ("memory.max", bytes.to_string()));
-    Some(vec![Plan { parent, home, files: quota.into_iter().chain(memory).collect() }])
+    Some(vec![GroupPlan { parent, home, files: quota.into_iter().chain(memory).collect() }])
 }
 
-fn first_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
+fn plans_v1(own: &str, limits: &Limits) -> Option<Vec<GroupPlan>> {
     let plan = |controller: &str, files: Vec<(&'static str, String)>| {
         let path = own.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(":/")?;
             controllers.split(',').any(|name| name == controller).then_some(path)
         });
         let home = Path::new(ROOT).join(controller).join(path?);
-        Some(Plan { parent: home.clone(), home, files })
+        Some(GroupPlan { parent: home.clone(), home, files })
     };
     let quota = |quota: u64| {
         let files = vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())];
@@ -166,11 +165,11 @@ fn first_version(own: &str, limits: &Limits) -> Option<Vec<Plan>> {
     [limits.quota_us.map(quota), limits.memory_bytes.map(memory)].into_iter().flatten().collect()
 }
 
-impl Plan {
-    fn carry_out(self) -> Result<Group, Failure> {
-        let fail = |path: &Path, error: &io::Error| refused(&format!("{}: {error}", path.display()));
-        remove_left(&self.parent);
-        let group = Group { path: self.parent.join(format!("{NAME}{}", std::process::id())), home: self.home };
+impl GroupPlan {
+    fn create(self) -> Result<ControlGroup, Failure> {
+        let fail = |path: &Path, error: &io::Error| unavailable(&format!("{}: {error}", path.display()));
+        remove_leftovers(&self.parent);
+        let group = ControlGroup { path: self.parent.join(format!("{NAME}{}", std::process::id())), home: self.home };
         fs::create_dir(&group.path).map_err(|error| fail(&group.path, &error))?;
         let join = ("cgroup.procs", "0".to_owned());
         for (file, value) in self.files.into_iter().chain([join]) {
@@ -182,15 +181,15 @@ impl Plan {
 }
 
 /// Removes the groups of programs that were killed; a group that still has processes cannot be removed.
-fn remove_left(parent: &Path) {
+fn remove_leftovers(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let is_left = |name: &str| name.strip_prefix(NAME).is_some_and(|id| !Path::new("/proc").join(id).exists());
-    for entry in entries.filter(|entry| is_left(&entry.file_name().to_string_lossy())) {
+    let is_leftover = |name: &str| name.strip_prefix(NAME).is_some_and(|id| !Path::new("/proc").join(id).exists());
+    for entry in entries.filter(|entry| is_leftover(&entry.file_name().to_string_lossy())) {
         drop(fs::remove_dir(entry.path()));
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // A group can be removed once it is empty. The next program removes the group of a program that was killed.
         drop(fs::write(self.home.join("cgroup.procs"), "0"));
@@ -212,14 +211,14 @@ mod tests {
     #[test]
     fn both_versions_have_their_groups() {
         let limits = Limits { quota_us: Some(50_000), memory_bytes: Some(1 << 30) };
-        let first = first_version("4:memory:/box/a\n3:cpu,cpuacct:/\n0::/\n", &limits).unwrap();
-        let second = second_version("0::/user.slice/a\n", &limits).unwrap();
+        let first = plans_v1("4:memory:/box/a\n3:cpu,cpuacct:/\n0::/\n", &limits).unwrap();
+        let second = plans_v2("0::/user.slice/a\n", &limits).unwrap();
 
         assert_eq!(first[0].home, Path::new("/sys/fs/cgroup/cpu"));
         assert_eq!(first[0].files[1], ("cpu.cfs_quota_us", "50000".to_owned()));
         assert_eq!(first[1].parent, Path::new("/sys/fs/cgroup/memory/box/a"));
         assert_eq!(second[0].parent, Path::new("/sys/fs/cgroup/user.slice"));
         assert_eq!(second[0].files, [("cpu.max", "50000 100000".to_owned()), ("memory.max", (1 << 30).to_string())]);
-        assert_eq!(first_version("0::/\n", &limits), None);
+        assert_eq!(plans_v1("0::/\n", &limits), None);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rusm_bench::{Document, Entry, History, LoadProtocol, find, history_text};
 
 use crate::bench::compare::json;
-use crate::bench::print_either;
+use crate::bench::output::print_either;
 use crate::cli::bench::{HistoryFlags, KeepFlags};
 use crate::failure::Failure;
 

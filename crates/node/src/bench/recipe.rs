@@ -57,7 +57,7 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
         recipe.warm_up_max_ms = millis("--warm-up", text)?;
         recipe.warm_up_min_ms = recipe.warm_up_min_ms.min(recipe.warm_up_max_ms);
     }
-    say_runtime(&mut recipe, &flags.common, &settings.runtime);
+    set_runtime(&mut recipe, &flags.common, &settings.runtime);
     let plan = Plan::of(&recipe.request())?;
     // Write the defaults into the recipe, so that a report can be repeated even when the defaults have changed.
     let given = std::mem::replace(&mut recipe.params, plan.params.said());
@@ -66,15 +66,15 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
 }
 
 /// Writes the runtime settings into a recipe, where it lacks them or a flag was given.
-pub(crate) fn say_runtime(recipe: &mut Recipe, flags: &CommonFlags, runtime: &Config) {
-    fn say<T>(said: &mut Option<T>, flag: Option<&String>, set: T) {
-        if said.is_none() || flag.is_some() {
-            *said = Some(set);
+pub(crate) fn set_runtime(recipe: &mut Recipe, flags: &CommonFlags, runtime: &Config) {
+    fn set<T>(current: &mut Option<T>, flag: Option<&String>, set: T) {
+        if current.is_none() || flag.is_some() {
+            *current = Some(set);
         }
     }
-    say(&mut recipe.schedulers, flags.schedulers.as_ref(), runtime.schedulers);
-    say(&mut recipe.process_limit, flags.process_limit.as_ref(), runtime.process_limit);
-    say(&mut recipe.mailbox_capacity, flags.mailbox_capacity.as_ref(), runtime.mailbox_capacity);
+    set(&mut recipe.schedulers, flags.schedulers.as_ref(), runtime.schedulers);
+    set(&mut recipe.process_limit, flags.process_limit.as_ref(), runtime.process_limit);
+    set(&mut recipe.mailbox_capacity, flags.mailbox_capacity.as_ref(), runtime.mailbox_capacity);
 }
 
 /// Parses the time of a flag, in milliseconds.

@@ -5,8 +5,9 @@ use std::path::Path;
 use rusm_bench::{DocumentKind, HeadlessError, Recipe, Report, run_series};
 
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{code, progress, publish, read, read_report, write};
 use crate::bench::recipe::prepare;
-use crate::bench::{code, history, progress, publish, read, read_report, write};
 use crate::cli::bench::RunFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;
@@ -22,7 +23,8 @@ pub(super) fn run(flags: RunFlags) -> Result<u8, Failure> {
     let recipe = &prepared.recipe;
     let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
-    let measured = run_series(recipe, &prepared.runtime, signals.flag(), |number, run| tell(number, recipe.runs, run));
+    let measured =
+        run_series(recipe, &prepared.runtime, signals.flag(), |number, run| report_progress(number, recipe.runs, run));
     let document = match measured {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
@@ -39,7 +41,7 @@ pub(super) fn run(flags: RunFlags) -> Result<u8, Failure> {
     Ok(signals.code(code(document.verdict)))
 }
 
-fn tell(number: u32, runs: u32, run: &Report) {
+fn report_progress(number: u32, runs: u32, run: &Report) {
     let cpu = run.cpu_ns_per_op.map_or_else(String::new, |ns| format!(", {ns:.1} ns CPU each"));
     progress(&format!(
         "run {number} of {runs}: {:.0} {}{cpu}; {}",

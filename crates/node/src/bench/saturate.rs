@@ -4,8 +4,9 @@ use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, fi
 
 use crate::bench::compare::json;
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{progress, publish_as, write};
 use crate::bench::recipe::{prepare, time};
-use crate::bench::{history, progress, publish_as, write};
 use crate::cli::bench::SaturateFlags;
 use crate::failure::Failure;
 
@@ -35,14 +36,14 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
     }
     let seed = prepared.recipe.seed;
     let recipe = prepared.recipe.clone();
-    let mut bed = ScenarioBed::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
-    let workers = if flags.no_usl || bed.workers().is_none() { Vec::new() } else { WORKERS.to_vec() };
-    bed.check_workers(&workers)?;
+    let mut system = ScenarioBed::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
+    let workers = if flags.no_usl || system.workers().is_none() { Vec::new() } else { WORKERS.to_vec() };
+    system.check_workers(&workers)?;
     let options =
         SaturateOptions { slo_p99_ns: slo, workers, seed, searches: flags.searches, ..SaturateOptions::default() };
     let mut conditions = Conditions::enter(&flags.conditions)?;
     let machine = Machine::look();
-    let found = saturate(&mut bed, &options, progress)?;
+    let found = saturate(&mut system, &options, progress)?;
     let left = conditions.leave();
     let found = found.of(card.id, card.ops_label, Origin::of(recipe, machine));
     let published = publish_as(&json(&found)?, &found.to_string(), &flags.output);

@@ -3,8 +3,9 @@
 use rusm_bench::{HeadlessError, SoakSample, SoakVerdict, run_soak};
 
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{progress, publish_as};
 use crate::bench::recipe::{millis, prepare};
-use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SoakFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;
@@ -21,8 +22,8 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
     let mut conditions = Conditions::enter(&flags.conditions)?;
     let signals = StopOnSignal::listen()?;
     let mut minute_next = 0;
-    let told = |sample: &SoakSample| tell(sample, &mut minute_next);
-    let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), told) {
+    let report = |sample: &SoakSample| report_progress(sample, &mut minute_next);
+    let soak = match run_soak(&prepared.recipe, &prepared.runtime, signals.flag(), report) {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
             return conditions.leave().map(|()| signals.code(1));
@@ -41,7 +42,7 @@ pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
 }
 
 /// Reports one line per minute.
-fn tell(sample: &SoakSample, minute_next: &mut u64) {
+fn report_progress(sample: &SoakSample, minute_next: &mut u64) {
     let minute = sample.at_s as u64 / 60;
     if minute >= *minute_next {
         *minute_next = minute + 1;

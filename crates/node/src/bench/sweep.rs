@@ -4,8 +4,9 @@ use rusm_bench::{HeadlessError, Recipe, cells, parse_grid, run_sweep};
 
 use crate::bench::compare::json;
 use crate::bench::conditions::Conditions;
+use crate::bench::history;
+use crate::bench::output::{progress, publish_as};
 use crate::bench::recipe::prepare;
-use crate::bench::{history, progress, publish_as};
 use crate::cli::bench::SweepFlags;
 use crate::failure::Failure;
 use crate::signals::StopOnSignal;

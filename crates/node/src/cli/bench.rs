@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use rusm_bench::SEARCHES;
 
-use super::{CommonFlags, ShareFlags};
+use super::common::{CommonFlags, ShareFlags};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {

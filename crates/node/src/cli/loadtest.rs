@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::CommonFlags;
 use super::bench::{KeepFlags, OutputFlags};
+use super::common::CommonFlags;
 
 /// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::doctor::Check;
+use crate::doctor::check::Check;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![perf(), real_time()]

@@ -2,7 +2,7 @@
 
 use rusm_bench::{Machine, cgroup};
 
-use crate::doctor::Check;
+use crate::doctor::check::Check;
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let load = machine.load_average.map_or(0.0, |[minute, ..]| minute);

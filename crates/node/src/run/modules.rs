@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use rusm_wasm::Wasm;
 
-use crate::run::changes::Changes;
+use crate::run::file_watcher::FileWatcher;
 use crate::run::source::{self, SourceError};
 use crate::settings::app::{App, stem};
 
 /// Interval at which the files are polled.
-const LOOK_EVERY: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Paths of the modules, by the names under which guests know them.
 #[derive(Debug)]
 pub(crate) struct Modules {
     paths: BTreeMap<String, PathBuf>,
-    changes: Changes,
+    watcher: FileWatcher,
 }
 
 impl Modules {
@@ -45,20 +45,20 @@ impl Modules {
         paths: BTreeMap<String, PathBuf>,
         mut compile: impl FnMut(&str, &Path) -> Result<(), SourceError>,
     ) -> Result<Self, SourceError> {
-        let changes = Changes::of(paths.values().cloned());
+        let watcher = FileWatcher::new(paths.values().cloned());
         for (name, path) in &paths {
             compile(name, path)?;
         }
-        Ok(Self { paths, changes })
+        Ok(Self { paths, watcher })
     }
 
     /// Waits until a file has changed and is completely written; returns the modules in it, by name and path.
     pub(crate) async fn changed(&mut self) -> Vec<(String, PathBuf)> {
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut polls = tokio::time::interval(POLL_INTERVAL);
+        polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            looks.tick().await;
-            let changed = self.changes.look();
+            polls.tick().await;
+            let changed = self.watcher.poll();
             if !changed.is_empty() {
                 let of = self.paths.iter().filter(|(_, path)| changed.contains(path));
                 return of.map(|(name, path)| (name.clone(), path.clone())).collect();
@@ -76,7 +76,7 @@ pub(crate) fn module_name(app: &App, path: &Path) -> String {
 /// Compiles a module; later spawns of this name use the new code.
 pub(crate) fn compile(wasm: &Wasm, name: &str, path: &Path) -> Result<(), SourceError> {
     let bytes = source::read(path)?;
-    let module = wasm.load(name, &bytes).map_err(|error| source::refused(path, error))?;
+    let module = wasm.load(name, &bytes).map_err(|error| source::load_error(path, error))?;
     tracing::debug!(module = name, kind = module.kind(), path = %path.display(), "module is compiled");
     Ok(())
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use crate::cli::{NodeFlags, RunFlags};
 use crate::failure::Failure;
 use crate::settings::app::stem;
-use crate::settings::origin::{AllGiven, Given};
+use crate::settings::raw::{RawSetting, RawSettings};
 use crate::settings::{DEFAULT_NAME, Settings};
 
 /// File to run if the command line names none.
-const USUAL: &str = "rusm.toml";
+const DEFAULT_FILE: &str = "rusm.toml";
 
 /// The settings and the node name of a run.
 #[derive(Debug)]
@@ -27,8 +27,10 @@ impl Plan {
             Some(module) => Self::of_module(flags, module),
             None => match &flags.common.config {
                 Some(file) => Self::of_file(flags, file),
-                None if Path::new(USUAL).exists() => Self::of_file(flags, Path::new(USUAL)),
-                None => Err(Failure::Usage(format!("nothing to run: there is no {USUAL} here, and no FILE was given"))),
+                None if Path::new(DEFAULT_FILE).exists() => Self::of_file(flags, Path::new(DEFAULT_FILE)),
+                None => Err(Failure::Usage(format!(
+                    "nothing to run: there is no {DEFAULT_FILE} here, and no FILE was given"
+                ))),
             },
         }
     }
@@ -55,13 +57,13 @@ impl Plan {
 
     fn of_module(flags: &RunFlags, module: &Path) -> Result<Self, Failure> {
         let mut settings = Settings::read(&NodeFlags::from((flags.observed.clone(), flags.common.clone())))?;
-        let given: AllGiven = flags
+        let given: RawSettings = flags
             .guest
             .given()
-            .map(|(key, flag, value)| (key, Given { value: value.to_owned(), origin: flag.to_owned() }))
+            .map(|(key, flag, value)| (key.to_owned(), RawSetting::of_text(key, value, flag)))
             .collect();
         let name = stem(module);
-        settings.app = settings.app.alone(module, &name, &flags.args, &given)?;
+        settings.app = settings.app.with_single_guest(module, &name, &flags.args, &given)?;
         Ok(Self { settings, name: node_name(&name) })
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusm_wasm::ModuleError;
 use thiserror::Error;
 
-use crate::settings::size::bytes_in_words;
+use crate::settings::size::format_bytes;
 
 /// Maximum size of a file that is read as a module.
 const FILE_MAX_BYTES: u64 = 1 << 30;
@@ -24,18 +24,18 @@ pub(crate) enum SourceError {
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     let cannot_read = |source| SourceError::Read { path: path.to_owned(), source };
     let unfit = |why: String| SourceError::Unfit { path: path.to_owned(), why };
-    let about = fs::metadata(path).map_err(cannot_read)?;
-    if about.is_dir() {
+    let metadata = fs::metadata(path).map_err(cannot_read)?;
+    if metadata.is_dir() {
         return Err(unfit("it is a directory: name a .wasm, .wat or .toml file".to_owned()));
     }
-    if !about.is_file() {
+    if !metadata.is_file() {
         return Err(unfit("it is not a regular file".to_owned()));
     }
-    if about.len() > FILE_MAX_BYTES {
+    if metadata.len() > FILE_MAX_BYTES {
         return Err(unfit(format!(
             "its size is {}, and the maximum is {}",
-            bytes_in_words(about.len()),
-            bytes_in_words(FILE_MAX_BYTES)
+            format_bytes(metadata.len()),
+            format_bytes(FILE_MAX_BYTES)
         )));
     }
     let bytes = fs::read(path).map_err(cannot_read)?;
@@ -51,17 +51,18 @@ fn is_text(path: &Path, bytes: &[u8]) -> bool {
 
 fn translate(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(text).map_err(|error| format!("its text is not UTF-8: {error}"))?;
-    wat::parse_str(text).map_err(|error| place_first(&error.to_string()))
+    wat::parse_str(text).map_err(|error| location_first(&error.to_string()))
 }
 
 /// Returns the parser's message and its `line:column`, without the excerpt of the line.
-fn place_first(message: &str) -> String {
+fn location_first(message: &str) -> String {
     let mut lines = message.lines();
     let what = lines.next().unwrap_or("it is not the text of a module");
-    let place =
-        lines.find_map(|line| line.trim().strip_prefix("-->")).map(|place| place.trim().trim_start_matches("<anon>:"));
-    match place {
-        Some(place) => format!("{what}, at {place}"),
+    let location = lines
+        .find_map(|line| line.trim().strip_prefix("-->"))
+        .map(|location| location.trim().trim_start_matches("<anon>:"));
+    match location {
+        Some(location) => format!("{what}, at {location}"),
         None => what.to_owned(),
     }
 }
@@ -78,7 +79,7 @@ fn remedy(why: &str) -> Option<&'static str> {
 }
 
 /// Turns an error of the engine, which names the module, into an error that names the file.
-pub(crate) fn refused(path: &Path, error: ModuleError) -> SourceError {
+pub(crate) fn load_error(path: &Path, error: ModuleError) -> SourceError {
     let why = match error {
         ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },
         ModuleError::Invalid { why, .. } => format!("it is not valid WebAssembly: {why}"),

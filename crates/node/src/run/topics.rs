@@ -7,26 +7,26 @@ use rusm_runtime::topic::TopicConfig;
 use rusm_store::Store;
 
 use crate::failure::Failure;
-
-/// Storage of a topic's messages, as set in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    InMemory,
-    OnDisk,
-}
+use crate::settings::app::TopicStorage;
 
 /// Creates the topics, or opens those that the store already has.
-pub(super) fn open(runtime: &Handle, topics: &BTreeMap<String, Kept>, store: Option<&Store>) -> Result<(), Failure> {
-    for (name, kept) in topics {
+pub(super) fn open(
+    runtime: &Handle,
+    topics: &BTreeMap<String, TopicStorage>,
+    store: Option<&Store>,
+) -> Result<(), Failure> {
+    for (name, storage) in topics {
         let failed = |why: String| Failure::Usage(format!("topics.{name}: {why}"));
-        match (kept, store) {
-            (Kept::InMemory, _) => drop(runtime.topics().create(name).map_err(|error| failed(error.to_string()))?),
-            (Kept::OnDisk, Some(store)) => {
-                let opened = store.open_topic(&runtime.topics(), name, TopicConfig::default());
+        match (storage, store) {
+            (TopicStorage::InMemory, _) => {
+                drop(runtime.topics().create(name).map_err(|error| failed(error.to_string()))?);
+            }
+            (TopicStorage::OnDisk, Some(store)) => {
+                let opened = runtime.topics().open_durable(store, name, TopicConfig::default());
                 let topic = opened.map_err(|error| failed(error.to_string()))?;
                 tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
             }
-            (Kept::OnDisk, None) => {
+            (TopicStorage::OnDisk, None) => {
                 return Err(failed("it is on disk, and the node has no store: set store.path".to_owned()));
             }
         }

@@ -5,7 +5,7 @@
 //!   [profile.NAME] [limits] [engine]   ─▶ capabilities and limits of guests, and their instance allocator
 //! ```
 //!
-//! `docs/run.md` describes every key; a test compares it with the list below.
+//! `docs/run.md` describes every key; a test compares it with the fields of the sections below.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,71 +14,78 @@ use std::time::Duration;
 
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
-use rusm_wasm::{Capability, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
+use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
+use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::run::topics::Kept;
-use crate::settings::limits::{self, limits};
-use crate::settings::look::Look;
-use crate::settings::origin::{AllGiven, Form, Given, did_you_mean, one_line, unknown};
-use crate::settings::{SettingsError, parse_duration};
+use crate::settings::error::SettingsError;
+use crate::settings::layers::in_section;
+use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
+use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
+use crate::settings::value::{Number, Size, Strings, Text, Time, Word, Words, time};
 
-/// Sections of the file that describe an application.
-pub(crate) const SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
+section_with_limits! {
+    /// `[[process]]`, or the command line.
+    struct ProcessSection {
+        name: Option<RawSetting>,
+        module: Option<Text>,
+        args: Strings,
+        // More processes than the engine's capacity are rejected anyway.
+        count: Option<Number<1, 1_000_000>>,
+        profile: Option<RawSetting>,
+        register: Option<RawSetting>,
+        restart: Option<Word<Restart>>,
+        shutdown: Option<ShutdownSetting>,
+    }
+}
 
-/// All keys, and the form of their values in the file. `NAME` stands for a name chosen by the user; lists have no form.
-const KEYS: [(&str, Option<Form>); 45] = [
-    ("process.name", Some(Form::Text)),
-    ("process.module", Some(Form::Text)),
-    ("process.args", None),
-    ("process.count", Some(Form::Number)),
-    ("process.profile", Some(Form::Text)),
-    ("process.memory_max", Some(Form::Size)),
-    ("process.table_max_elements", Some(Form::Number)),
-    ("process.parts_max", Some(Form::Number)),
-    ("process.message_max", Some(Form::Size)),
-    ("process.cpu_max", Some(Form::Number)),
-    ("process.sent_max", Some(Form::Size)),
-    ("process.mailbox_capacity", Some(Form::Number)),
-    ("process.register", Some(Form::Text)),
-    ("process.restart", Some(Form::Text)),
-    ("process.shutdown", Some(Form::Time)),
-    ("modules.NAME", Some(Form::Text)),
-    ("topics.NAME", Some(Form::Text)),
-    ("supervisor.strategy", Some(Form::Text)),
-    ("supervisor.intensity", Some(Form::Number)),
-    ("supervisor.period", Some(Form::Time)),
-    ("supervisor.backoff_first", Some(Form::Time)),
-    ("supervisor.backoff_limit", Some(Form::Time)),
-    ("profile.NAME.capabilities", None),
-    ("profile.NAME.buckets", None),
-    ("profile.NAME.topics", None),
-    ("profile.NAME.memory_max", Some(Form::Size)),
-    ("profile.NAME.table_max_elements", Some(Form::Number)),
-    ("profile.NAME.parts_max", Some(Form::Number)),
-    ("profile.NAME.message_max", Some(Form::Size)),
-    ("profile.NAME.cpu_max", Some(Form::Number)),
-    ("profile.NAME.sent_max", Some(Form::Size)),
-    ("profile.NAME.mailbox_capacity", Some(Form::Number)),
-    ("limits.memory_max", Some(Form::Size)),
-    ("limits.table_max_elements", Some(Form::Number)),
-    ("limits.parts_max", Some(Form::Number)),
-    ("limits.message_max", Some(Form::Size)),
-    ("limits.sent_max", Some(Form::Size)),
-    ("limits.log_lines", Some(Form::Number)),
-    ("limits.log_bytes", Some(Form::Size)),
-    ("engine.capacity", Some(Form::Number)),
-    ("engine.room", Some(Form::Text)),
-    ("engine.tick", Some(Form::Time)),
-    ("engine.cache", Some(Form::Place)),
-    ("engine.cache_max", Some(Form::Size)),
-    ("engine.spawn_by_path", Some(Form::Flag)),
-];
+section_with_limits! {
+    /// `[profile.NAME]`.
+    struct ProfileSection {
+        capabilities: Option<CapabilityList>,
+        buckets: Option<Strings>,
+        topics: Option<RawSetting>,
+    }
+}
 
-/// Maximum number of processes of one entry; more than the engine's capacity are rejected anyway.
-const COUNT_MAX: u64 = 1_000_000;
+/// `[supervisor]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SupervisorSection {
+    strategy: Option<Word<Strategy>>,
+    intensity: Option<Number<0, U32_MAX>>,
+    period: Option<Time>,
+    backoff_first: Option<Time>,
+    backoff_limit: Option<Time>,
+}
+
+/// `[limits]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LimitsSection {
+    memory_max: Option<MemoryMax>,
+    table_max_elements: Option<TableMax>,
+    parts_max: Option<PartsMax>,
+    message_max: Option<MessageMax>,
+    sent_max: Option<SentMax>,
+    log_lines: Option<Number<1, U32_MAX>>,
+    log_bytes: Option<Size<{ u64::MAX }>>,
+}
+
+/// `[engine]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EngineSection {
+    capacity: Option<Number<1, 16_000_000>>,
+    room: Option<Word<Room>>,
+    tick: Option<Tick>,
+    cache: Option<Cache>,
+    cache_max: Option<Size<{ 1 << 50 }>>,
+    spawn_by_path: Flag,
+}
+
 /// Names of the built-in profiles.
-const BUILT_IN: [&str; 3] = [SANDBOXED, "network", "trusted"];
+const BUILT_IN_PROFILES: [&str; 3] = [SANDBOXED, "network", "trusted"];
 
 /// An application with valid settings.
 #[derive(Clone, Debug, Default)]
@@ -87,9 +94,16 @@ pub(crate) struct App {
     /// Modules that guests can spawn by name.
     pub(crate) modules: BTreeMap<String, PathBuf>,
     /// Topics that guests use.
-    pub(crate) topics: BTreeMap<String, Kept>,
+    pub(crate) topics: BTreeMap<String, TopicStorage>,
     pub(crate) supervision: Supervision,
     pub(crate) wasm: WasmConfig,
+}
+
+/// Storage of a topic's messages, as set in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TopicStorage {
+    InMemory,
+    OnDisk,
 }
 
 /// A guest, or several guests of one kind.
@@ -133,21 +147,12 @@ impl Process {
 impl App {
     /// Reads the sections of the file at `path`; relative paths in it start from its directory.
     pub(super) fn read(path: &Path, sections: &Table) -> Result<Self, SettingsError> {
-        let file = File { name: path.display().to_string(), dir: path.parent().unwrap_or_else(|| Path::new("")) };
-        let mut wasm = file.wasm(sections)?;
-        let entries = match sections.get("process") {
-            None => &[][..],
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err(file.shape("process", "written as [[process]]")),
-        };
-        let (modules, supervision) = (file.modules(sections)?, file.supervision(sections)?);
-        let processes: Vec<Process> = entries
-            .iter()
-            .enumerate()
-            .map(|(place, entry)| file.process(place, entry, &modules, &wasm.profiles))
-            .collect::<Result<_, _>>()?;
-        let topics = file.topics(sections)?;
-        wasm.topics = !topics.is_empty();
+        let dir = path.parent().unwrap_or_else(|| Path::new(""));
+        let file = File { name: path.display().to_string(), dir, sections };
+        let topics = file.topics()?;
+        let wasm = WasmConfig { topics: !topics.is_empty(), ..file.wasm()? };
+        let (modules, supervision) = (file.modules()?, file.supervision()?);
+        let processes = file.processes(&modules, &wasm.profiles)?;
         let app = Self { processes, modules, topics, supervision, wasm };
         app.check(&file.name)?;
         Ok(app)
@@ -155,14 +160,15 @@ impl App {
 
     /// Returns an application with the same engine, limits and profiles, but with only the process that the command
     /// line describes.
-    pub(crate) fn alone(
+    pub(crate) fn with_single_guest(
         self,
         module: &Path,
         name: &str,
         args: &[String],
-        given: &AllGiven,
+        given: &RawSettings,
     ) -> Result<Self, SettingsError> {
-        let process = process(given, module.to_owned(), name.to_owned(), args.to_vec(), &self.wasm.profiles)?;
+        let section = ProcessSection { args: Strings(args.to_vec()), ..section(given, "process", "the command line")? };
+        let process = process(&section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
         let app = Self { processes: vec![process], ..self };
         app.check("the command line")?;
         Ok(app)
@@ -178,10 +184,10 @@ impl App {
         let total = self.guests();
         if total > self.wasm.capacity.into() {
             let (origin, capacity) = (origin.to_owned(), self.wasm.capacity);
-            return Err(SettingsError::Crowd { origin, total, capacity });
+            return Err(SettingsError::TooManyProcesses { origin, total, capacity });
         }
         match self.processes.iter().flat_map(Process::ids).find(|id| !ids.insert(Arc::clone(id))) {
-            Some(id) => Err(SettingsError::Twice { id: id.to_string(), origin: origin.to_owned() }),
+            Some(id) => Err(SettingsError::DuplicateName { id: id.to_string(), origin: origin.to_owned() }),
             None => Ok(()),
         }
     }
@@ -191,6 +197,7 @@ impl App {
 struct File<'a> {
     name: String,
     dir: &'a Path,
+    sections: &'a Table,
 }
 
 impl File<'_> {
@@ -198,288 +205,313 @@ impl File<'_> {
         SettingsError::Shape { key, origin: self.name.clone(), due }
     }
 
-    /// Returns the values of a section by their keys.
-    fn section(name: &str, origin: &str, table: &Table) -> Result<AllGiven, SettingsError> {
-        let mut given = AllGiven::new();
-        for (word, value) in table {
-            let dotted = format!("{name}.{word}");
-            let Some((key, form)) = KEYS.iter().find(|(key, _)| *key == dotted) else {
-                let known = KEYS.iter().map(|(key, _)| *key).filter(|key| key.starts_with(name));
-                return Err(unknown(&dotted, origin, known));
-            };
-            let Some(form) = form else { continue };
-            let Some(text) = form.text(value) else {
-                let (value, origin) = (one_line(value), origin.to_owned());
-                return Err(SettingsError::Type { key, value, origin, due: form.due() });
-            };
-            given.insert(key, Given { value: text, origin: origin.to_owned() });
+    /// Returns a section with a fixed name; without entries if the file does not have it.
+    fn table(&self, name: &'static str) -> Result<Table, SettingsError> {
+        match self.sections.get(name) {
+            None => Ok(Table::new()),
+            Some(Value::Table(table)) => Ok(table.clone()),
+            Some(_) => Err(self.shape(name, "a section of its own")),
         }
-        Ok(given)
+    }
+
+    fn section<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T, SettingsError> {
+        section(&in_section(name, &self.name, self.table(name)?), name, &self.name)
+    }
+
+    fn processes(
+        &self,
+        modules: &BTreeMap<String, PathBuf>,
+        profiles: &Profiles,
+    ) -> Result<Vec<Process>, SettingsError> {
+        let shape = || self.shape("process", "written as [[process]]");
+        let entries = match self.sections.get("process") {
+            None => &[][..],
+            Some(Value::Array(entries)) => entries,
+            Some(_) => return Err(shape()),
+        };
+        let tables = entries.iter().map(|entry| entry.as_table().ok_or_else(shape));
+        (1..).zip(tables).map(|(number, table)| self.process(number, table?, modules, profiles)).collect()
     }
 
     fn process(
         &self,
-        place: usize,
-        entry: &Value,
+        number: usize,
+        table: &Table,
         modules: &BTreeMap<String, PathBuf>,
         profiles: &Profiles,
     ) -> Result<Process, SettingsError> {
-        let Value::Table(entry) = entry else { return Err(self.shape("process", "written as [[process]]")) };
-        let said = entry.get("name").or_else(|| entry.get("module")).and_then(Value::as_str);
-        let origin = match said {
+        let origin = match table.get("name").or_else(|| table.get("module")).and_then(Value::as_str) {
             Some(name) => format!("{} (process {name:?})", self.name),
-            None => format!("{} (process {})", self.name, place + 1),
+            None => format!("{} (process {number})", self.name),
         };
-        let given = Self::section("process", &origin, entry)?;
-        let Some(said) = given.get("process.module") else {
+        let given = in_section("process", &origin, table.clone());
+        let section: ProcessSection = section(&given, "process", &origin)?;
+        let Some(Text(word)) = &section.module else {
             return Err(SettingsError::Missing { key: "process.module", origin });
         };
-        let named = modules.get(&said.value);
-        let module = named.map_or_else(|| self.dir.join(&said.value), PathBuf::clone);
-        let name = match given.get("process.name") {
-            Some(name) => name.value.clone(),
-            None if named.is_some() => said.value.clone(),
-            None => stem(&module),
+        let (module, name) = match modules.get(word) {
+            Some(module) => (module.clone(), word.clone()),
+            None => (self.dir.join(word), stem(Path::new(word))),
         };
-        let args = entry.get("args").map(|args| strings("process.args", &origin, args)).transpose()?;
-        process(&given, module, name, args.unwrap_or_default(), profiles)
+        process(&section, module, name, profiles)
     }
 
-    fn table<'a>(&self, sections: &'a Table, key: &'static str) -> Result<Option<&'a Table>, SettingsError> {
-        match sections.get(key) {
-            None => Ok(None),
-            Some(Value::Table(table)) => Ok(Some(table)),
-            Some(_) => Err(self.shape(key, "a section of its own")),
-        }
-    }
-
-    fn given(&self, sections: &Table, key: &'static str) -> Result<AllGiven, SettingsError> {
-        let table = self.table(sections, key)?;
-        table.map_or_else(|| Ok(AllGiven::new()), |table| Self::section(key, &self.name, table))
-    }
-
-    fn modules(&self, sections: &Table) -> Result<BTreeMap<String, PathBuf>, SettingsError> {
-        let Some(table) = self.table(sections, "modules")? else { return Ok(BTreeMap::new()) };
-        let path = |(name, path): (&String, &Value)| match path {
-            Value::String(path) => Ok((name.clone(), self.dir.join(path))),
-            other => Err(SettingsError::Type {
-                key: "modules.NAME",
-                value: one_line(other),
-                origin: self.name.clone(),
-                due: "the path of a module",
-            }),
+    fn modules(&self) -> Result<BTreeMap<String, PathBuf>, SettingsError> {
+        let path = |(name, path)| match path {
+            Value::String(path) => Ok((name, self.dir.join(path))),
+            path => Err(RawSetting::in_file("modules.NAME", path, &self.name).wrong_type("the path of a module")),
         };
-        table.iter().map(path).collect()
+        self.table("modules")?.into_iter().map(path).collect()
     }
 
-    fn topics(&self, sections: &Table) -> Result<BTreeMap<String, Kept>, SettingsError> {
-        let Some(table) = self.table(sections, "topics")? else { return Ok(BTreeMap::new()) };
-        let kept = |(name, kept): (&String, &Value)| match kept.as_str() {
-            Some("memory") => Ok((name.clone(), Kept::InMemory)),
-            Some("disk") => Ok((name.clone(), Kept::OnDisk)),
-            Some(word) => Err(SettingsError::Value {
-                key: "topics.NAME",
-                value: word.to_owned(),
-                origin: format!("{} (topic {name:?})", self.name),
-                wanted: format!("must be memory or disk{}", did_you_mean(word, ["memory", "disk"])),
-            }),
-            None => Err(SettingsError::Type {
-                key: "topics.NAME",
-                value: one_line(kept),
-                origin: format!("{} (topic {name:?})", self.name),
-                due: "\"memory\" or \"disk\"",
-            }),
+    fn topics(&self) -> Result<BTreeMap<String, TopicStorage>, SettingsError> {
+        let storage = |(name, storage): (String, Value)| {
+            let origin = format!("{} (topic {name:?})", self.name);
+            Ok((name, Word::try_from(RawSetting::in_file("topics.NAME", storage, &origin))?.0))
         };
-        table.iter().map(kept).collect()
+        self.table("topics")?.into_iter().map(storage).collect()
     }
 
-    fn supervision(&self, sections: &Table) -> Result<Supervision, SettingsError> {
-        let given = self.given(sections, "supervisor")?;
-        let (look, default) = (Look(&given), Supervision::default());
-        let strategies = [
-            ("one_for_one", Strategy::OneForOne),
-            ("one_for_all", Strategy::OneForAll),
-            ("rest_for_one", Strategy::RestForOne),
-        ];
-        let wanted = "must be one_for_one, one_for_all or rest_for_one";
-        let strategy = look.word("supervisor.strategy", wanted, &strategies)?;
-        let restarts = look.count("supervisor.intensity", 0, u32::MAX.into(), default.intensity.restarts.into())?;
-        let period = look.time("supervisor.period")?.unwrap_or(default.intensity.period);
-        let (first, limit) = (look.time("supervisor.backoff_first")?, look.time("supervisor.backoff_limit")?);
+    fn supervision(&self) -> Result<Supervision, SettingsError> {
+        let (section, default): (SupervisorSection, _) = (self.section("supervisor")?, Supervision::default());
+        let (first, limit) = (section.backoff_first, section.backoff_limit);
         let backoff = (first.is_some() || limit.is_some()).then(|| {
-            let first = first.unwrap_or(Duration::ZERO);
-            Backoff { first, limit: limit.unwrap_or(Duration::from_secs(30)).max(first) }
+            let first = first.map_or(Duration::ZERO, |first| first.0);
+            Backoff { first, limit: limit.map_or(Duration::from_secs(30), |limit| limit.0).max(first) }
         });
         Ok(Supervision {
-            strategy: strategy.unwrap_or(default.strategy),
-            intensity: Intensity { restarts: restarts as u32, period },
+            strategy: section.strategy.map_or(default.strategy, |strategy| strategy.0),
+            intensity: Intensity {
+                restarts: section.intensity.map_or(default.intensity.restarts, |restarts| restarts.0 as u32),
+                period: section.period.map_or(default.intensity.period, |period| period.0),
+            },
             backoff,
         })
     }
 
-    fn wasm(&self, sections: &Table) -> Result<WasmConfig, SettingsError> {
-        let mut given = self.given(sections, "engine")?;
-        given.extend(self.given(sections, "limits")?);
-        let (look, default) = (Look(&given), WasmConfig::default());
-        let allocators = [
-            ("by_capacity", InstanceAllocator::ByCapacity),
-            ("pool", InstanceAllocator::Pool),
-            ("slabs", InstanceAllocator::Slabs),
-        ];
-        let allocator = look.word("engine.room", "must be by_capacity, pool or slabs", &allocators)?;
-        let cache_dir = match look.text("engine.cache") {
-            None | Some("true") => usual_cache_dir(),
-            Some("false") => None,
-            Some(dir) => Some(self.dir.join(dir)),
-        };
+    fn wasm(&self) -> Result<WasmConfig, SettingsError> {
+        let (engine, limits): (EngineSection, LimitsSection) = (self.section("engine")?, self.section("limits")?);
+        let default = WasmConfig::default();
         Ok(WasmConfig {
-            capacity: look.count("engine.capacity", 1, 16_000_000, default.capacity.into())? as u32,
-            allocator: allocator.unwrap_or(default.allocator),
-            memory_max_bytes: look
-                .bytes("limits.memory_max", limits::MEMORY_MAX_BYTES)?
-                .unwrap_or(default.memory_max_bytes),
-            table_max_elements: look.count(
-                "limits.table_max_elements",
-                1,
-                limits::TABLE_MAX_ELEMENTS,
-                default.table_max_elements.into(),
-            )? as u32,
-            parts_max: look.count("limits.parts_max", 1, limits::PARTS_MAX, default.parts_max.into())? as u32,
-            message_max_bytes: look
-                .bytes("limits.message_max", limits::MESSAGE_MAX_BYTES)?
-                .map_or(default.message_max_bytes, |bytes| bytes as u32),
-            sent_max_bytes: look.bytes("limits.sent_max", u64::MAX)?.unwrap_or(default.sent_max_bytes),
-            log_lines_per_sec: look.count(
-                "limits.log_lines",
-                1,
-                u64::from(u32::MAX),
-                default.log_lines_per_sec.into(),
-            )? as u32,
-            log_bytes_per_sec: look.bytes("limits.log_bytes", u64::MAX)?.unwrap_or(default.log_bytes_per_sec),
-            tick: look.tick("engine.tick")?.unwrap_or(default.tick),
-            cache_dir,
-            cache_max_bytes: look.bytes("engine.cache_max", 1 << 50)?.unwrap_or(default.cache_max_bytes),
-            spawn_by_path: look.text("engine.spawn_by_path") == Some("true"),
-            profiles: self.profiles(sections)?,
+            capacity: engine.capacity.map_or(default.capacity, |guests| guests.0 as u32),
+            room: engine.room.map_or(default.room, |room| room.0),
+            memory_max_bytes: limits.memory_max.map_or(default.memory_max_bytes, |bytes| bytes.0),
+            table_max_elements: limits.table_max_elements.map_or(default.table_max_elements, |count| count.0 as u32),
+            parts_max: limits.parts_max.map_or(default.parts_max, |parts| parts.0 as u32),
+            message_max_bytes: limits.message_max.map_or(default.message_max_bytes, |bytes| bytes.0 as u32),
+            sent_max_bytes: limits.sent_max.map_or(default.sent_max_bytes, |bytes| bytes.0),
+            log_lines_per_sec: limits.log_lines.map_or(default.log_lines_per_sec, |lines| lines.0 as u32),
+            log_bytes_per_sec: limits.log_bytes.map_or(default.log_bytes_per_sec, |bytes| bytes.0),
+            tick: engine.tick.map_or(default.tick, |tick| tick.0),
+            cache_dir: match engine.cache {
+                None | Some(Cache::Flag(true)) => default_cache_dir(),
+                Some(Cache::Flag(false)) => None,
+                Some(Cache::In(dir)) => Some(self.dir.join(dir)),
+            },
+            cache_max_bytes: engine.cache_max.map_or(default.cache_max_bytes, |bytes| bytes.0),
+            spawn_by_path: engine.spawn_by_path.0,
+            profiles: self.profiles()?,
             topics: false,
             // `rusm run` opens the store.
             store: None,
         })
     }
 
-    fn profiles(&self, sections: &Table) -> Result<Profiles, SettingsError> {
-        let mut profiles = Profiles::default();
-        for (name, profile) in self.table(sections, "profile")?.into_iter().flatten() {
-            let origin = format!("{} (profile {name:?})", self.name);
-            if BUILT_IN.contains(&name.as_str()) {
-                return Err(SettingsError::BuiltIn { name: name.clone(), origin: self.name.clone() });
+    fn profiles(&self) -> Result<Profiles, SettingsError> {
+        let (mut profiles, topics) = (Profiles::default(), self.table("topics")?);
+        for (name, profile) in self.table("profile")? {
+            if BUILT_IN_PROFILES.contains(&name.as_str()) {
+                return Err(SettingsError::BuiltIn { name, origin: self.name.clone() });
             }
             let Value::Table(profile) = profile else {
                 return Err(self.shape("profile", "a section such as [profile.NAME]"));
             };
-            let given = Self::section("profile.NAME", &origin, profile)?;
-            let key = "profile.NAME.capabilities";
-            let Some(words) = profile.get("capabilities") else { return Err(SettingsError::Missing { key, origin }) };
-            let capabilities = strings(key, &origin, words)?.into_iter().map(|word| {
-                word.parse::<Capability>().map_err(|_unknown| {
-                    let known = Capability::ALL.map(Capability::word);
-                    let meant = did_you_mean(&word, known);
-                    let wanted = if meant.is_empty() {
-                        format!("must be one of {}", known.join(", "))
-                    } else {
-                        format!("is not a capability{meant}")
-                    };
-                    SettingsError::Value { key, value: word, origin: origin.clone(), wanted }
-                })
-            });
-            profiles.set(name.as_str(), capabilities.collect::<Result<_, _>>()?);
-            profiles.set_limits(name, limits(&Look(&given), &limits::OF_PROFILE)?);
-            if let Some(buckets) = profile.get("buckets") {
-                profiles.set_buckets(name, strings("profile.NAME.buckets", &origin, buckets)?);
+            let origin = format!("{} (profile {name:?})", self.name);
+            let given = in_section("profile.NAME", &origin, profile);
+            let profile: ProfileSection = section(&given, "profile.NAME", &origin)?;
+            let limits = profile.limits();
+            let Some(capabilities) = profile.capabilities else {
+                return Err(SettingsError::Missing { key: "profile.NAME.capabilities", origin });
+            };
+            profiles.set(name.as_str(), capabilities.0.into_iter().collect());
+            profiles.set_limits(&name, limits);
+            if let Some(buckets) = profile.buckets {
+                profiles.set_buckets(&name, buckets.0);
             }
-            if let Some(topics) = profile.get("topics") {
-                profiles.set_topics(name, self.granted_topics(sections, &origin, topics)?);
+            if let Some(granted) = profile.topics {
+                profiles.set_topics(&name, granted_topics(&granted, &topics)?);
             }
         }
         Ok(profiles)
     }
+}
 
-    /// Returns the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an
-    /// error.
-    fn granted_topics(&self, sections: &Table, origin: &str, topics: &Value) -> Result<Vec<String>, SettingsError> {
-        let key = "profile.NAME.topics";
-        let made = || self.table(sections, "topics").into_iter().flatten().flat_map(Table::keys).map(String::as_str);
-        let granted = strings(key, origin, topics)?;
-        match granted.iter().find(|word| !word.ends_with('*') && !made().any(|name| name == *word)) {
-            None => Ok(granted),
-            Some(word) => Err(SettingsError::Value {
-                key,
-                value: word.clone(),
-                origin: origin.to_owned(),
-                wanted: format!("is not in [topics]{}", did_you_mean(word, made())),
-            }),
+/// Returns the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an error.
+fn granted_topics(raw: &RawSetting, topics: &Table) -> Result<Vec<String>, SettingsError> {
+    let granted = raw.strings()?;
+    match granted.iter().find(|word| !word.ends_with('*') && !topics.contains_key(*word)) {
+        None => Ok(granted),
+        Some(word) => {
+            let meant = did_you_mean(word, topics.keys().map(String::as_str));
+            Err(raw.invalid_part(word, &format!("is not in [topics]{meant}")))
         }
     }
 }
 
 /// Creates a process from its settings, whatever their origin.
 fn process(
-    given: &AllGiven,
+    section: &ProcessSection,
     module: PathBuf,
     name: String,
-    args: Vec<String>,
     profiles: &Profiles,
 ) -> Result<Process, SettingsError> {
-    let look = Look(given);
-    let restarts =
-        [("permanent", Restart::Permanent), ("transient", Restart::Transient), ("temporary", Restart::Temporary)];
-    let find = |word: &str| profiles.find(word).is_ok().then(|| word.to_owned());
-    let known: Vec<&str> = profiles.names().collect();
-    let profile = look.parsed("process.profile", &format!("must be one of {}", known.join(", ")), &known, find)?;
-    let count = look.count("process.count", 1, COUNT_MAX, 1)? as u32;
-    let is_name = |text: &str| (!text.is_empty() && text.len() <= NAME_MAX_BYTES).then(|| text.to_owned());
-    let is_alone = |text: &str| is_name(text).filter(|_| count == 1);
+    let count = section.count.map_or(1, |count| count.0 as u32);
     Ok(Process {
-        name: look
-            .parsed("process.name", &format!("must be 1 to {NAME_MAX_BYTES} bytes long"), &[], is_name)?
-            .unwrap_or(name),
+        name: section.name.as_ref().map_or(Ok(name), |raw| process_name(raw, true, ""))?,
         module,
-        args,
+        args: section.args.0.clone(),
         count,
-        profile: profile.unwrap_or_else(|| SANDBOXED.to_owned()),
-        limits: limits(&look, &limits::OF_PROCESS)?,
-        register: look.parsed(
-            "process.register",
-            &format!("must be 1 to {NAME_MAX_BYTES} bytes long, and process.count must be 1"),
-            &[],
-            is_alone,
-        )?,
-        restart: look
-            .word("process.restart", "must be permanent, transient or temporary", &restarts)?
-            .unwrap_or(Restart::Transient),
-        shutdown: look
-            .parsed(
-                "process.shutdown",
-                "must be a time such as 5s, brutal_kill or infinity",
-                &["brutal_kill", "infinity"],
-                |word| match word {
-                    "brutal_kill" => Some(Shutdown::BrutalKill),
-                    "infinity" => Some(Shutdown::Infinity),
-                    time => parse_duration(time).map(Shutdown::Timeout),
-                },
-            )?
-            .unwrap_or(Shutdown::Timeout(Duration::from_secs(5))),
+        profile: section
+            .profile
+            .as_ref()
+            .map_or_else(|| Ok(SANDBOXED.to_owned()), |raw| known_profile(raw, profiles))?,
+        limits: section.limits(),
+        register: section
+            .register
+            .as_ref()
+            .map(|raw| process_name(raw, count == 1, ", and process.count must be 1"))
+            .transpose()?,
+        restart: section.restart.map_or(Restart::Transient, |restart| restart.0),
+        shutdown: section.shutdown.map_or(Shutdown::Timeout(Duration::from_secs(5)), |shutdown| shutdown.0),
     })
 }
 
-fn strings(key: &'static str, origin: &str, value: &Value) -> Result<Vec<String>, SettingsError> {
-    let strings = value.as_array().and_then(|items| {
-        items.iter().map(|item| item.as_str().map(ToOwned::to_owned)).collect::<Option<Vec<String>>>()
-    });
-    strings.ok_or_else(|| {
-        let (value, origin) = (one_line(value), origin.to_owned());
-        SettingsError::Type { key, value, origin, due: "a list of strings" }
-    })
+/// Returns the name of a process, if it has a valid length and `is_allowed`.
+fn process_name(raw: &RawSetting, is_allowed: bool, rule: &str) -> Result<String, SettingsError> {
+    let text = raw.text()?;
+    if is_allowed && (1..=NAME_MAX_BYTES).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err(raw.invalid(&format!("must be 1 to {NAME_MAX_BYTES} bytes long{rule}")))
+}
+
+fn known_profile(raw: &RawSetting, profiles: &Profiles) -> Result<String, SettingsError> {
+    let text = raw.text()?;
+    if profiles.find(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<&str> = profiles.names().collect();
+    let meant = did_you_mean(text, known.iter().copied());
+    Err(raw.invalid(&format!("must be one of {}{meant}", known.join(", "))))
+}
+
+impl Words for Restart {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("permanent", Self::Permanent), ("transient", Self::Transient), ("temporary", Self::Temporary)]
+    }
+}
+
+impl Words for Strategy {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("one_for_one", Self::OneForOne), ("one_for_all", Self::OneForAll), ("rest_for_one", Self::RestForOne)]
+    }
+}
+
+impl Words for Room {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("by_capacity", Self::ByCapacity), ("pool", Self::Pool), ("slabs", Self::Slabs)]
+    }
+}
+
+impl Words for TopicStorage {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("memory", Self::InMemory), ("disk", Self::OnDisk)]
+    }
+}
+
+/// `"brutal_kill"`, `"infinity"` or a time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct ShutdownSetting(Shutdown);
+
+impl TryFrom<RawSetting> for ShutdownSetting {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let meant = raw.value.as_str().map(|text| did_you_mean(text, ["brutal_kill", "infinity"])).unwrap_or_default();
+        let rule = format!("must be a time such as 5s, brutal_kill or infinity{meant}");
+        match raw.value.as_str() {
+            Some("brutal_kill") => Ok(Self(Shutdown::BrutalKill)),
+            Some("infinity") => Ok(Self(Shutdown::Infinity)),
+            _ => time(&raw, &rule).map(Shutdown::Timeout).map(Self),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct Tick(Duration);
+
+impl TryFrom<RawSetting> for Tick {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let (range, rule) =
+            (Duration::from_micros(100)..=Duration::from_secs(1), "must be a time between 0.1ms and 1s");
+        let tick = time(&raw, rule)?;
+        if range.contains(&tick) { Ok(Self(tick)) } else { Err(raw.invalid(rule)) }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct CapabilityList(Vec<Capability>);
+
+impl TryFrom<RawSetting> for CapabilityList {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let known = Capability::ALL.map(Capability::word);
+        let capability = |word: String| {
+            word.parse().map_err(|_unknown| match did_you_mean(&word, known) {
+                meant if meant.is_empty() => raw.invalid_part(&word, &format!("must be one of {}", known.join(", "))),
+                meant => raw.invalid_part(&word, &format!("is not a capability{meant}")),
+            })
+        };
+        raw.strings()?.into_iter().map(capability).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct Flag(bool);
+
+impl TryFrom<RawSetting> for Flag {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        raw.value.as_bool().map(Self).ok_or_else(|| raw.wrong_type("true or false"))
+    }
+}
+
+/// Directory of compiled modules; true for the default directory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+enum Cache {
+    Flag(bool),
+    In(String),
+}
+
+impl TryFrom<RawSetting> for Cache {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        match raw.value {
+            Value::Boolean(flag) => Ok(Self::Flag(flag)),
+            Value::String(dir) => Ok(Self::In(dir)),
+            _ => Err(raw.wrong_type("a directory, true or false")),
+        }
+    }
 }
 
 /// Returns the default name of a module: its file name without the extension.
@@ -488,7 +520,7 @@ pub(crate) fn stem(module: &Path) -> String {
 }
 
 /// Returns `$XDG_CACHE_HOME/rusm` or `~/.cache/rusm`; `None` without a home directory.
-pub(crate) fn usual_cache_dir() -> Option<PathBuf> {
+pub(crate) fn default_cache_dir() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     cache.map(|dir| dir.join("rusm"))

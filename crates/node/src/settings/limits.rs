@@ -1,60 +1,48 @@
 //! Resource limits of single guests. Processes and profiles have the same keys for them.
 
-use rusm_wasm::GuestLimits;
+use crate::settings::value::{Number, Size};
 
-use crate::settings::SettingsError;
-use crate::settings::look::Look;
+/// Largest value of the settings that have 32 bits.
+pub(super) const U32_MAX: u64 = u32::MAX as u64;
 
-/// Maximum values of these keys, here and in `[limits]`.
-pub(super) const MEMORY_MAX_BYTES: u64 = 4 << 30;
-pub(super) const TABLE_MAX_ELEMENTS: u64 = 10_000_000;
-pub(super) const PARTS_MAX: u64 = 1_000;
-pub(super) const MESSAGE_MAX_BYTES: u64 = u32::MAX as u64;
+// Values of the limits, here and in `[limits]`.
+pub(super) type MemoryMax = Size<{ 4 << 30 }>;
+pub(super) type TableMax = Number<1, 10_000_000>;
+pub(super) type PartsMax = Number<1, 1_000>;
+pub(super) type MessageMax = Size<U32_MAX>;
+pub(super) type SentMax = Size<{ u64::MAX }>;
 
-/// The keys of the limits in one section.
-pub(super) struct LimitKeys {
-    memory_max: &'static str,
-    table_max_elements: &'static str,
-    parts_max: &'static str,
-    message_max: &'static str,
-    cpu_max: &'static str,
-    sent_max: &'static str,
-    mailbox_capacity: &'static str,
+/// Defines a section that has the limits of a guest among its keys. (`#[serde(flatten)]` would accept unknown keys.)
+macro_rules! section_with_limits {
+    ($(#[$attribute:meta])* struct $name:ident { $($field:ident: $type:ty,)+ }) => {
+        $(#[$attribute])*
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct $name {
+            $($field: $type,)+
+            memory_max: Option<$crate::settings::limits::MemoryMax>,
+            table_max_elements: Option<$crate::settings::limits::TableMax>,
+            parts_max: Option<$crate::settings::limits::PartsMax>,
+            message_max: Option<$crate::settings::limits::MessageMax>,
+            cpu_max: Option<$crate::settings::value::Number<1, 100>>,
+            sent_max: Option<$crate::settings::limits::SentMax>,
+            mailbox_capacity: Option<$crate::settings::value::Number<1, { $crate::settings::limits::U32_MAX }>>,
+        }
+
+        impl $name {
+            /// Returns the limits that are set.
+            fn limits(&self) -> rusm_runtime::wasm::Limits {
+                rusm_runtime::wasm::Limits {
+                    memory_max_bytes: self.memory_max.map(|bytes| bytes.0),
+                    table_max_elements: self.table_max_elements.map(|elements| elements.0 as u32),
+                    parts_max: self.parts_max.map(|parts| parts.0 as u32),
+                    message_max_bytes: self.message_max.map(|bytes| bytes.0 as u32),
+                    cpu_max_percent: self.cpu_max.map(|percent| percent.0 as u8),
+                    sent_max_bytes: self.sent_max.map(|bytes| bytes.0),
+                    mailbox_capacity: self.mailbox_capacity.map(|messages| messages.0 as u32),
+                }
+            }
+        }
+    };
 }
-
-/// Keys of a process.
-pub(super) const OF_PROCESS: LimitKeys = LimitKeys {
-    memory_max: "process.memory_max",
-    table_max_elements: "process.table_max_elements",
-    parts_max: "process.parts_max",
-    message_max: "process.message_max",
-    cpu_max: "process.cpu_max",
-    sent_max: "process.sent_max",
-    mailbox_capacity: "process.mailbox_capacity",
-};
-
-/// Keys of a profile.
-pub(super) const OF_PROFILE: LimitKeys = LimitKeys {
-    memory_max: "profile.NAME.memory_max",
-    table_max_elements: "profile.NAME.table_max_elements",
-    parts_max: "profile.NAME.parts_max",
-    message_max: "profile.NAME.message_max",
-    cpu_max: "profile.NAME.cpu_max",
-    sent_max: "profile.NAME.sent_max",
-    mailbox_capacity: "profile.NAME.mailbox_capacity",
-};
-
-/// Returns the limits that are set.
-pub(super) fn limits(look: &Look<'_>, keys: &LimitKeys) -> Result<GuestLimits, SettingsError> {
-    Ok(GuestLimits {
-        memory_max_bytes: look.bytes(keys.memory_max, MEMORY_MAX_BYTES)?,
-        table_max_elements: look
-            .number(keys.table_max_elements, 1, TABLE_MAX_ELEMENTS)?
-            .map(|elements| elements as u32),
-        parts_max: look.number(keys.parts_max, 1, PARTS_MAX)?.map(|parts| parts as u32),
-        message_max_bytes: look.bytes(keys.message_max, MESSAGE_MAX_BYTES)?.map(|bytes| bytes as u32),
-        cpu_max_percent: look.number(keys.cpu_max, 1, 100)?.map(|percent| percent as u8),
-        sent_max_bytes: look.bytes(keys.sent_max, u64::MAX)?,
-        mailbox_capacity: look.number(keys.mailbox_capacity, 1, u64::from(u32::MAX))?.map(|messages| messages as u32),
-    })
-}
+pub(super) use section_with_limits;

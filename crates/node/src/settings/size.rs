@@ -1,28 +1,7 @@
-//! Sizes in bytes, as people write them.
-
-/// Suffixes and their factors.
-const UNITS: [(&str, u64); 7] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("B", 1),
-];
-
-/// Parses `65536`, `64KiB`, `16 MiB`, `1GB`.
-pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, unit) = UNITS
-        .iter()
-        .find_map(|(suffix, unit)| text.strip_suffix(suffix).map(|digits| (digits.trim_end(), *unit)))
-        .unwrap_or((text, 1));
-    digits.replace('_', "").parse::<u64>().ok()?.checked_mul(unit)
-}
+//! Sizes in bytes, as people read them.
 
 /// Formats a size for people: `16 MiB`, `1.5 GiB`.
-pub(crate) fn bytes_in_words(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     let of = |unit: u64, word: &str| format!("{} {word}", (bytes as f64 / unit as f64 * 10.0).round() / 10.0);
     match bytes {
         0..1024 => format!("{bytes} bytes"),
@@ -34,21 +13,23 @@ pub(crate) fn bytes_in_words(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rusm_text::parse_size;
+
     use super::*;
 
     #[test]
     fn sizes_read_in_the_usual_units() {
         let cases = [("65536", 65_536), ("64KiB", 65_536), ("16 MiB", 16 << 20), ("1_000kB", 1_000_000), ("7B", 7)];
         for (text, bytes) in cases {
-            assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for bad in ["", "MiB", "-1", "1.5MiB", "16 mib", "99999999999GiB"] {
-            assert_eq!(parse_bytes(bad), None, "{bad}");
+            assert_eq!(parse_size(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn sizes_are_written_as_people_say_them() {
-        assert_eq!([512, 65_536, 16 << 20, 3 << 29].map(bytes_in_words), ["512 bytes", "64 KiB", "16 MiB", "1.5 GiB"]);
+        assert_eq!([512, 65_536, 16 << 20, 3 << 29].map(format_bytes), ["512 bytes", "64 KiB", "16 MiB", "1.5 GiB"]);
     }
 }

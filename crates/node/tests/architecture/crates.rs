@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// The dependencies that a crate of the workspace may have within the workspace.
 #[derive(Debug)]
-pub(crate) struct Arrow {
+pub(crate) struct Dependencies {
     /// Folder of the crate.
     pub(crate) from: &'static str,
     /// Packages that it may depend on.
@@ -46,11 +46,11 @@ pub(crate) fn dependencies(manifest: &str, kinds: &[&str]) -> BTreeSet<String> {
 }
 
 /// Returns the dependencies in a manifest that the picture does not show; tests may use any package.
-pub(crate) fn strange_arrows(arrow: &Arrow, manifest: &str) -> Vec<String> {
+pub(crate) fn unexpected_dependencies(allowed: &Dependencies, manifest: &str) -> Vec<String> {
     dependencies(manifest, &["dependencies", "build-dependencies"])
         .into_iter()
-        .filter(|name| name.starts_with("rusm-") && !arrow.to.contains(&name.as_str()))
-        .map(|name| format!("{} depends on {name}", arrow.from))
+        .filter(|name| name.starts_with("rusm-") && !allowed.to.contains(&name.as_str()))
+        .map(|name| format!("{} depends on {name}", allowed.from))
         .collect()
 }
 

@@ -14,39 +14,31 @@
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod crates;
+mod cycles;
 mod planted;
 mod sources;
 
 use std::collections::BTreeSet;
 
-use crates::{Arrow, manifest, strange_arrows, tree};
-use sources::{Static, Words, long_files, naming, read, strange_statics, unexpected_unsafe, workspace_sources};
+use crate::cycles::{CycleLimit, WideFolder, long_cycles, wide_folders};
+use crates::{Dependencies, Tree, manifest, tree, unexpected_dependencies};
+use sources::{
+    Static, Words, long_files, naming, read, unexpected_statics, unexpected_unsafe, words_outside, workspace_sources,
+};
 
 /// The dependencies allowed between the crates of the workspace.
-const ARROWS: [Arrow; 13] = [
-    Arrow { from: "text", to: &[] },
-    Arrow { from: "log", to: &["rusm-text"] },
-    Arrow { from: "protocol", to: &["rusm-text"] },
-    Arrow { from: "runtime", to: &["rusm-protocol", "rusm-text"] },
-    Arrow { from: "bench", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
-    Arrow { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
-    Arrow {
+const DEPENDENCIES: [Dependencies; 8] = [
+    Dependencies { from: "text", to: &[] },
+    Dependencies { from: "log", to: &["rusm-text"] },
+    Dependencies { from: "protocol", to: &["rusm-text"] },
+    Dependencies { from: "runtime", to: &["rusm-protocol", "rusm-text"] },
+    Dependencies { from: "bench", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
+    Dependencies { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
+    Dependencies {
         from: "node",
-        to: &[
-            "rusm-bench",
-            "rusm-console",
-            "rusm-log",
-            "rusm-protocol",
-            "rusm-runtime",
-            "rusm-store",
-            "rusm-text",
-            "rusm-tui",
-            "rusm-wasm",
-        ],
+        to: &["rusm-bench", "rusm-log", "rusm-protocol", "rusm-runtime", "rusm-text", "rusm-tui"],
     },
-    Arrow { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
-    Arrow { from: "rusm", to: &["rusm-console", "rusm-runtime", "rusm-store", "rusm-wasm"] },
-    Arrow { from: "examples", to: &["rusm"] },
+    Dependencies { from: "examples", to: &["rusm-runtime"] },
 ];
 
 /// Packages that the core of the runtime must not use.
@@ -65,21 +57,49 @@ const STATICS: [Static; 8] = [
 ];
 
 /// Maximum number of lines of a file.
-const LINES_MAX: usize = 500;
+const LINES_MAX: usize = 700;
 
-fn none(violations: &[String]) {
+/// Import cycles that the crates still have, as the number of files in the largest; the other crates have none. A number
+/// may only fall. The aim is 12 for the runtime and none for the bench.
+const CYCLES: [CycleLimit; 2] =
+    [CycleLimit { krate: "bench", files: 110 }, CycleLimit { krate: "runtime", files: 113 }];
+
+/// Maximum number of entries of a folder of sources.
+const ENTRIES_MAX: usize = 15;
+
+/// Folders of sources that still have more entries. A number may only fall.
+const WIDE_FOLDERS: [WideFolder; 8] = [
+    WideFolder { path: "bench/src", entries: 112 },
+    WideFolder { path: "runtime/src", entries: 57 },
+    WideFolder { path: "runtime/src/console", entries: 29 },
+    WideFolder { path: "runtime/src/store", entries: 28 },
+    WideFolder { path: "runtime/src/topic", entries: 20 },
+    WideFolder { path: "runtime/src/wasm", entries: 28 },
+    WideFolder { path: "tui/src/model", entries: 23 },
+    WideFolder { path: "tui/src/view", entries: 26 },
+];
+
+fn assert_none(violations: &[String]) {
     assert!(violations.is_empty(), "\n{}", violations.join("\n"));
 }
 
 #[test]
 fn the_arrows_between_the_crates_are_those_of_the_picture() {
-    none(&ARROWS.iter().flat_map(|arrow| strange_arrows(arrow, &manifest(arrow.from))).collect::<Vec<_>>());
+    assert_none(
+        &DEPENDENCIES
+            .iter()
+            .flat_map(|allowed| unexpected_dependencies(allowed, &manifest(allowed.from)))
+            .collect::<Vec<_>>(),
+    );
 }
 
 #[test]
 fn nobody_depends_on_the_node() {
-    for arrow in ARROWS.iter().filter(|arrow| arrow.from != "node") {
-        assert!(!crates::dependencies(&manifest(arrow.from), &crates::ALL_KINDS).contains("rusm-node"), "{arrow:?}");
+    for allowed in DEPENDENCIES.iter().filter(|allowed| allowed.from != "node") {
+        assert!(
+            !crates::dependencies(&manifest(allowed.from), &crates::ALL_KINDS).contains("rusm-node"),
+            "{allowed:?}"
+        );
     }
 }
 
@@ -88,40 +108,52 @@ fn the_protocol_stands_on_serde_and_thiserror_alone() {
     let direct = tree(&["-p", "rusm-protocol", "--depth", "1"]);
     let all = tree(&["-p", "rusm-protocol"]);
 
-    none(&direct.beyond(&["rusm-protocol", "rusm-text", "serde", "serde_json", "thiserror"]));
-    none(&all.containing(&["tokio", "mio", "futures-core", "bytes"]));
+    assert_none(&direct.beyond(&["rusm-protocol", "rusm-text", "serde", "serde_json", "thiserror"]));
+    assert_none(&all.containing(&["tokio", "mio", "futures-core", "bytes"]));
 }
 
 #[test]
 fn the_protocol_has_neither_clocks_nor_sockets() {
     let words = ["Instant", "SystemTime", "std::net", "std::os", "tokio", "async"];
 
-    none(&naming(&read(&["protocol/src"]), &Words(&words)));
+    assert_none(&naming(&read(&["protocol/src"]), &Words(&words)));
 }
 
 #[test]
 fn the_core_of_the_runtime_is_built_without_what_observes_it() {
-    let tree = tree(&["-p", "rusm-runtime"]);
-
-    none(&tree.containing(&[&OBSERVING[..], &["redb", "serde", "wasmtime"]].concat()));
+    for features in [&["--no-default-features"][..], &[]] {
+        assert_none(&runtime_tree(features).containing(&[&OBSERVING[..], &["redb", "wasmtime"]].concat()));
+    }
 }
 
 #[test]
 fn the_console_brings_no_wasm() {
     let tree = tree(&["-p", "rusm-console"]);
 
-    assert!(OBSERVING.iter().all(|name| tree.0.contains(*name)), "the console names the wire: {tree:?}");
-    none(&tree.containing(&["redb", "wasmtime"]));
+    assert!(OBSERVING.iter().all(|name| tree.0.contains(*name)), "the feature is on: {tree:?}");
+    assert_none(&tree.containing(&["wasmtime"]));
+}
+
+fn runtime_tree(features: &[&str]) -> Tree {
+    tree(&[&["-p", "rusm-runtime"], features].concat())
 }
 
 #[test]
-fn the_store_brings_neither_wasm_nor_the_wire() {
-    none(&tree(&["-p", "rusm-store"]).containing(&[&OBSERVING[..], &["wasmtime"]].concat()));
+fn only_the_console_names_the_wire() {
+    let words = ["rusm_protocol", "tungstenite", "httparse", "prometheus_client"];
+
+    assert_none(&words_outside(&read(&["runtime/src"]), "runtime/src/console", &Words(&words)));
 }
 
 #[test]
-fn guests_bring_a_store_only_where_it_is_asked_for() {
-    none(&tree(&["-p", "rusm-wasm"]).containing(&[&OBSERVING[..], &["redb"]].concat()));
+fn only_guests_name_their_engine() {
+    assert_none(&words_outside(&read(&["runtime/src"]), "runtime/src/wasm", &Words(&["wasmtime"])));
+}
+
+#[test]
+fn only_the_store_names_its_database() {
+    let others = read(&["runtime/src"]).into_iter().filter(|source| source.path != "runtime/src/counter/redb_store.rs");
+    assert_none(&words_outside(&others.collect::<Vec<_>>(), "runtime/src/store", &Words(&["redb"])));
 }
 
 #[test]
@@ -129,7 +161,7 @@ fn the_observer_is_built_without_the_runtime_and_without_wasm() {
     let tree = tree(&["-p", "rusm-tui"]);
 
     assert_eq!(tree.ours(), BTreeSet::from(["rusm-log", "rusm-protocol", "rusm-text", "rusm-tui"]));
-    none(&tree.containing(&["wasmtime"]));
+    assert_none(&tree.containing(&["wasmtime"]));
 }
 
 #[test]
@@ -140,21 +172,31 @@ fn the_bench_is_built_on_the_runtime_and_the_protocol() {
 
 #[test]
 fn the_model_of_the_observer_draws_nothing_and_its_views_change_nothing() {
-    none(&naming(&read(&["tui/src/model.rs", "tui/src/model"]), &Words(&["ratatui", "crossterm"])));
-    none(&naming(&read(&["tui/src/view.rs", "tui/src/view"]), &Words(&["&mut Model"])));
+    assert_none(&naming(&read(&["tui/src/model.rs", "tui/src/model"]), &Words(&["ratatui", "crossterm"])));
+    assert_none(&naming(&read(&["tui/src/view.rs", "tui/src/view"]), &Words(&["&mut Model"])));
 }
 
 #[test]
 fn two_runtimes_share_nothing_but_the_panic_hook() {
-    none(&strange_statics(&read(&["runtime/src", "store/src", "wasm/src", "console/src", "protocol/src"]), &STATICS));
+    assert_none(&unexpected_statics(&read(&["runtime/src", "protocol/src"]), &STATICS));
 }
 
 #[test]
 fn unsafe_code_is_announced_at_the_head_of_its_file() {
-    none(&unexpected_unsafe(&workspace_sources()));
+    assert_none(&unexpected_unsafe(&workspace_sources()));
 }
 
 #[test]
 fn a_file_holds_one_idea() {
-    none(&long_files(&workspace_sources(), LINES_MAX));
+    assert_none(&long_files(&workspace_sources(), LINES_MAX));
+}
+
+#[test]
+fn the_files_of_a_crate_import_each_other_in_one_direction() {
+    assert_none(&long_cycles(&workspace_sources(), &CYCLES));
+}
+
+#[test]
+fn a_folder_of_sources_has_few_entries() {
+    assert_none(&wide_folders(&workspace_sources(), ENTRIES_MAX, &WIDE_FOLDERS));
 }

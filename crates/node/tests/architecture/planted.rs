@@ -1,7 +1,10 @@
 //! Every check, applied to a planted violation.
 
-use crate::crates::{ALL_KINDS, Arrow, Tree, dependencies, strange_arrows};
-use crate::sources::{Source, Static, Words, code, long_files, naming, strange_statics, unexpected_unsafe};
+use crate::crates::{ALL_KINDS, Dependencies, Tree, dependencies, unexpected_dependencies};
+use crate::cycles::{CycleLimit, WideFolder, long_cycles, wide_folders};
+use crate::sources::{
+    Source, Static, Words, code, long_files, naming, unexpected_statics, unexpected_unsafe, words_outside,
+};
 
 fn source(path: &str, text: &str) -> [Source; 1] {
     [Source { path: path.to_owned(), text: text.to_owned() }]
@@ -9,7 +12,7 @@ fn source(path: &str, text: &str) -> [Source; 1] {
 
 #[test]
 fn an_arrow_that_the_picture_does_not_have_is_seen_however_it_is_written() {
-    let arrow = Arrow { from: "tui", to: &["rusm-protocol"] };
+    let allowed = Dependencies { from: "tui", to: &["rusm-protocol"] };
     let manifests = [
         "[dependencies]\nrusm-protocol.workspace = true\nrusm-runtime.workspace = true",
         "[dependencies]\nrt = { package = \"rusm-runtime\", path = \"../runtime\" }",
@@ -18,9 +21,9 @@ fn an_arrow_that_the_picture_does_not_have_is_seen_however_it_is_written() {
     ];
 
     for manifest in manifests {
-        assert_eq!(strange_arrows(&arrow, manifest), ["tui depends on rusm-runtime"], "{manifest}");
+        assert_eq!(unexpected_dependencies(&allowed, manifest), ["tui depends on rusm-runtime"], "{manifest}");
     }
-    assert_eq!(strange_arrows(&arrow, "[dev-dependencies]\nrusm-runtime.workspace = true"), [""; 0]);
+    assert_eq!(unexpected_dependencies(&allowed, "[dev-dependencies]\nrusm-runtime.workspace = true"), [""; 0]);
 }
 
 #[test]
@@ -51,6 +54,17 @@ fn a_forbidden_word_is_seen_in_code_and_not_in_prose() {
 }
 
 #[test]
+fn the_wire_is_seen_outside_of_the_console_and_left_alone_inside() {
+    let planted = "use rusm_protocol::Frame;";
+    let outside = |path| words_outside(&source(path, planted), "runtime/src/console", &Words(&["rusm_protocol"]));
+
+    assert_eq!(outside("runtime/src/observe.rs"), ["runtime/src/observe.rs:1 names rusm_protocol"]);
+    assert_eq!(outside("runtime/src/console_extra.rs"), ["runtime/src/console_extra.rs:1 names rusm_protocol"]);
+    assert_eq!(outside("runtime/src/console.rs"), [""; 0]);
+    assert_eq!(outside("runtime/src/console/session.rs"), [""; 0]);
+}
+
+#[test]
 fn a_view_that_takes_the_model_to_change_it_is_seen() {
     let planted = "pub fn draw(model: &mut Model, area: Rect) {}";
 
@@ -65,7 +79,7 @@ fn a_static_is_seen_wherever_it_stands_and_a_lifetime_is_none() {
                    thread_local! { static SEAT: Cell<u8> = const { Cell::new(0) }; }\nstatic mut OLD: u8 = 0;";
     let known = [Static { file: "runtime/src/gate.rs", name: "SEAT", why: "planted" }];
 
-    let found = strange_statics(&source("runtime/src/gate.rs", planted), &known);
+    let found = unexpected_statics(&source("runtime/src/gate.rs", planted), &known);
 
     assert_eq!(found, ["runtime/src/gate.rs has the static COUNT", "runtime/src/gate.rs has the static OLD"]);
 }
@@ -83,10 +97,77 @@ fn unsafe_code_without_its_announcement_is_seen() {
 
 #[test]
 fn a_file_that_grew_too_long_is_seen() {
-    let planted = source("runtime/src/gate.rs", &"\n".repeat(501));
+    let planted = source("runtime/src/gate.rs", &"\n".repeat(701));
 
-    assert_eq!(long_files(&planted, 500), ["runtime/src/gate.rs has 501 lines, over 500"]);
-    assert_eq!(long_files(&planted, 501), [""; 0]);
+    assert_eq!(long_files(&planted, 700), ["runtime/src/gate.rs has 701 lines, over 700"]);
+    assert_eq!(long_files(&planted, 701), [""; 0]);
+}
+
+fn sources(files: &[(&str, &str)]) -> Vec<Source> {
+    files.iter().flat_map(|(path, text)| source(path, text)).collect()
+}
+
+#[test]
+fn files_that_import_each_other_are_seen_however_the_paths_are_written() {
+    let back = [
+        "use crate::ring::turn::Turn;",
+        "use super::turn;",
+        "use crate::{ring::{turn::{self, Turn}}, timer};",
+        "fn f() -> u8 { crate::ring::turn::now() }",
+        "fn f() { let t: super::turn::Turn; }",
+        "use crate::ring::Turn;",
+        "use crate::ring::Turned as Other;",
+        "fn f() { use crate::ring; ring::turn::now(); }",
+    ];
+    for back in back {
+        let files = sources(&[
+            ("runtime/src/lib.rs", "mod ring;\npub use ring::Turn;"),
+            (
+                "runtime/src/ring.rs",
+                "//! Rings.\nmod slot;\nmod turn;\npub(crate) use self::turn::{Turn, Turn as Turned};",
+            ),
+            ("runtime/src/ring/turn.rs", "use super::slot::Slot;\npub struct Turn(Slot);"),
+            ("runtime/src/ring/slot.rs", &format!("{back}\npub struct Slot;")),
+        ]);
+
+        let expected =
+            "runtime has an import cycle of 2 files, over 1: runtime/src/ring/slot.rs, runtime/src/ring/turn.rs";
+        assert_eq!(long_cycles(&files, &[CycleLimit { krate: "runtime", files: 1 }]), [expected], "{back}");
+        assert_eq!(long_cycles(&files, &[CycleLimit { krate: "runtime", files: 2 }]), [""; 0], "{back}");
+    }
+}
+
+#[test]
+fn imports_of_tests_and_of_a_root_that_only_declares_are_no_cycle() {
+    let files = sources(&[
+        ("tui/src/view.rs", "mod rows;\npub(crate) use rows::Rows;\n#[cfg(test)]\nmod tests;"),
+        (
+            "tui/src/view/rows.rs",
+            "use super::paint;\nuse std::fmt;\npub struct Rows;\n#[cfg(test)]\nmod tests { use crate::run; }",
+        ),
+        ("tui/src/view/paint.rs", "// use super::rows::Rows;\nfn f() { \"super::rows\"; }"),
+        ("tui/src/view/tests.rs", "use super::rows;"),
+        ("tui/src/run.rs", "use crate::view::Rows;\nfn run() {}"),
+    ]);
+    let root_with_code = sources(&[
+        ("tui/src/view.rs", "mod rows;\npub use rows::Rows;\npub struct Area;"),
+        ("tui/src/view/rows.rs", "use super::Area;\npub struct Rows;"),
+    ]);
+
+    assert_eq!(long_cycles(&files, &[]), [""; 0]);
+    assert_eq!(long_cycles(&root_with_code, &[]).len(), 1);
+}
+
+#[test]
+fn a_folder_that_grew_too_wide_is_seen_and_so_is_an_exception_that_is_no_longer_needed() {
+    let names = ["lib", "a", "a/b", "a/c", "a/d", "e"].map(|name| (format!("text/src/{name}.rs"), ""));
+    let files = sources(&names.each_ref().map(|(path, text)| (path.as_str(), *text)));
+    let exception = |entries| [WideFolder { path: "text/src/a", entries }];
+
+    assert_eq!(wide_folders(&files, 2, &[]), ["text/src/a has 3 entries, over 2"]);
+    assert_eq!(wide_folders(&files, 2, &exception(3)), [""; 0]);
+    assert_eq!(wide_folders(&files, 2, &exception(4)), ["text/src/a has 3 entries: lower its exception of 4"]);
+    assert_eq!(wide_folders(&files, 1, &exception(3)), ["text/src has 2 entries, over 1"]);
 }
 
 #[test]

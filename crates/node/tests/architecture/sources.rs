@@ -38,9 +38,9 @@ pub(crate) fn read(paths: &[&str]) -> Vec<Source> {
     sources
 }
 
-/// Returns all Rust files of these crates, including their tests.
+/// Returns all Rust files of the crates, including their tests.
 pub(crate) fn workspace_sources() -> Vec<Source> {
-    read(&["bench", "node", "protocol", "runtime", "tui"])
+    read(&[""])
 }
 
 fn collect(crates: &Path, path: &Path, sources: &mut Vec<Source>) {
@@ -71,8 +71,18 @@ pub(crate) fn naming(sources: &[Source], words: &Words<'_>) -> Vec<String> {
     found
 }
 
+/// Returns the lines that name one of the words, outside of the module `but`: its file, and the folder of the same
+/// name.
+pub(crate) fn words_outside(sources: &[Source], but: &str, words: &Words<'_>) -> Vec<String> {
+    let outside =
+        |source: &&Source| source.path.strip_prefix(but).is_none_or(|rest| !rest.starts_with('/') && rest != ".rs");
+    let outside =
+        sources.iter().filter(outside).map(|source| Source { path: source.path.clone(), text: source.text.clone() });
+    naming(&outside.collect::<Vec<_>>(), words)
+}
+
 /// Returns the `static` items that are not in the list.
-pub(crate) fn strange_statics(sources: &[Source], known: &[Static]) -> Vec<String> {
+pub(crate) fn unexpected_statics(sources: &[Source], known: &[Static]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
         let code = code(&source.text);
@@ -107,7 +117,7 @@ pub(crate) fn long_files(sources: &[Source], lines_max: usize) -> Vec<String> {
     long.map(|(path, lines)| format!("{path} has {lines} lines, over {lines_max}")).collect()
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 

@@ -1,11 +1,11 @@
 //! Applications as users write them, including mistakes.
 
 use super::*;
-use crate::settings::origin::from_file;
+use crate::settings::layers::from_file;
 
 fn read(text: &str) -> Result<App, String> {
     let path = Path::new("shop/rusm.toml");
-    let sections = from_file(path, text, &mut AllGiven::new()).map_err(|error| error.to_string())?;
+    let sections = from_file(path, text, &mut RawSettings::new()).map_err(|error| error.to_string())?;
     App::read(path, &sections).map_err(|error| error.to_string())
 }
 
@@ -147,7 +147,7 @@ fn profiles_are_made_of_known_words_and_leave_the_built_in_ones_alone() {
 
 #[test]
 fn a_process_and_a_profile_say_what_one_guest_may_use() {
-    let said = "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n\
+    let limits_text = "memory_max = \"128KiB\"\ntable_max_elements = 100\nparts_max = 3\nmessage_max = \"4KiB\"\ncpu_max = 25\n\
          sent_max = \"1MiB\"\nmailbox_capacity = 64\n";
     let limits = GuestLimits {
         memory_max_bytes: Some(131_072),
@@ -159,8 +159,8 @@ fn a_process_and_a_profile_say_what_one_guest_may_use() {
         mailbox_capacity: Some(64),
     };
 
-    let process = format!("[[process]]\nmodule = \"a.wasm\"\n{said}");
-    let app = read(&format!("{process}[profile.tight]\ncapabilities = []\n{said}")).unwrap();
+    let process = format!("[[process]]\nmodule = \"a.wasm\"\n{limits_text}");
+    let app = read(&format!("{process}[profile.tight]\ncapabilities = []\n{limits_text}")).unwrap();
 
     assert_eq!(app.processes[0].limits, limits);
     assert_eq!(app.wasm.profiles.limits("tight").unwrap(), limits);
@@ -178,7 +178,7 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
 
     let app = read(&file("[\"orders\", \"log/*\"]")).unwrap();
 
-    assert_eq!((app.topics["orders"], app.topics["news"]), (Kept::OnDisk, Kept::InMemory));
+    assert_eq!((app.topics["orders"], app.topics["news"]), (TopicStorage::OnDisk, TopicStorage::InMemory));
     assert!(app.wasm.topics && !read("").unwrap().wasm.topics);
     assert_eq!(
         refused("[topics]\norders = \"disc\""),
@@ -201,23 +201,23 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
 fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_processes() {
     let app = read("[[process]]\nmodule = \"x.wasm\"\n[engine]\ncapacity = 3").unwrap();
     let given = |count: &str| {
-        AllGiven::from([("process.count", Given { value: count.to_owned(), origin: "--count".to_owned() })])
+        RawSettings::from([("process.count".to_owned(), RawSetting::of_text("process.count", count, "--count"))])
     };
 
-    let alone = app.clone().alone(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
-    let crowd = app.alone(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
+    let alone = app.clone().with_single_guest(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
+    let too_many = app.with_single_guest(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
 
     assert_eq!(alone.processes.len(), 1);
     assert_eq!((alone.processes[0].module.as_path(), alone.processes[0].count), (Path::new("app.wasm"), 3));
-    assert!(crowd.starts_with("4 processes in the command line exceed engine.capacity of 3"), "{crowd}");
+    assert!(too_many.starts_with("4 processes in the command line exceed engine.capacity of 3"), "{too_many}");
 }
 
 #[test]
 fn the_usual_cache_is_used_unless_told_otherwise() {
     let dir = |text: &str| read(text).unwrap().wasm.cache_dir;
 
-    assert_eq!(dir(""), usual_cache_dir());
-    assert_eq!(dir("[engine]\ncache = true"), usual_cache_dir());
+    assert_eq!(dir(""), default_cache_dir());
+    assert_eq!(dir("[engine]\ncache = true"), default_cache_dir());
     assert_eq!(dir("[engine]\ncache = false"), None);
     assert_eq!(dir("[engine]\ncache = \"compiled\""), Some(PathBuf::from("shop/compiled")));
 }

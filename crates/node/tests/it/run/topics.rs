@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, folder, prebuilt, run};
+use crate::run::harness::{Run, folder, prebuilt, run};
 
 /// Returns a core module with the names `letters` at 0, `delivered` at 8 and the subscription `desk` at 24, and the
 /// payload `tea` at 32. After a failed call it exits with the text of the error. Its function `say` logs the payload of

@@ -130,7 +130,7 @@ fn the_observer_sees_the_guests_that_run_and_their_supervisor() {
 }
 
 /// Returns the index of a scenario in the list.
-fn place(id: &str) -> usize {
+fn index(id: &str) -> usize {
     let listed = std::process::Command::new(env!("CARGO_BIN_EXE_rusm")).args(["bench", "list", "--json"]).output();
     let listed: serde_json::Value =
         serde_json::from_slice(&listed.expect("the binary was built").stdout).expect("JSON");
@@ -145,7 +145,7 @@ fn processes_that_panic_leave_the_screen_to_the_observer() {
     terminal.wait_text("● live");
 
     // Its parameters are the numbers of supervisors and children, the restart strategy, and the cause.
-    terminal.press(&format!("2{}P\t\t\t\x15panic\r", "j".repeat(place("fault-recovery"))));
+    terminal.press(&format!("2{}P\t\t\t\x15panic\r", "j".repeat(index("fault-recovery"))));
     let crashed = |shown: &str| ["warming up", "running 00:"].iter().any(|word| shown.contains(word));
     let runs = |shown: &str| crashed(shown) && !shown.contains("esc cancel");
     terminal.wait("crash", runs);

@@ -1,11 +1,12 @@
 //! Limits on the resources that processes, guests and connections use.
 
 use rusm_bench::{Machine, cgroup};
-use rusm_wasm::defaults::POOL_CAPACITY_MAX;
+use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
+use rusm_text::grouped;
 use rustix::process::{Resource, getrlimit};
 
-use crate::doctor::{Check, grouped, read_number};
-use crate::settings::size::bytes_in_words;
+use crate::doctor::check::{Check, read_number};
+use crate::settings::size::format_bytes;
 
 /// Number of open files that is enough for the usual use of a node.
 const FILES_ENOUGH: u64 = 65_536;
@@ -90,12 +91,12 @@ fn memory(machine: &Machine) -> Check {
     Check::of(
         "memory",
         bytes >= 512 << 20,
-        format!("{} {by}", bytes_in_words(bytes)),
+        format!("{} {by}", format_bytes(bytes)),
         format!(
             "all of it would hold about {} parked native processes, or {} parked wasm guests in slabs at {} each",
             grouped(about(bytes / BYTES_PER_PARKED_PROCESS)),
             grouped(about(bytes / BYTES_PER_PARKED_GUEST)),
-            bytes_in_words(BYTES_PER_PARKED_GUEST)
+            format_bytes(BYTES_PER_PARKED_GUEST)
         ),
         "raise the limit of the control group: MemoryMax= in its systemd unit, or docker run --memory",
     )
@@ -115,7 +116,7 @@ fn address_space() -> Check {
     Check::of(
         "addresses",
         limit.is_none(),
-        limit.map_or_else(|| "no limit".to_owned(), bytes_in_words),
+        limit.map_or_else(|| "no limit".to_owned(), format_bytes),
         "each pooled guest reserves 4 GiB of address space (but no memory), 64 TiB in all at most, so that its accesses need \
          no checks; with less space, it reserves only what its memory may grow to",
         "ulimit -v unlimited",

@@ -33,7 +33,7 @@ pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure>
     command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());
     let mut child = command.spawn().map_err(system("start this program under its limit"))?;
     let status = wait(&mut child)?;
-    let is_exceeded = container::take_left(child.id());
+    let is_exceeded = container::remove_leftover(child.id());
     match (status.code(), is_exceeded) {
         (Some(code), _) => Ok(Some(u8::try_from(code).unwrap_or(1))),
         (None, true) => Err(exceeded(memory)),
@@ -75,9 +75,9 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
             }
             tokio::select! {
                 _ = ended.recv() => {}
-                ending = signals.next() => {
+                signal = signals.next() => {
                     // The child may have ended just now; then the signal fails.
-                    _ = kill_process(Pid::from_child(child), ending.signal());
+                    _ = kill_process(Pid::from_child(child), signal.signal());
                 }
             }
         }

@@ -11,33 +11,33 @@ use rusm_runtime::{Handle, InitError, Watch};
 use rusm_wasm::{GuestOptions, Wasm};
 
 use crate::failure::{Failure, GuestsError, system};
-use crate::run::ends::Ends;
+use crate::run::exits::ExitRecorder;
 use crate::run::modules::{Modules, compile, module_name};
 use crate::settings::app::{App, Process};
 
 /// Time limit for the last ends to be reported after their supervisor has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The guests of an application.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Guests {
     wasm: Wasm,
     runtime: Handle,
     app: Arc<App>,
     /// Label that observers see next to the pid of the supervisor.
     label: Arc<str>,
     /// True if guests that have ended wait for a change of their module.
-    stays: bool,
-    ends: Ends,
+    waits_for_changes: bool,
+    exits: ExitRecorder,
     supervisor: Option<SupervisorRef>,
     end: Option<Watch>,
 }
 
-impl Crew {
+impl Guests {
     /// Creates the guests' descriptions; no guest runs yet.
-    pub(crate) fn of(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, stays: bool) -> Self {
-        let ends = Ends::new(runtime.clone(), app.guests() as usize);
-        Self { wasm, runtime, app, label: label.into(), stays, ends, supervisor: None, end: None }
+    pub(crate) fn new(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, waits_for_changes: bool) -> Self {
+        let exits = ExitRecorder::new(runtime.clone(), app.guests() as usize);
+        Self { wasm, runtime, app, label: label.into(), waits_for_changes, exits, supervisor: None, end: None }
     }
 
     /// Starts all guests, in order.
@@ -66,11 +66,11 @@ impl Crew {
 
     /// Returns true if the run is over once the last guest has ended normally. It is not if a guest must run for ever.
     fn ends_by_itself(&self) -> bool {
-        !self.stays && self.app.processes.iter().all(|process| process.restart != Restart::Permanent)
+        !self.waits_for_changes && self.app.processes.iter().all(|process| process.restart != Restart::Permanent)
     }
 
     fn child(&self, process: &Process, id: Arc<str>) -> ChildSpec {
-        let (wasm, ends, restart) = (self.wasm.clone(), self.ends.clone(), process.restart);
+        let (wasm, exits, restart) = (self.wasm.clone(), self.exits.clone(), process.restart);
         let module = module_name(&self.app, &process.module);
         let (guest, label) = (guest(process, &id), Arc::clone(&self.label));
         let start = {
@@ -79,7 +79,7 @@ impl Crew {
                 ctx.set_label(Arc::clone(&label));
                 let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module no longer exists"))?;
                 let (pid, _) = wasm.spawn_from(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
-                ends.started(&id, restart, pid);
+                exits.started(&id, restart, pid);
                 Ok(pid)
             }
         };
@@ -94,12 +94,12 @@ impl Crew {
         }
         (self.end, self.supervisor) = (None, None);
         // The guests ended before their supervisor, but the notifications may still be in flight.
-        let told = async {
-            while !self.ends.are_all_told() {
+        let reported = async {
+            while !self.exits.are_all_reported() {
                 tokio::task::yield_now().await;
             }
         };
-        if tokio::time::timeout(LAST_WORDS, told).await.is_err() {
+        if tokio::time::timeout(REPORT_TIMEOUT, reported).await.is_err() {
             tracing::debug!("not all ends of guests were reported");
         }
     }
@@ -108,8 +108,8 @@ impl Crew {
     ///
     /// # Errors
     /// Returns an error that names the guest that was given up, or that ended abnormally.
-    pub(crate) fn verdict(&self) -> Result<(), Failure> {
-        let Some(end) = self.ends.blame() else { return Ok(()) };
+    pub(crate) fn result(&self) -> Result<(), Failure> {
+        let Some(end) = self.exits.failure_cause() else { return Ok(()) };
         let (id, reason) = (end.id.to_string(), end.reason);
         if end.restart == Restart::Temporary {
             return Err(GuestsError::Ended { id, reason }.into());
@@ -121,12 +121,12 @@ impl Crew {
     }
 
     /// Recompiles modules whenever their files change, and restarts their guests; never returns.
-    pub(crate) async fn keep_up_with(&mut self, mut modules: Modules) {
+    pub(crate) async fn restart_on_changes(&mut self, mut modules: Modules) {
         loop {
             let changed = tokio::select! {
                 changed = modules.changed() => changed,
                 () = self.ended(), if self.supervisor.is_some() => {
-                    if let Err(failure) = self.verdict() {
+                    if let Err(failure) = self.result() {
                         tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
                     }
                     continue;
@@ -139,7 +139,7 @@ impl Crew {
                 match compiling.await.unwrap_or_else(|error| Err(system("compile a module")(error.into()))) {
                     Ok(()) => {
                         tracing::info!(target: "rusm::run", module = name, "module has changed: restarting its guests");
-                        self.renew(&name).await;
+                        self.restart_module(&name).await;
                     }
                     Err(failure) => {
                         tracing::error!(target: "rusm::run", module = name, "module has changed, but the old one keeps running: {failure}");
@@ -150,7 +150,7 @@ impl Crew {
     }
 
     /// Stops the guests of a module one after the other, and starts each again.
-    async fn renew(&mut self, module: &str) {
+    async fn restart_module(&mut self, module: &str) {
         let Some(supervisor) = self.supervisor else {
             if let Err(failure) = self.start().await {
                 tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
@@ -160,14 +160,14 @@ impl Crew {
         let app = Arc::clone(&self.app);
         for process in app.processes.iter().filter(|process| module_name(&app, &process.module) == module) {
             for id in process.ids() {
-                if let Err(error) = self.renew_child(supervisor, process, &id).await {
+                if let Err(error) = self.restart_child(supervisor, process, &id).await {
                     tracing::error!(target: "rusm::run", guest = &*id, "cannot restart a guest: {error}");
                 }
             }
         }
     }
 
-    async fn renew_child(&self, supervisor: SupervisorRef, process: &Process, id: &Arc<str>) -> Result<(), String> {
+    async fn restart_child(&self, supervisor: SupervisorRef, process: &Process, id: &Arc<str>) -> Result<(), String> {
         match supervisor.terminate_child(&self.runtime, &**id).await {
             Ok(()) | Err(ChildError::NotFound) => {}
             Err(error) => return Err(error.to_string()),

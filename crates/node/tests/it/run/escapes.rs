@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rusm_text::is_plain;
 
-use crate::harness::{folder, rusm};
+use crate::run::harness::{folder, rusm};
 
 /// Text that would forge a line, control a terminal, or hide itself.
 const HOSTILE: [&str; 10] = [

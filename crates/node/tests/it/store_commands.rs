@@ -1,7 +1,5 @@
 //! `rusm store` from a user's point of view: exit codes, one line per bucket, saved rows and lost rows.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -134,12 +132,13 @@ fn what_is_no_store_gets_one_line() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty"), "").unwrap();
     fs::write(dir.path().join("text"), "x".repeat(9000)).unwrap();
-    for (file, said) in [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin with the")]
+    for (file, message) in
+        [("gone", "No such file"), ("empty", "is empty (0 bytes)"), ("text", "does not begin with the")]
     {
         for command in ["check", "export", "repair"] {
             let (code, out, err) = store(dir.path(), &[command, file]);
             assert_eq!((code, &*out), (1, ""), "{err}");
-            assert!(err.starts_with("rusm: ") && err.contains(said) && err.lines().count() == 1, "{err}");
+            assert!(err.starts_with("rusm: ") && err.contains(message) && err.lines().count() == 1, "{err}");
         }
     }
     let open = Store::open(dir.path().join("open.redb"), StoreConfig::default()).unwrap();

@@ -117,9 +117,9 @@ fn a_scenario_that_fails_is_reported_with_its_reason_and_exit_code_5() {
         ],
     );
 
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("failed: 5000 processes are too many for this node, which has room for 1000"), "{said}");
-    assert_eq!(output.status.code(), Some(5), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("failed: 5000 processes are too many for this node, which has room for 1000"), "{stdout}");
+    assert_eq!(output.status.code(), Some(5), "{stdout}");
 }
 
 #[test]
@@ -270,9 +270,9 @@ fn a_directory_that_others_could_replace_is_refused_by_one_line() {
         let mut node = rusm(dir.path());
         let output = node.arg("node").env("RUSM_SOCKET_DIR", dir.path().join(socket_dir)).output().unwrap();
 
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{socket_dir}: {said}");
-        assert!(said.starts_with("rusm: directory ") && said.contains(wanted), "{socket_dir}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{socket_dir}: {stderr}");
+        assert!(stderr.starts_with("rusm: directory ") && stderr.contains(wanted), "{socket_dir}: {stderr}");
     }
 }
 
@@ -424,12 +424,12 @@ fn a_file_that_never_ends_is_refused_in_one_line() {
 #[test]
 fn limits_with_which_nothing_can_run_get_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    for (limit, said) in [("-n 6", "the open file limit is 6, "), ("-s 100", "the stack limit is 100 KiB, ")] {
+    for (limit, message) in [("-n 6", "the open file limit is 6, "), ("-s 100", "the stack limit is 100 KiB, ")] {
         let ended = limited(dir.path(), limit, &[]).output().unwrap();
 
         let line = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!((ended.status.code(), line.lines().count()), (Some(1), 1), "{line}");
-        assert!(line.starts_with(&format!("rusm: {said}")), "{line}");
+        assert!(line.starts_with(&format!("rusm: {message}")), "{line}");
     }
 }
 

@@ -1,8 +1,6 @@
 //! `rusm run` from a user's point of view: exit codes, one clear line for bad input, guests that are supervised,
 //! stopped and restarted.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 mod escapes;
 mod harness;
 mod log;
@@ -13,7 +11,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, folder, prebuilt, run};
+use crate::run::harness::{Run, folder, prebuilt, run};
 
 /// Waits for messages and receives none.
 const PARKED: &str = r#"(module

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{folder, rusm};
+use crate::run::harness::{folder, rusm};
 
 const DEADLINE: Duration = Duration::from_mins(2);
 

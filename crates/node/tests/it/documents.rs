@@ -1,8 +1,6 @@
 //! Checks the documents as far as a program can: the files that they name, their links, the messages that they show,
 //! and the settings.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -214,29 +212,13 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 
-/// Returns the paths and texts of all test files, without the folders `tests` and `it`: `wasm/semantics/bonds.rs`.
-fn test_files() -> Vec<(String, String)> {
-    let (mut files, mut folders) = (Vec::new(), vec![root().join("crates")]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root().join("crates")).unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs") && name.contains("/tests/") {
-                let short: Vec<&str> = name.split('/').filter(|part| !["tests", "it"].contains(part)).collect();
-                files.push((short.join("/"), std::fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    files
-}
-
-/// Returns the tests that a document names as `crate/file.rs::test` and that do not exist.
-fn missing_tests(text: &str, files: &[(String, String)]) -> Vec<String> {
+/// Returns the tests that a document names as `file::test` and that do not exist. A file is a test program in one of the
+/// folders, or a module of the test program `it` there.
+fn missing_tests(text: &str, folders: &[PathBuf]) -> Vec<String> {
     let is_missing = |(file, test): (&str, &str)| {
-        let is_there = |text: &str| text.contains(&format!("fn {test}(")) || text.contains(&format!("    {test},"));
-        !files.iter().any(|(path, text)| path == file && is_there(text))
+        let paths = folders.iter().flat_map(|folder| [folder.join(file), folder.join("it").join(file)]);
+        let source: String = paths.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+        !source.contains(&format!("fn {test}(")) && !source.contains(&format!("    {test},"))
     };
     let named = text
         .lines()
@@ -275,11 +257,10 @@ fn an_example_that_is_wrong_is_seen() {
 #[test]
 fn the_reference_lists_every_setting_and_the_page_of_examples_every_binary() {
     let (reference, page) = (document("docs/reference.md"), document("examples/README.md"));
-    let settings = document("crates/node/src/settings/origin.rs");
+    let settings = document("crates/node/src/settings/layers.rs");
     let keys = settings.lines().filter_map(|line| {
         let (key, rest) = line.trim().strip_prefix("(\"")?.split_once("\", \"")?;
-        let (variable, form) = rest.split_once("\", ")?;
-        (key.contains('.') && form.starts_with("Form::")).then_some((key, variable))
+        key.contains('.').then_some((key, rest.strip_suffix("\"),")?))
     });
     let missing: Vec<_> =
         keys.clone().filter(|(key, variable)| !reference.contains(&format!("| `{key}` | `{variable}` |"))).collect();
@@ -296,24 +277,43 @@ fn keys_of(page: &str) -> BTreeSet<&str> {
     page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(key, _)| key).collect()
 }
 
+/// Returns the names of the fields of a struct in a source file.
+fn fields<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let (_, body) = source.split_once(&format!("struct {name} {{\n")).unwrap();
+    let lines = body.lines().map(str::trim).take_while(|line| *line != "}");
+    lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(field, _)| field)
+        .filter(|field| !field.contains(['/', '$']))
+        .collect()
+}
+
 #[test]
 fn the_page_of_applications_has_every_key_and_no_other() {
     let (page, source) = (document("docs/run.md"), document("crates/node/src/settings/app.rs"));
-    let known: BTreeSet<&str> = source
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", "))
-        .filter(|(_, form)| form.starts_with("Some(Form::") || form.starts_with("None)"))
-        .map(|(key, _)| key)
-        .collect();
+    let of_guests = document("crates/node/src/settings/limits.rs");
+    let sections = [
+        ("process", "ProcessSection"),
+        ("profile.NAME", "ProfileSection"),
+        ("supervisor", "SupervisorSection"),
+        ("limits", "LimitsSection"),
+        ("engine", "EngineSection"),
+    ];
+    let mut known = BTreeSet::from(["modules.NAME".to_owned(), "topics.NAME".to_owned()]);
+    for (section, name) in sections {
+        let limits =
+            if source.contains(&format!("    struct {name} {{")) { fields(&of_guests, "$name") } else { vec![] };
+        known.extend(fields(&source, name).into_iter().chain(limits).map(|field| format!("{section}.{field}")));
+    }
     let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
 
     assert!(known.len() >= 20, "the list has moved: {known:?}");
-    assert_eq!(shown, known);
+    assert_eq!(shown, known.iter().map(String::as_str).collect());
 }
 
 #[test]
 fn the_variables_of_the_observer_are_in_the_reference_and_known_to_the_node() {
-    let (reference, settings) = (document("docs/reference.md"), document("crates/node/src/settings/origin.rs"));
+    let (reference, settings) = (document("docs/reference.md"), document("crates/node/src/settings/layers.rs"));
     let read = observer_variables();
 
     assert!(read.len() >= 6, "the variables are read in another file");

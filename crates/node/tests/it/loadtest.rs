@@ -1,7 +1,5 @@
 //! `rusm loadtest` from a user's point of view.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Starts a node and a guest with default settings, because no list of limits can guarantee that this works.
 
 use rusm_runtime::{Config, ExitReason, Runtime};
-use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
+use rusm_text::grouped;
 
-use crate::doctor::{Check, grouped};
+use crate::doctor::check::Check;
 
 /// A guest that ends at once.
 const GUEST: &str = r#"(module (memory (export "memory") 1) (func (export "run")))"#;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use rusm_console::{check_dir, runtime_dir};
 use rustix::fs::{Access, access, statvfs};
 
-use crate::doctor::Check;
-use crate::settings::app::usual_cache_dir;
-use crate::settings::size::bytes_in_words;
+use crate::doctor::check::Check;
+use crate::settings::app::default_cache_dir;
+use crate::settings::size::format_bytes;
 
 /// Free space for compiled code that makes a cache worthwhile: enough for dozens of large guests.
 const CACHE_ENOUGH_BYTES: u64 = 256 << 20;
@@ -38,14 +38,14 @@ fn socket_dir_works(dir: &Path) -> bool {
 fn cache() -> Check {
     let means = "rusm run keeps compiled guests here; without it, each start compiles them again";
     let remedy = "export XDG_CACHE_HOME=DIR, or set engine.cache in rusm.toml";
-    let Some(dir) = usual_cache_dir() else {
+    let Some(dir) = default_cache_dir() else {
         return Check::of("cache", false, "none: neither XDG_CACHE_HOME nor HOME is set", means, remedy);
     };
     let there = existing(&dir);
     let free = statvfs(&there).map_or(0, |about| about.f_bavail.saturating_mul(about.f_frsize));
     let kind = file_system(&there).unwrap_or_else(|| "an unknown file system".to_owned());
     let is_writable = access(&there, Access::WRITE_OK).is_ok();
-    let state = if is_writable { format!("{} free", bytes_in_words(free)) } else { "not writable".to_owned() };
+    let state = if is_writable { format!("{} free", format_bytes(free)) } else { "not writable".to_owned() };
     let is_far = ["nfs", "cifs", "smb", "fuse", "9p"].iter().any(|far| kind.starts_with(far));
     let good = is_writable && free >= CACHE_ENOUGH_BYTES && !is_far;
     Check::of("cache", good, format!("{} on {kind}, {state}", dir.display()), means, remedy)

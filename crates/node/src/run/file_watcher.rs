@@ -8,62 +8,62 @@ use std::path::{Path, PathBuf};
 
 /// Metadata that differs between two states of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileState {
     modified_ns: i128,
     bytes: u64,
     inode: u64,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedFile {
     path: PathBuf,
     /// The state that was last reported.
-    told: Option<Stamp>,
+    reported: Option<FileState>,
     /// The state at the previous poll.
-    last: Option<Stamp>,
+    last: Option<FileState>,
 }
 
 /// The files that are polled.
 #[derive(Debug)]
-pub(crate) struct Changes(Vec<Watched>);
+pub(crate) struct FileWatcher(Vec<WatchedFile>);
 
-impl Changes {
+impl FileWatcher {
     /// Starts with the current state of the files; only later changes are reported.
-    pub(crate) fn of(paths: impl Iterator<Item = PathBuf>) -> Self {
+    pub(crate) fn new(paths: impl Iterator<Item = PathBuf>) -> Self {
         Self(
             paths
                 .map(|path| {
-                    let now = stamp(&path);
-                    Watched { path, told: now, last: now }
+                    let now = file_state(&path);
+                    WatchedFile { path, reported: now, last: now }
                 })
                 .collect(),
         )
     }
 
     /// Returns the files that have changed and were equal at two polls in a row.
-    pub(crate) fn look(&mut self) -> Vec<PathBuf> {
-        self.look_by(stamp)
+    pub(crate) fn poll(&mut self) -> Vec<PathBuf> {
+        self.poll_with(file_state)
     }
 
-    fn look_by(&mut self, stamp: impl Fn(&Path) -> Option<Stamp>) -> Vec<PathBuf> {
+    fn poll_with(&mut self, file_state: impl Fn(&Path) -> Option<FileState>) -> Vec<PathBuf> {
         let changed = self.0.iter_mut().filter_map(|file| {
-            let now = stamp(&file.path);
+            let now = file_state(&file.path);
             let is_settled = now == std::mem::replace(&mut file.last, now);
             // A missing file is being replaced.
-            if now.is_none() || now == file.told || !is_settled {
+            if now.is_none() || now == file.reported || !is_settled {
                 return None;
             }
-            file.told = now;
+            file.reported = now;
             Some(file.path.clone())
         });
         changed.collect()
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    let about = std::fs::metadata(path).ok()?;
-    let modified_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
-    Some(Stamp { modified_ns, bytes: about.len(), inode: about.ino() })
+fn file_state(path: &Path) -> Option<FileState> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    Some(FileState { modified_ns, bytes: metadata.len(), inode: metadata.ino() })
 }
 
 #[cfg(test)]
@@ -72,15 +72,15 @@ mod tests {
 
     #[test]
     fn a_change_is_told_once_and_when_it_is_whole() {
-        let at = |bytes| Some(Stamp { modified_ns: 0, bytes, inode: 1 });
+        let at = |bytes| Some(FileState { modified_ns: 0, bytes, inode: 1 });
         let path = PathBuf::from("app.wasm");
-        let mut changes = Changes(vec![Watched { path: path.clone(), told: at(1), last: at(1) }]);
+        let mut watcher = FileWatcher(vec![WatchedFile { path: path.clone(), reported: at(1), last: at(1) }]);
         // Unchanged; missing; half written; complete; still complete; and then the first state again.
         let states = [at(1), None, at(5), at(9), at(9), at(9), at(1), at(1)];
 
-        let told = states.map(|state| changes.look_by(|_| state).len());
+        let reported = states.map(|state| watcher.poll_with(|_| state).len());
 
-        assert_eq!(told, [0, 0, 0, 0, 1, 0, 0, 1]);
+        assert_eq!(reported, [0, 0, 0, 0, 1, 0, 0, 1]);
     }
 
     #[test]
@@ -88,11 +88,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "1").unwrap();
-        let before = stamp(&path);
+        let before = file_state(&path);
 
         std::fs::write(&path, "22").unwrap();
 
-        assert_ne!(stamp(&path), before);
-        assert_eq!(stamp(&dir.path().join("gone")), None);
+        assert_ne!(file_state(&path), before);
+        assert_eq!(file_state(&dir.path().join("gone")), None);
     }
 }

@@ -1,7 +1,5 @@
 //! `rusm bench` from a user's point of view: reports can be repeated and compared, and each error is one line.
 
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -258,7 +256,7 @@ fn what_was_measured_before_ctrl_c_is_reported() {
     ];
     for (command, counted) in commands {
         // The time until the command starts to measure depends on the machine.
-        let said = [1, 4, 16, 64].into_iter().find_map(|seconds| {
+        let report = [1, 4, 16, 64].into_iter().find_map(|seconds| {
             let output = interrupted(dir.path(), &[command, &forever[..]].concat(), Duration::from_secs(seconds));
             let code = output.status.code();
             // Before the command handles signals, the signal ends it like any other program.
@@ -266,8 +264,8 @@ fn what_was_measured_before_ctrl_c_is_reported() {
             serde_json::from_slice::<Value>(&output.stdout).ok()
         });
 
-        let said = said.expect("the last attempt runs long enough to measure something");
-        assert!(said.pointer(counted).and_then(Value::as_f64).is_some_and(|count| count > 0.0), "{said}");
+        let report = report.expect("the last attempt runs long enough to measure something");
+        assert!(report.pointer(counted).and_then(Value::as_f64).is_some_and(|count| count > 0.0), "{report}");
     }
 }
 
@@ -332,8 +330,11 @@ fn a_history_that_cannot_be_read_does_not_cost_the_report() {
     let shown = rusm(dir.path(), &["bench", "history"]);
 
     assert!(json(&run)["runs"][0]["ops_total"].as_u64() > Some(0));
-    let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(said.starts_with("rusm: cannot save the report in the history: ") && said.lines().count() == 1, "{said}");
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(
+        stderr.starts_with("rusm: cannot save the report in the history: ") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
     assert_eq!(
         (shown.status.code(), String::from_utf8_lossy(&shown.stderr).lines().count()),
         (Some(1), 1),
@@ -349,9 +350,9 @@ fn a_file_that_cannot_be_written_does_not_cost_the_report() {
         let run = rusm(dir.path(), &[&["bench", "run", "ping-pong", flag, "gone/a"], &short[..]].concat());
 
         assert!(json(&run)["runs"][0]["ops_total"].as_u64() > Some(0));
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert_eq!((run.status.code(), said.lines().count()), (Some(1), 1), "{flag}: {said}");
-        assert!(said.starts_with("rusm: cannot write gone/a: "), "{flag}: {said}");
+        let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!((run.status.code(), stderr.lines().count()), (Some(1), 1), "{flag}: {stderr}");
+        assert!(stderr.starts_with("rusm: cannot write gone/a: "), "{flag}: {stderr}");
     }
     let kept = rusm(dir.path(), &["bench", "history", "--json"]);
     assert_eq!(json(&kept).as_array().map(Vec::len), Some(2));

@@ -28,7 +28,7 @@ const EVENTS_KEPT: usize = 1024;
 
 /// The last end of a guest that was not followed by a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct GuestExit {
     pub(crate) id: Arc<str>,
     pub(crate) restart: Restart,
     pub(crate) reason: ExitReason,
@@ -38,16 +38,16 @@ pub(crate) struct End {
 
 /// Records the ends of all guests.
 #[derive(Clone, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct ExitRecorder {
     runtime: Handle,
     reactor: Reactor,
     watches_max: usize,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RecorderState>>,
 }
 
 #[derive(Debug)]
-struct State {
-    last: HashMap<Arc<str>, Last>,
+struct RecorderState {
+    last: HashMap<Arc<str>, LastRun>,
     /// Number of starts.
     starts: u64,
     /// Number of watched processes.
@@ -59,17 +59,17 @@ struct State {
 
 /// The last start of a guest, and its end.
 #[derive(Debug)]
-struct Last {
+struct LastRun {
     start: u64,
-    end: Option<End>,
+    end: Option<GuestExit>,
 }
 
-impl Ends {
+impl ExitRecorder {
     /// Creates a recorder for at most this many live processes. It uses the caller's reactor.
     pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
-        let budget = LogRateLimiter::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
-        let state = State { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
+        let budget = LineBudget::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
+        let state = RecorderState { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
         Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -79,7 +79,7 @@ impl Ends {
             let mut state = self.state();
             state.starts += 1;
             let start = state.starts;
-            state.last.insert(Arc::clone(id), Last { start, end: None });
+            state.last.insert(Arc::clone(id), LastRun { start, end: None });
             if state.watched == self.watches_max {
                 return;
             }
@@ -95,7 +95,7 @@ impl Ends {
 
     fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
         // The process had ended before it could be watched.
-        let reason = if reason == ExitReason::NoProcess { self.found(pid) } else { reason };
+        let reason = if reason == ExitReason::NoProcess { self.recorded_reason(pid) } else { reason };
         let mut state = self.state();
         state.watched -= 1;
         state.count += 1;
@@ -114,12 +114,12 @@ impl Ends {
         let number = state.count;
         // If the guest was started again meanwhile, that start will have its own end.
         if let Some(last) = state.last.get_mut(&id).filter(|last| last.start == start) {
-            last.end = Some(End { id, restart, reason, number });
+            last.end = Some(GuestExit { id, restart, reason, number });
         }
     }
 
     /// Finds the exit reason of a process that no longer exists.
-    fn found(&self, pid: Pid) -> ExitReason {
+    fn recorded_reason(&self, pid: Pid) -> ExitReason {
         let crash = events(&self.runtime, 0, EVENTS_KEPT).into_iter().find_map(|event| match event.kind {
             EventKind::Crash { pid: crashed, reason, .. } if crashed == pid => Some(reason),
             _ => None,
@@ -128,16 +128,16 @@ impl Ends {
     }
 
     /// Returns true if every watched process has ended.
-    pub(crate) fn are_all_told(&self) -> bool {
+    pub(crate) fn are_all_reported(&self) -> bool {
         self.state().watched == 0
     }
 
     /// Returns the end that made a supervisor end, or that no restart followed: the last one that requires a restart.
-    pub(crate) fn blame(&self) -> Option<End> {
-        blame(self.state().last.values().filter_map(|last| last.end.as_ref()))
+    pub(crate) fn failure_cause(&self) -> Option<GuestExit> {
+        failure_cause(self.state().last.values().filter_map(|last| last.end.as_ref()))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -149,22 +149,22 @@ fn backtrace(reason: &ExitReason) -> Option<String> {
     (!frames.is_empty()).then(|| escaped(frames.join(" < ")).within(BACKTRACE_MAX_BYTES).to_string())
 }
 
-fn blame<'a>(ends: impl Iterator<Item = &'a End>) -> Option<End> {
-    let is_bad = |end: &&End| match end.restart {
+fn failure_cause<'a>(ends: impl Iterator<Item = &'a GuestExit>) -> Option<GuestExit> {
+    let is_failure = |end: &&GuestExit| match end.restart {
         Restart::Temporary => !end.reason.is_normal(),
         restart => restart.after(&end.reason),
     };
     // A kill or a shutdown is usually the consequence of another guest's end, so other reasons take precedence.
-    let is_own = |end: &End| !matches!(end.reason, ExitReason::Killed | ExitReason::Shutdown);
-    ends.filter(is_bad).max_by_key(|end| (is_own(end), end.number)).cloned()
+    let is_cause = |end: &GuestExit| !matches!(end.reason, ExitReason::Killed | ExitReason::Shutdown);
+    ends.filter(is_failure).max_by_key(|end| (is_cause(end), end.number)).cloned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn end(id: &str, restart: Restart, reason: ExitReason, number: u64) -> End {
-        End { id: id.into(), restart, reason, number }
+    fn end(id: &str, restart: Restart, reason: ExitReason, number: u64) -> GuestExit {
+        GuestExit { id: id.into(), restart, reason, number }
     }
 
     #[test]
@@ -177,9 +177,9 @@ mod tests {
             end("killed", Restart::Transient, ExitReason::Killed, 7),
         ];
 
-        assert_eq!(blame(ends.iter()).map(|end| end.id), Some("server".into()));
-        assert_eq!(blame(ends[..2].iter()).map(|end| end.id), Some("first".into()));
-        assert_eq!(blame(ends[..1].iter()), None);
-        assert_eq!(blame(ends[4..].iter()).map(|end| end.id), Some("killed".into()));
+        assert_eq!(failure_cause(ends.iter()).map(|end| end.id), Some("server".into()));
+        assert_eq!(failure_cause(ends[..2].iter()).map(|end| end.id), Some("first".into()));
+        assert_eq!(failure_cause(ends[..1].iter()), None);
+        assert_eq!(failure_cause(ends[4..].iter()).map(|end| end.id), Some("killed".into()));
     }
 }

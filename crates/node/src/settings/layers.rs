@@ -1,0 +1,196 @@
+//! Reads settings from each origin, without checking their values.
+//!
+//! ```text
+//!   rusm.toml ──▶ RUSM_* ──▶ flags ──▶ RawSetting: key ─▶ (value, origin); a later origin overrides an earlier one
+//! ```
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use crate::settings::error::SettingsError;
+use crate::settings::raw::{RawSetting, RawSettings, unknown};
+
+/// Sections of the file that describe the node.
+const SECTIONS: [&str; 4] = ["node", "lint", "store", "log"];
+/// Sections of the file that describe an application.
+const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
+
+/// Keys that the environment can set, and the names of their variables.
+const VARIABLES: [(&str, &str); 22] = [
+    ("node.name", "RUSM_NAME"),
+    ("node.listen", "RUSM_LISTEN"),
+    ("node.schedulers", "RUSM_SCHEDULERS"),
+    ("node.process_limit", "RUSM_PROCESS_LIMIT"),
+    ("node.mailbox_capacity", "RUSM_MAILBOX_CAPACITY"),
+    ("node.mailbox_bytes", "RUSM_MAILBOX_BYTES"),
+    ("node.mailbox_total_bytes", "RUSM_MAILBOX_TOTAL_BYTES"),
+    ("node.tick_hz", "RUSM_TICK_HZ"),
+    ("node.profile", "RUSM_PROFILE"),
+    ("node.drain", "RUSM_DRAIN"),
+    ("node.socket_dir", "RUSM_SOCKET_DIR"),
+    ("lint.stuck", "RUSM_LINT_STUCK"),
+    ("lint.never_yields", "RUSM_LINT_NEVER_YIELDS"),
+    ("lint.restart_storm", "RUSM_LINT_RESTART_STORM"),
+    ("lint.mailbox_growing", "RUSM_LINT_MAILBOX_GROWING"),
+    ("store.path", "RUSM_STORE"),
+    ("store.durability", "RUSM_STORE_DURABILITY"),
+    ("log.level", "RUSM_LOG"),
+    ("log.file", "RUSM_LOG_FILE"),
+    ("log.format", "RUSM_LOG_FORMAT"),
+    ("log.max_bytes", "RUSM_LOG_MAX_BYTES"),
+    ("log.keep", "RUSM_LOG_KEEP"),
+];
+
+/// Variables of the observer. `rusm` knows them so that a mistyped one is an error; its own observer uses FPS and
+/// ASCII.
+const OBSERVER_VARIABLES: [&str; 6] =
+    ["RUSM_TOP_TARGET", "RUSM_TOP_TOKEN_FILE", "RUSM_TOP_FPS", "RUSM_TOP_ASCII", "RUSM_TOP_LOG", "RUSM_TOP_LOG_FILE"];
+
+/// Adds the settings of the node from the file, and returns the sections that describe the application.
+pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Result<Table, SettingsError> {
+    let toml_error = |error: toml::de::Error| SettingsError::Toml {
+        path: path.to_owned(),
+        reason: format!("{}{}", error.message().lines().next().unwrap_or(""), line(text, &error)),
+    };
+    let table: Table = toml::from_str(text).map_err(toml_error)?;
+    let origin = path.display().to_string();
+    let mut application = Table::new();
+    for (section, value) in table {
+        match value {
+            value if APP_SECTIONS.contains(&section.as_str()) => {
+                application.insert(section, value);
+            }
+            Value::Table(values) if SECTIONS.contains(&section.as_str()) => {
+                given.extend(in_section(&section, &origin, values));
+            }
+            _ => return Err(unknown(&section, &origin, SECTIONS.into_iter().chain(APP_SECTIONS))),
+        }
+    }
+    Ok(application)
+}
+
+/// Returns the values of a section of the file by their keys.
+pub(super) fn in_section(section: &str, origin: &str, values: Table) -> RawSettings {
+    let keyed = values.into_iter().map(|(name, value)| (format!("{section}.{name}"), value));
+    keyed.map(|(key, value)| (key.clone(), RawSetting::in_file(&key, value, origin))).collect()
+}
+
+/// Returns the line of an error.
+fn line(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    before.map_or_else(String::new, |before| format!(", on line {}", before.matches('\n').count() + 1))
+}
+
+/// Adds the settings from the environment.
+pub(crate) fn from_environment(
+    environment: impl Iterator<Item = (String, String)>,
+    given: &mut RawSettings,
+) -> Result<(), SettingsError> {
+    let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(OBSERVER_VARIABLES);
+    for (name, value) in environment.filter(|(name, _)| name.starts_with("RUSM_")) {
+        if let Some((key, variable)) = VARIABLES.iter().find(|(_, variable)| *variable == name) {
+            given.insert((*key).to_owned(), RawSetting::of_text(key, &value, variable));
+        } else if !known().any(|variable| variable == name) {
+            return Err(unknown(&name, "the environment", known()));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the settings from the flags.
+pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)>, given: &mut RawSettings) {
+    for (key, value) in flags {
+        let origin = match key {
+            "log.level" => "--log".to_owned(),
+            _ => format!("--{}", key.trim_start_matches("node.").replace(['.', '_'], "-")),
+        };
+        given.insert(key.to_owned(), RawSetting::of_text(key, value, &origin));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::tests::settings;
+
+    fn read(file: &str, environment: &[(&str, &str)]) -> Result<RawSettings, String> {
+        let mut given = RawSettings::new();
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        from_file(Path::new("rusm.toml"), file, &mut given)
+            .and_then(|_| from_environment(environment, &mut given))
+            .map_err(|error| error.to_string())?;
+        Ok(given)
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_a_flag_over_both() {
+        let mut given =
+            read("[node]\nschedulers = 3\ntick_hz = 30", &[("RUSM_SCHEDULERS", "5"), ("HOME", "/")]).unwrap();
+        from_flags([("node.process_limit", "9")].into_iter(), &mut given);
+
+        let found: Vec<_> = given.values().map(|raw| raw.invalid("is shown").to_string()).collect();
+
+        assert_eq!(
+            found,
+            [
+                "node.process_limit of \"9\" in --process-limit is shown",
+                "node.schedulers of \"5\" in RUSM_SCHEDULERS is shown",
+                "node.tick_hz of \"30\" in rusm.toml is shown",
+            ]
+        );
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_the_nearest() {
+        let error = |file: &str, environment: &[(&str, &str)]| settings(file, environment).unwrap_err().to_string();
+
+        assert_eq!(
+            error("[node]\nshedulers = 3", &[]),
+            "unknown setting \"node.shedulers\" in rusm.toml: did you mean \"node.schedulers\"?"
+        );
+        assert_eq!(error("[nodes]", &[]), "unknown setting \"nodes\" in rusm.toml: did you mean \"node\"?");
+        assert_eq!(
+            error("", &[("RUSM_TICKHZ", "3")]),
+            "unknown setting \"RUSM_TICKHZ\" in the environment: did you mean \"RUSM_TICK_HZ\"?"
+        );
+        assert!(error("name = 3", &[]).starts_with("unknown setting \"name\" in rusm.toml"));
+    }
+
+    #[test]
+    fn the_observers_variables_are_known_and_a_mistyped_one_is_not() {
+        let known: Vec<_> = OBSERVER_VARIABLES.map(|name| (name, "1")).to_vec();
+
+        assert_eq!(read("", &known), Ok(RawSettings::new()));
+        assert_eq!(
+            read("", &[("RUSM_TOP_FSP", "4")]).unwrap_err(),
+            "unknown setting \"RUSM_TOP_FSP\" in the environment: did you mean \"RUSM_TOP_FPS\"?"
+        );
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_with_the_one_that_is_due() {
+        let error = |file: &str| settings(file, &[]).unwrap_err().to_string();
+
+        assert_eq!(error("[node]\nname = 3"), "node.name of 3 in rusm.toml must be a string");
+        assert_eq!(error("[node]\nschedulers = \"3\""), "node.schedulers of \"3\" in rusm.toml must be a whole number");
+        assert_eq!(error("[node]\ntick_hz = 20.5"), "node.tick_hz of 20.5 in rusm.toml must be a whole number");
+        assert_eq!(error("[node]\ndrain = true"), "node.drain of true in rusm.toml must be a string or a number");
+        assert_eq!(error("[log]\nlevel = [\"a\",\n\"b\"]").lines().count(), 1);
+        assert_eq!(error("[node]\ntick_hz = \"\"\"2\n0\"\"\"").lines().count(), 1);
+    }
+
+    #[test]
+    fn what_may_be_said_in_two_ways_is_read_in_both() {
+        let (listen, drain) =
+            (|file: &str| settings(file, &[]).unwrap().listen, |file: &str| settings(file, &[]).unwrap().drain);
+
+        assert_eq!(listen("[node]\nlisten = true"), Some("127.0.0.1:4000".parse().unwrap()));
+        assert_eq!(listen("[node]\nlisten = 4001"), Some("127.0.0.1:4001".parse().unwrap()));
+        assert_eq!(listen("[node]\nlisten = false"), None);
+        assert_eq!(drain("[node]\ndrain = 2.5"), Duration::from_millis(2_500));
+        assert_eq!(drain("[node]\ndrain = \"2m\""), Duration::from_mins(2));
+    }
+}

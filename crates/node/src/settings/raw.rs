@@ -1,0 +1,109 @@
+//! Values as they were given, each with its key and its origin, and their deserialization by section.
+//!
+//! ```text
+//!   RawSettings ──▶ section: struct with #[derive(Deserialize)] ──▶ its fields, by TryFrom<RawSetting>
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::settings::error::SettingsError;
+
+/// A value that no check has seen, with its key and its origin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RawSetting {
+    key: String,
+    origin: String,
+    /// True if the origin has no types: the environment and the flags only have text.
+    is_text: bool,
+    pub(super) value: Value,
+}
+
+/// The given values by key.
+pub(crate) type RawSettings = BTreeMap<String, RawSetting>;
+
+impl RawSetting {
+    /// A value of the environment or of a flag.
+    pub(crate) fn of_text(key: &str, text: &str, origin: &str) -> Self {
+        Self { key: key.to_owned(), origin: origin.to_owned(), is_text: true, value: Value::String(text.to_owned()) }
+    }
+
+    /// A value of the file.
+    pub(super) fn in_file(key: &str, value: Value, origin: &str) -> Self {
+        Self { key: key.to_owned(), origin: origin.to_owned(), is_text: false, value }
+    }
+
+    /// Returns the value, if it is a string.
+    pub(super) fn text(&self) -> Result<&str, SettingsError> {
+        self.value.as_str().ok_or_else(|| self.wrong_type("a string"))
+    }
+
+    /// Returns the value as an integer; text that is not a number is not within any range either, like -1.
+    pub(super) fn integer(&self) -> Result<i128, SettingsError> {
+        match &self.value {
+            Value::Integer(number) => Ok((*number).into()),
+            Value::String(text) if self.is_text => Ok(text.replace('_', "").parse::<u64>().map_or(-1, i128::from)),
+            _ => Err(self.wrong_type("a whole number")),
+        }
+    }
+
+    /// Returns the value, if it is a list of strings.
+    pub(super) fn strings(&self) -> Result<Vec<String>, SettingsError> {
+        let items = self.value.as_array();
+        let strings = items.and_then(|items| items.iter().map(|item| item.as_str().map(ToOwned::to_owned)).collect());
+        strings.ok_or_else(|| self.wrong_type("a list of strings"))
+    }
+
+    /// Error for a value of a type that this setting cannot have.
+    pub(super) fn wrong_type(&self, due: &str) -> SettingsError {
+        let shown = match &self.value {
+            Value::String(text) => format!("{text:?}"),
+            other => other.to_string().lines().next().unwrap_or("").to_owned(),
+        };
+        SettingsError::Invalid(format!("{} of {shown} in {} must be {due}", self.key, self.origin))
+    }
+
+    /// Error for a value that breaks a rule.
+    pub(super) fn invalid(&self, rule: &str) -> SettingsError {
+        let shown = self.value.as_str().map_or_else(|| self.value.to_string(), ToOwned::to_owned);
+        self.invalid_part(&shown, rule)
+    }
+
+    /// Error for a part of a value that breaks a rule.
+    pub(super) fn invalid_part(&self, part: &str, rule: &str) -> SettingsError {
+        SettingsError::Invalid(format!("{} of {part:?} in {} {rule}", self.key, self.origin))
+    }
+}
+
+/// Deserializes the settings whose keys start with the name of this section.
+pub(super) fn section<T: DeserializeOwned>(given: &RawSettings, name: &str, origin: &str) -> Result<T, SettingsError> {
+    let word = |key: &'_ str| Some(key.strip_prefix(name)?.strip_prefix('.')?.to_owned());
+    let entries: RawSettings = given.iter().filter_map(|(key, raw)| Some((word(key)?, raw.clone()))).collect();
+    let table = Table::try_from(entries).map_err(|error| SettingsError::Invalid(error.to_string()))?;
+    table.try_into().map_err(|error: toml::de::Error| match unknown_field(error.message()) {
+        None => SettingsError::Invalid(error.message().to_owned()),
+        Some((word, known)) => {
+            let known: Vec<String> = known.map(|known| format!("{name}.{known}")).collect();
+            unknown(&format!("{name}.{word}"), origin, known.iter().map(String::as_str))
+        }
+    })
+}
+
+/// Returns the field and the known fields of serde's error for an unknown field.
+fn unknown_field(message: &str) -> Option<(&str, impl Iterator<Item = &str>)> {
+    let (word, known) = message.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;
+    Some((word, known.split('`').skip(1).step_by(2)))
+}
+
+/// Returns an error for an unknown key, with the nearest known key.
+pub(super) fn unknown<'a>(key: &str, origin: &str, known: impl Iterator<Item = &'a str>) -> SettingsError {
+    SettingsError::Unknown { key: key.to_owned(), origin: origin.to_owned(), suggestion: did_you_mean(key, known) }
+}
+
+/// Returns the end of an error message about a mistyped word; empty if it is not similar to a known word.
+pub(super) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    rusm_text::nearest(word, known).map_or_else(String::new, |name| format!(": did you mean {name:?}?"))
+}
