@@ -50,7 +50,7 @@ pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
 }
 
 /// Reports the processes that could not be ended. The observer must have restored the terminal before.
-pub(crate) fn report_stuck(shutdown: &Shutdown) {
+pub(crate) fn report_stuck(shutdown: &ShutdownReport) {
     for pid in &shutdown.stuck {
         rusm_log::last_words(format_args!("rusm: process {pid} was stuck in a poll and was abandoned"));
     }

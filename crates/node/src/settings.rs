@@ -20,8 +20,7 @@ use rusm_bench::Profile;
 use rusm_console::{Lint, LintLevel, LintLevels, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
-use rusm_runtime::console::{Lint, LintLevel, LintLevels, TickRate};
-use rusm_runtime::store::Durability;
+use rusm_store::Durability;
 use serde::Deserialize;
 
 use crate::cli::NodeFlags;

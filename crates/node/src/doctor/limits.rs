@@ -1,8 +1,8 @@
 //! Limits on the resources that processes, guests and connections use.
 
 use rusm_bench::{Machine, cgroup};
-use rusm_runtime::wasm::defaults::POOL_CAPACITY_MAX;
 use rusm_text::grouped;
+use rusm_wasm::defaults::POOL_CAPACITY_MAX;
 use rustix::process::{Resource, getrlimit};
 
 use crate::doctor::check::{Check, read_number};

@@ -2,6 +2,7 @@
 
 use rusm_runtime::{Config, ExitReason, Runtime};
 use rusm_text::grouped;
+use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use crate::doctor::check::Check;
 

@@ -68,7 +68,7 @@ impl ExitRecorder {
     /// Creates a recorder for at most this many live processes. It uses the caller's reactor.
     pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
-        let budget = LineBudget::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
+        let budget = LogRateLimiter::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
         let state = RecorderState { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
         Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }

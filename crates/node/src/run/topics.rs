@@ -22,7 +22,7 @@ pub(super) fn open(
                 drop(runtime.topics().create(name).map_err(|error| failed(error.to_string()))?);
             }
             (TopicStorage::OnDisk, Some(store)) => {
-                let opened = runtime.topics().open_durable(store, name, TopicConfig::default());
+                let opened = store.open_topic(&runtime.topics(), name, TopicConfig::default());
                 let topic = opened.map_err(|error| failed(error.to_string()))?;
                 tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
-use rusm_runtime::wasm::{Capability, Limits, Profiles, Room, SANDBOXED, WasmConfig};
+use rusm_wasm::{Capability, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -77,7 +77,7 @@ struct LimitsSection {
 #[serde(default, deny_unknown_fields)]
 struct EngineSection {
     capacity: Option<Number<1, 16_000_000>>,
-    room: Option<Word<Room>>,
+    room: Option<Word<InstanceAllocator>>,
     tick: Option<Tick>,
     cache: Option<Cache>,
     cache_max: Option<Size<{ 1 << 50 }>>,
@@ -294,7 +294,7 @@ impl File<'_> {
         let default = WasmConfig::default();
         Ok(WasmConfig {
             capacity: engine.capacity.map_or(default.capacity, |guests| guests.0 as u32),
-            room: engine.room.map_or(default.room, |room| room.0),
+            allocator: engine.room.map_or(default.allocator, |allocator| allocator.0),
             memory_max_bytes: limits.memory_max.map_or(default.memory_max_bytes, |bytes| bytes.0),
             table_max_elements: limits.table_max_elements.map_or(default.table_max_elements, |count| count.0 as u32),
             parts_max: limits.parts_max.map_or(default.parts_max, |parts| parts.0 as u32),
@@ -417,7 +417,7 @@ impl Words for Strategy {
     }
 }
 
-impl Words for Room {
+impl Words for InstanceAllocator {
     fn words() -> Vec<(&'static str, Self)> {
         vec![("by_capacity", Self::ByCapacity), ("pool", Self::Pool), ("slabs", Self::Slabs)]
     }

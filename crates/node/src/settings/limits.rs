@@ -31,8 +31,8 @@ macro_rules! section_with_limits {
 
         impl $name {
             /// Returns the limits that are set.
-            fn limits(&self) -> rusm_runtime::wasm::Limits {
-                rusm_runtime::wasm::Limits {
+            fn limits(&self) -> rusm_wasm::GuestLimits {
+                rusm_wasm::GuestLimits {
                     memory_max_bytes: self.memory_max.map(|bytes| bytes.0),
                     table_max_elements: self.table_max_elements.map(|elements| elements.0 as u32),
                     parts_max: self.parts_max.map(|parts| parts.0 as u32),
