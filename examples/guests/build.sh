@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 guests=$PWD
 wit=../../wit/runtime
 wit_kv=../../wit/store
+sdk=../../sdk
 # GUESTS_TARGET_DIR moves the build output out of the sources; each workspace has its own folder in it.
 target=${GUESTS_TARGET_DIR:-$guests/target}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
@@ -25,9 +26,20 @@ record() { # ARTEFACT COMMAND TOOLS INPUT...
     "$encode" record "$guests/prebuilt/MANIFEST.toml" "$@"
 }
 
+# Copies guests and SDK into one workspace. Cargo hashes the absolute path of a package outside the workspace into the
+# names of its symbols, so that builds in two checkouts would differ.
+copy_rust() { # FOLDER
+    rm -rf "$1" && mkdir -p "$1/sdk"
+    (cd rust && tar -c --exclude=./target .) | tar -x -C "$1"
+    (cd $sdk && tar -c --exclude=rust/target --exclude=rust/Cargo.lock rust) | tar -x -C "$1/sdk"
+    cp -r ../../wit "$1/"
+    sed -i 's|"[./]*/sdk/rust"|"sdk/rust"|' "$1/Cargo.toml"
+    sed -i '/^\[workspace\]$/d' "$1/sdk/rust/Cargo.toml"
+}
+
 # If .toolchain exists, it holds the compiler of Debian's package rustc-web, unpacked as docs/guests.md describes.
 build_rust() {
-    local triple=wasm32-unknown-unknown tools=.toolchain/usr extra=() rustc=rustc guest
+    local triple=wasm32-unknown-unknown tools=.toolchain/usr copy=$target/rust-copy extra=() rustc=rustc guest
     if [ -d "$tools" ]; then
         export LD_LIBRARY_PATH=$guests/$tools/lib/x86_64-linux-gnu RUSTC=$guests/$tools/bin/rustc RUSTC_BOOTSTRAP=1
         export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=${WASM_LD:-wasm-ld-19}
@@ -36,24 +48,25 @@ build_rust() {
     fi
     # Keep the paths of the build machine out of the artefacts.
     extra+=(--config "target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$guests=guests']")
-    (cd rust && CARGO_TARGET_DIR=$target/rust cargo build --quiet --release --locked "${extra[@]}")
+    copy_rust "$copy"
+    (cd "$copy" && CARGO_TARGET_DIR=$target/rust cargo build --quiet --release --locked "${extra[@]}")
     for guest in hello ping_pong counter crash spin hog digest keeper courier parked; do
         "$encode" component "$target/rust/$triple/release/$guest.wasm" "prebuilt/rust/$guest.wasm"
         record "prebuilt/rust/$guest.wasm" "cargo build --release" "$("$rustc" --version); $encoder" \
-            $wit $wit_kv rust/Cargo.toml rust/Cargo.lock rust/.cargo/config.toml rust/rusm rust/$guest
+            $wit $wit_kv rust/Cargo.toml rust/Cargo.lock rust/.cargo/config.toml $sdk/rust/{Cargo.toml,src} rust/$guest
     done
 }
 
 build_c() {
-    local flags="-std=c2x -Os -flto -mbulk-memory -Wall -Wextra -Wno-unused-parameter -nostdlib -ffreestanding"
+    local flags="-std=c2x -Os -flto -mbulk-memory -Wall -Wextra -Wno-unused-parameter -nostdlib -ffreestanding -I$sdk/c"
     local link="-Wl,--no-entry,--gc-sections,--strip-debug,--stack-first,-z,stack-size=8192" guest
     mkdir -p "$target/c"
     for guest in hello ping_pong counter crash spin hog digest parked; do
         # shellcheck disable=SC2086 # each word is a flag
-        "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" c/$guest.c c/rusm.c
+        "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" c/$guest.c $sdk/c/rusm.c
         "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" $wit actor
         record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
-            "$("$clang" --version | head -1); $encoder" $wit c/$guest.c c/rusm.c c/rusm.h
+            "$("$clang" --version | head -1); $encoder" $wit c/$guest.c $sdk/c/rusm.c $sdk/c/rusm.h
     done
     # These guests import further worlds besides `actor`.
     c_beyond keeper "kv streams" $wit actor $wit streaming $wit_kv storage
@@ -64,14 +77,14 @@ build_c() {
 c_beyond() { # GUEST PARTS WIT WORLD...
     local guest=$1 part sources=() inputs=()
     for part in $2; do
-        sources+=("c/rusm_$part.c")
-        inputs+=("c/rusm_$part.c" "c/rusm_$part.h")
+        sources+=("$sdk/c/rusm_$part.c")
+        inputs+=("$sdk/c/rusm_$part.c" "$sdk/c/rusm_$part.h")
     done
     # shellcheck disable=SC2086 # each word is a flag
-    "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" "c/$guest.c" c/rusm.c "${sources[@]}"
+    "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" "c/$guest.c" $sdk/c/rusm.c "${sources[@]}"
     "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" "${@:3}"
     record "prebuilt/c/$guest.wasm" "clang --target=wasm32-unknown-unknown $flags $link" \
-        "$("$clang" --version | head -1); $encoder" $wit $wit_kv "c/$guest.c" c/rusm.c c/rusm.h "${inputs[@]}"
+        "$("$clang" --version | head -1); $encoder" $wit $wit_kv "c/$guest.c" $sdk/c/rusm.c $sdk/c/rusm.h "${inputs[@]}"
 }
 
 build_ts() {
@@ -98,7 +111,7 @@ ts() { # GUEST WIT OPTIONS
     (cd "$target/ts" && "$bin/componentize-qjs" --wit "$2" --js "$1.js" $componentize $3 -o "$1.wasm" >/dev/null)
     cp "$target/ts/$1.wasm" "prebuilt/ts/$1.wasm"
     record "prebuilt/ts/$1.wasm" "esbuild $flags; componentize-qjs $componentize $3" \
-        "componentize-qjs $(version componentize-qjs); esbuild $(version esbuild)" $wit $wit_kv ts
+        "componentize-qjs $(version componentize-qjs); esbuild $(version esbuild)" $wit $wit_kv $sdk/ts/{package.json,tsconfig.json,*.ts} ts
 }
 
 version() {

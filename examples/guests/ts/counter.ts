@@ -5,7 +5,7 @@
 //
 // Without arguments it demonstrates all of this; with the argument `serve` it runs only the counter.
 
-import { actor, ask, exit, label, messages, type Pid, sleep, supervise, unlink, whereis } from "./rusm";
+import { actor, ask, exit, label, messages, type Pid, sleep, supervise, unlink, whereis } from "rusm";
 
 const NAME = "counter";
 const PATIENCE_MS = 5000;

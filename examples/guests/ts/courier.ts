@@ -10,9 +10,9 @@
 //
 // Arguments: FROM and TO, by default `letters` and `delivered`. The profile must grant both topics.
 
-import { actor, label } from "./rusm";
-import { type Settled, Topic } from "./topics";
-import { utf8 } from "./web";
+import { actor, label } from "rusm";
+import { type Settled, Topic } from "rusm/topics";
+import { utf8 } from "rusm/web";
 
 export const run = actor(([from = "letters", to = "delivered"]) => {
   label("courier");

@@ -1,6 +1,6 @@
 // A process that ends in a requested way, given as its first argument or else in a message.
 
-import { actor, exit, messages, self } from "./rusm";
+import { actor, exit, messages, self } from "rusm";
 
 const ways: Record<string, () => unknown> = {
   return: () => undefined,

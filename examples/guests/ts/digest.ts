@@ -4,7 +4,7 @@
 //   call, tag 384, 512    bytes ──▶ their SHA-384, SHA-512
 //   call, tag 1           n (four bytes, little-endian) ──▶ SHA-256 applied n times to 32 zero bytes
 
-import { actor, digest, label, type Message, messages } from "./rusm";
+import { actor, digest, label, type Message, messages } from "rusm";
 
 export const run = actor(() => {
   label("digest service");

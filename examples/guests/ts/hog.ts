@@ -1,6 +1,6 @@
 // A process that allocates memory until it reaches its limit. The limit ends this process and no other.
 
-import { actor, label } from "./rusm";
+import { actor, label } from "rusm";
 
 /** Default size of an allocation in KiB; the first argument overrides it. */
 const STEP_KIB = "1024";

@@ -8,9 +8,9 @@
 //
 // The values are in the bucket `keeper`, which the profile must grant.
 
-import { Bucket, Commit } from "./kv";
-import { actor, label, type Message, Pid, receive } from "./rusm";
-import { Reader, Writer } from "./streams";
+import { Bucket, Commit } from "rusm/kv";
+import { actor, label, type Message, Pid, receive } from "rusm";
+import { Reader, Writer } from "rusm/streams";
 
 const VALUES = new Bucket("keeper");
 /** Capacity of a stream in bytes. */

@@ -5,7 +5,7 @@
 //
 // Without arguments it starts its own ponger and runs the pinger; with the argument `pong` it runs only the ponger.
 
-import { actor, exit, label, messages, nowNs, Pid, receive, self, send, spawnLink, unlink } from "./rusm";
+import { actor, exit, label, messages, nowNs, Pid, receive, self, send, spawnLink, unlink } from "rusm";
 
 /** Default number of round trips; the first argument overrides it. */
 const ROUND_TRIPS = "10000";

@@ -1,7 +1,7 @@
 // The durable store of the node. Needs the capability `kv` and a grant of the bucket, on a node that has a store.
 //
-// A guest that imports this module must target the world `rusm:store/storage` besides `actor`, as keeper.wit does. A
-// node without a store does not load it.
+// A guest that imports this module must target the world `rusm:store/storage` besides `actor`, as
+// examples/guests/ts/keeper.wit does. A node without a store does not load it.
 
 import world, { type KvChange, type KvError as Thrown, type KvExpected } from "rusm:store/kv@0.1.0";
 import type { Data } from "./rusm";

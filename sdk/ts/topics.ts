@@ -2,8 +2,8 @@
 // Needs the capability `topics` and a grant of the topic, on a node that gives guests access to its topics. Guests
 // cannot create topics.
 //
-// A guest that imports this module must target the world `rusm:runtime/publishing` besides `actor`, as courier.wit
-// does. A node that gives guests no access to topics does not load it.
+// A guest that imports this module must target the world `rusm:runtime/publishing` besides `actor`, as
+// examples/guests/ts/courier.wit does. A node that gives guests no access to topics does not load it.
 
 import world, { type TopicMessage, type WorldLease, type WorldOverflow, type Settled } from "rusm:runtime/topics@0.1.0";
 import { trying } from "./error";

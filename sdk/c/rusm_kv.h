@@ -1,9 +1,9 @@
 /* The durable store of the node. Needs the capability `kv` and a grant of the bucket, on a node that has a store: other
  * nodes do not load a guest that imports the store. Compile rusm_kv.c as well, and encode with its world:
  *
- *   encode component mine.core.wasm mine.wasm ../../../crates/runtime/wit actor ../../../crates/runtime/wit-kv storage
+ *   encode component mine.core.wasm mine.wasm wit/runtime actor wit/store storage
  *
- * Data from the node is in the arena, as described in rusm.h. The functions are those of crates/runtime/wit-kv/kv.wit.
+ * Data from the node is in the arena, as described in rusm.h. The functions are those of wit/store/kv.wit.
  */
 #ifndef RUSM_KV_H
 #define RUSM_KV_H

@@ -19,7 +19,7 @@
 #[allow(clippy::same_length_and_capacity, reason = "in code that the macro generates")]
 pub mod bindings {
     wit_bindgen::generate!({
-        path: "../../../../wit/runtime",
+        path: "../../wit/runtime",
         world: "actor",
         pub_export_macro: true,
         default_bindings_module: "rusm::bindings",
@@ -30,7 +30,7 @@ pub mod bindings {
 /// Bindings of the world `streaming`; a guest imports only the functions that it calls.
 mod streaming {
     wit_bindgen::generate!({
-        path: "../../../../wit/runtime",
+        path: "../../wit/runtime",
         world: "streaming",
         with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
     });
@@ -39,7 +39,7 @@ mod streaming {
 /// Bindings of the world `publishing`; a guest imports only the functions that it calls.
 mod publishing {
     wit_bindgen::generate!({
-        path: "../../../../wit/runtime",
+        path: "../../wit/runtime",
         world: "publishing",
         with: { "rusm:runtime/types@0.1.0": crate::bindings::rusm::runtime::types },
     });
@@ -47,7 +47,7 @@ mod publishing {
 
 /// Bindings of the world `storage`; a guest imports only the functions that it calls.
 mod storage {
-    wit_bindgen::generate!({ path: "../../../../wit/store", world: "storage" });
+    wit_bindgen::generate!({ path: "../../wit/store", world: "storage" });
 }
 
 pub mod clock;

@@ -3,9 +3,9 @@
  * do not load a guest that imports them. Guests cannot create topics. Compile rusm_topics.c as well, and encode with
  * its world:
  *
- *   encode component mine.core.wasm mine.wasm ../../../crates/runtime/wit actor ../../../crates/runtime/wit publishing
+ *   encode component mine.core.wasm mine.wasm wit/runtime actor wit/runtime publishing
  *
- * Data from the node is in the arena, as described in rusm.h. The functions are those of crates/runtime/wit/topics.wit.
+ * Data from the node is in the arena, as described in rusm.h. The functions are those of wit/runtime/topics.wit.
  */
 #ifndef RUSM_TOPICS_H
 #define RUSM_TOPICS_H

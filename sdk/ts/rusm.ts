@@ -1,6 +1,6 @@
 // SDK for guests in TypeScript: processes of a rusm node.
 //
-//   import { actor, self } from "./rusm";
+//   import { actor, self } from "rusm";
 //
 //   export const run = actor((args) => {
 //     console.log(`hello from ${self()} with ${args}`);
@@ -8,6 +8,8 @@
 //
 // A call that waits suspends this process only, so there is no `await`: `receive` returns the received item. A call
 // that fails throws a `RusmError`. The functions are those of wit/runtime/rusm.wit.
+
+/// <reference path="./world.d.ts" />
 
 import clock from "rusm:runtime/clock@0.1.0";
 import groups from "rusm:runtime/groups@0.1.0";

@@ -2,7 +2,8 @@
 // `streams`; using an end that was sent to this process does not.
 //
 // An end is received as `{ kind: "opaque", type: "stream-reader" }` or `"stream-writer"`, and must then be accepted.
-// A guest that imports this module must target the world `rusm:runtime/streaming` besides `actor`, as keeper.wit does.
+// A guest that imports this module must target the world `rusm:runtime/streaming` besides `actor`, as
+// examples/guests/ts/keeper.wit does.
 
 import world from "rusm:runtime/streams@0.1.0";
 import { trying } from "./error";

@@ -2,10 +2,10 @@
  * `streams`; using an end that was sent to this process does not. Compile rusm_streams.c as well, and encode with its
  * world:
  *
- *   encode component mine.core.wasm mine.wasm ../../../crates/runtime/wit actor ../../../crates/runtime/wit streaming
+ *   encode component mine.core.wasm mine.wasm wit/runtime actor wit/runtime streaming
  *
  * An end is received as RUSM_OPAQUE with the name RUSM_READER or RUSM_WRITER, and must then be accepted. The functions
- * are those of crates/runtime/wit/streams.wit.
+ * are those of wit/runtime/streams.wit.
  */
 #ifndef RUSM_STREAMS_H
 #define RUSM_STREAMS_H

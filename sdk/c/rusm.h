@@ -15,7 +15,7 @@
  * Errors: a function that can fail returns NULL, or the error. The error is valid until the next call that can fail.
  *
  * The structs have the layout in which the node reads and writes them (the canonical ABI of WebAssembly components);
- * rusm.c checks their sizes. The functions are those of crates/runtime/wit/rusm.wit.
+ * rusm.c checks their sizes. The functions are those of wit/runtime/rusm.wit.
  */
 #ifndef RUSM_H
 #define RUSM_H
