@@ -24,7 +24,6 @@ mod table;
 mod time;
 mod topics;
 mod tree;
-mod window;
 
 // For the node, whose errors suggest names in the same way as the errors of this crate.
 pub use rusm_text::suggestion;
@@ -47,8 +46,7 @@ pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
-pub use table::{Cell, Column, Rows};
+pub use table::{Cell, Column, Rows, ViewWindow};
 pub use time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 pub use topics::{ReceiverInfo, TopicInfo, Topics, TopicsView};
 pub use tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
-pub use window::ViewWindow;

@@ -15,19 +15,17 @@
 pub mod cli;
 pub mod connection;
 pub mod demo;
-pub mod environment;
 mod exit;
 pub mod model;
 mod once;
-mod options;
 pub mod picture;
 pub mod replay;
 mod run;
-mod signals;
 mod start;
 pub mod terminal;
 pub mod view;
 
+pub use cli::environment;
+pub use cli::options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use exit::{Error, Exit};
-pub use options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use run::run;

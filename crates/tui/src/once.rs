@@ -10,14 +10,14 @@ use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage, SortKey};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
+use crate::cli::options::{Once, Options};
 use crate::connection::Inbox;
 use crate::exit::{Error, Exit};
-use crate::model::key::Size;
+use crate::model::input::key::Size;
 use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
 use crate::model::tab::Tab;
 use crate::model::update::update;
 use crate::model::{Capabilities, Model};
-use crate::options::{Once, Options};
 use crate::start;
 use crate::view;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
 
-use crate::model::line_edit::LineEdit;
+use crate::model::input::line_edit::LineEdit;
 use crate::model::selection::wrapped;
 
 /// Maximum number of remembered runs.

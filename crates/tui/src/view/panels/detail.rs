@@ -6,8 +6,8 @@ use rusm_protocol::{Bonds, Cell, FactInfo, ProcessDetail};
 
 use crate::model::{DetailPane, Model, format};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::{chart, lints};
 use crate::view::theme::{Role, Theme};
-use crate::view::{chart, lints};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(pane) = &model.detail else { return };

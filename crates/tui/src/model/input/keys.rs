@@ -5,7 +5,7 @@
 
 use rusm_protocol::Column;
 
-use crate::model::key::{Key, KeyCode};
+use crate::model::input::key::{Key, KeyCode};
 use crate::model::tab::Tab;
 
 /// Context in which a binding applies.

@@ -3,11 +3,12 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::model::table::Selection;
-use crate::model::{Model, columns, format, layout};
+use crate::model::panes::columns;
+use crate::model::panes::table::Selection;
+use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::{detail, process_rows};
 use crate::view::theme::{Role, Theme};
-use crate::view::{detail, process_rows};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::processes(model.size, model.detail.is_some());

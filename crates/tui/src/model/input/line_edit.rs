@@ -1,6 +1,6 @@
 //! A single-line text field with the usual readline keys.
 
-use crate::model::key::{Key, KeyCode};
+use crate::model::input::key::{Key, KeyCode};
 
 /// Maximum length of the text, in characters.
 const TEXT_MAX: usize = 256;

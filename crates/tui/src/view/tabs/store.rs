@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{BucketInfo, KeyInfo, StoreInfo};
 
-use crate::model::store::{Rates, StoreFocus};
+use crate::model::panes::store::{Rates, StoreFocus};
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};

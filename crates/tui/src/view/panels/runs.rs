@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::model::bench::RunRecord;
+use crate::model::panes::bench::RunRecord;
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rusm_protocol::{Cell, Column, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
-use crate::model::columns;
-use crate::model::columns::ColumnSet;
-use crate::model::line_edit::LineEdit;
+use crate::model::input::line_edit::LineEdit;
+use crate::model::panes::columns;
+use crate::model::panes::columns::ColumnSet;
 use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.

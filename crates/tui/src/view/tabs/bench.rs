@@ -5,11 +5,12 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Frame as NodeFrame, ParameterMeta, ScenarioMeta, Unit};
 
-use crate::model::menu::{self, MenuRow};
+use crate::model::panes::menu::{self, MenuRow};
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::{big_text, chart, latency, runs};
+use crate::view::tabs::node;
 use crate::view::theme::{Role, Theme};
-use crate::view::{big_text, chart, latency, node, runs};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::bench(model.size, model.menu_len());

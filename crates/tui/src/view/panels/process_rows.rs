@@ -5,10 +5,11 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Cell, Column, Rows, SortKey};
 
-use crate::model::columns::{self, ColumnSlot};
-use crate::model::{Model, format, table};
-use crate::view::lints;
+use crate::model::panes::columns::{self, ColumnSlot};
+use crate::model::panes::table;
+use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::lints;
 use crate::view::theme::{Role, Theme};
 
 /// Mailbox lengths from which a process is highlighted as a warning and as bad.

@@ -5,8 +5,8 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::SchedulerSnapshot;
 
 use crate::model::{Model, format};
-use crate::view::chart;
 use crate::view::painter::{self, Painter};
+use crate::view::panels::chart;
 use crate::view::theme::{Role, Theme};
 
 /// Minimum width of a bar with its number and share.

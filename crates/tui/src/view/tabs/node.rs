@@ -4,10 +4,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, SortKey};
 
-use crate::model::{Model, columns, format, layout, table};
+use crate::model::panes::{columns, table};
+use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::{chart, cost, latency, memory, process_rows, schedulers};
 use crate::view::theme::Role;
-use crate::view::{chart, cost, latency, memory, process_rows, schedulers};
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
     let layout = layout::node(model.size);

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{CacheInfo, EngineInfo, FaultInfo, ModuleInfo};
 
-use crate::model::wasm::WasmFocus;
+use crate::model::panes::wasm::WasmFocus;
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
