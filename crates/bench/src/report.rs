@@ -1,18 +1,27 @@
 //! Report of a headless run: JSON for programs, text for people.
 
+pub(crate) mod document;
+pub(crate) mod figure;
+pub(crate) mod history;
+pub(crate) mod listing;
+pub(crate) mod machine;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod timestamp;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusm_protocol::LatencySnapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::interval::Rates;
-use crate::machine::Machine;
-use crate::run::{Run, RunError};
-use crate::saturate::grows;
-use crate::signs::Signs;
-use crate::table::{Table, Tables};
-use crate::usage::{MachineCpu, machine_cpu, resident};
+use crate::judge::saturate::grows;
+use crate::judge::signs::Signs;
+use crate::measure::interval::Rates;
+use crate::measure::usage::{MachineCpu, machine_cpu, resident};
+use crate::report::machine::Machine;
+use crate::report::table::{Table, Tables};
+use crate::run::execution::{Run, RunError};
 
 /// Part of the machine that other processes may use before a run counts as disturbed.
 const FOREIGN_QUIET: f64 = 0.05;

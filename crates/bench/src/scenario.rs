@@ -6,9 +6,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::card::Card;
+use crate::context::Stage;
 use crate::parameter::{ParameterError, Params};
-use crate::run::RunError;
-use crate::stage::Stage;
+use crate::run::execution::RunError;
 
 /// Future returned by [`Scenario::run`].
 pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + Send + 'a>>;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::schedule::{Rate, Schedule};
+use crate::measure::schedule::{Rate, Schedule};
 
 /// Arrivals of a load; without a schedule in a closed loop.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::latency::{Counts, Latencies, histogram, percentiles};
+    use crate::measure::latency::{Counts, Latencies, histogram, percentiles};
 
     /// Simulates a server that answers in 0.1 ms, except for a freeze of one second after 5 s.
     fn answered(start: Instant, asked: Instant) -> Instant {

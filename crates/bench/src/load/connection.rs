@@ -14,8 +14,8 @@ use super::options::{LoadError, LoadProtocol, Target};
 use super::sse;
 use super::tcp::TcpLink;
 use super::ws::WsLink;
-use crate::meter::{Meter, Recorder};
-use crate::stage::StopFlag;
+use crate::context::StopFlag;
+use crate::measure::meter::{Meter, Recorder};
 
 /// Longest single sleep, so that a connection soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);

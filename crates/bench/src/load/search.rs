@@ -4,9 +4,9 @@
 //!   closed loop ─▶ an eighth of its rate ─▶ double it until the objective is missed ─▶ bisect to 2 %
 //! ```
 
-use crate::document::Origin;
+use crate::judge::saturate::{Bed, BedError, Level, Saturation, Searches, bisect, knees, offer_undisturbed};
 use crate::report::KEEPS_UP;
-use crate::saturate::{Bed, BedError, Level, Saturation, Searches, bisect, knees, offer_undisturbed};
+use crate::report::document::Origin;
 
 /// First rate offered, as a part of the capacity.
 const FIRST: f64 = 0.125;

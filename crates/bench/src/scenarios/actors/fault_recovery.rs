@@ -1,0 +1,271 @@
+//! Crash, notice, restart: the rate at which a supervisor restarts its children.
+//!
+//! ```text
+//!   child: first instruction ── records the latency of the last crash ── waits for its turn ── crash
+//!      ▲                                                                                         │
+//!      └────────── supervisor: exit signal, decision, restart ◀──────────────────────────────────┘
+//! ```
+//!
+//! The state that survives a child's crashes is in its slot, and only one incarnation at a time may take it. A child
+//! returns the state however it ends, by a crash or by being stopped.
+
+mod traps;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusm_protocol::Unit;
+use rusm_runtime::supervisor::{ChildSpec, ChildState, Shutdown, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::{Context, Down, ExitReason, InitError, observe};
+
+use crate::card::{Card, Family};
+use crate::context::{Stage, StopFlag};
+use crate::measure::meter::{Recorder, Stamp};
+use crate::measure::pace::Pace;
+use crate::parameter::{Kind, Parameter};
+use crate::scenario::{Scenario, ScenarioRun};
+
+/// Interval at which a driver checks the stop flag.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Maximum number of checks after the stop; by then every crash must have been recovered.
+const LOOKS_MAX: u32 = 100;
+/// Window of the restart intensity: short, so that the supervisor never gives up in a storm of crashes.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// The scenario `fault-recovery`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FaultRecovery;
+
+impl Scenario for FaultRecovery {
+    fn card(&self) -> Card {
+        Card {
+            id: "fault-recovery",
+            family: Family::Actors,
+            label: "Fault recovery",
+            description: "Children that crash as soon as they run, and supervisors that restart them.",
+            details: &[
+                "One operation is a crash that was noticed, and whose child was restarted and runs again.",
+                "Latency is from just before the crash to the first instruction of the restarted child.",
+                "With cause=exit a child returns an error. With cause=panic it panics, which takes some microseconds \
+                 longer because of unwinding. With cause=trap it is an instance of a WebAssembly module that traps.",
+                "The supervisors are those of the runtime, with exit signals, a sliding window of restarts and an \
+                 ordered list of children. The window is short, so that they never give up.",
+                "Errors are crashes without a recovery at the end, failed restarts, and children that are lost or do \
+                 not run at the end. With one-for-one a crash without a restart is an error, too.",
+                "It does not measure how long a child takes to restore its state: these children have none.",
+                "A good result: a high rate, a low latency and no errors.",
+            ],
+            ops_label: "recoveries/s",
+            latency_label: Some("crash to first instruction"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "supervisors",
+                    description: "Supervisors; auto is the profile's number of workers.",
+                    kind: Kind::AutoCount { min: 1, max: 10_000 },
+                },
+                Parameter {
+                    name: "children",
+                    description: "Children of each supervisor.",
+                    kind: Kind::Count { min: 1, max: 10_000, default: 1 },
+                },
+                Parameter {
+                    name: "strategy",
+                    description: "Children that are restarted with one that crashed.",
+                    kind: Kind::Choice { words: &["one-for-one", "one-for-all", "rest-for-one"] },
+                },
+                Parameter {
+                    name: "cause",
+                    description: "Cause of a crash; with trap the children are guests.",
+                    kind: Kind::Choice { words: &["exit", "panic", "trap"] },
+                },
+            ],
+            source_file: "crates/bench/src/scenarios/actors/fault_recovery.rs",
+            timed: "recovery",
+            ops_per_timed: 1,
+            sampling: 8,
+        }
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let workers = stage.workers(stage.params().auto_number("supervisors"));
+            let children = stage.params().number("children");
+            let strategy = match stage.params().word("strategy") {
+                "one-for-all" => Strategy::OneForAll,
+                "rest-for-one" => Strategy::RestForOne,
+                _ => Strategy::OneForOne,
+            };
+            let cause = stage.params().word("cause");
+            let panics = cause == "panic";
+            let all = workers.count * children;
+            let before = observe::supervision(stage.runtime());
+            let mut recorder = stage.recorder();
+            let natives = if cause == "trap" {
+                traps::start(stage, strategy, workers, children).await?;
+                0
+            } else {
+                stage.prepared();
+                workers.count
+            };
+            for index in 0..natives {
+                let seats: Vec<Seat> = (0..children)
+                    .map(|child| {
+                        let pace = stage.pace(index * children + child, all, workers.duty);
+                        Arc::new(Mutex::new(Some(Life { recorder: stage.recorder(), pace, crashed: None, crashes: 0 })))
+                    })
+                    .collect();
+                let conductor =
+                    Conductor { strategy, seats, panics, stop: stage.stop_flag(), recorder: stage.recorder() };
+                stage.crew(|ctx| conductor.run(ctx))?;
+            }
+            stage.stopped().await?;
+            let ended = stage.ended().await;
+            let after = observe::supervision(stage.runtime());
+            recorder.fail(after.restarts_failed - before.restarts_failed + after.children_lost - before.children_lost);
+            ended
+        })
+    }
+}
+
+/// State of a child that survives its crashes.
+struct Life {
+    recorder: Recorder,
+    pace: Pace,
+    crashed: Option<Stamp>,
+    crashes: u64,
+}
+
+/// Slot for the state of one child; empty while an incarnation holds the state.
+type Seat = Arc<Mutex<Option<Life>>>;
+
+/// Guard of an incarnation that holds the state; dropping it puts the state back.
+struct Lease<'a> {
+    seat: &'a Seat,
+    life: Option<Life>,
+}
+
+impl<'a> Lease<'a> {
+    fn take(seat: &'a Seat) -> Option<Self> {
+        let life = seat.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Self { seat, life: Some(life) })
+    }
+}
+
+impl Deref for Lease<'_> {
+    type Target = Life;
+
+    fn deref(&self) -> &Life {
+        self.life.as_ref().unwrap_or_else(|| unreachable!("taken only by drop"))
+    }
+}
+
+impl DerefMut for Lease<'_> {
+    fn deref_mut(&mut self) -> &mut Life {
+        self.life.as_mut().unwrap_or_else(|| unreachable!("taken only by drop"))
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = self.life.take();
+    }
+}
+
+/// Body of a child: records the recovery from the last crash, waits for its turn, and crashes.
+async fn live(ctx: Context, seat: Seat, panics: bool) -> ExitReason {
+    let Some(mut lease) = Lease::take(&seat) else {
+        return ExitReason::other("two incarnations of one child");
+    };
+    if let Some(crashed) = lease.crashed.take() {
+        lease.recorder.end(crashed);
+        lease.recorder.count(1);
+    }
+    let life = &mut *lease;
+    if life.pace.turn(&ctx, 1).await.is_none() {
+        drop(lease);
+        return std::future::pending().await;
+    }
+    life.crashed = Some(life.pace.begin(&mut life.recorder));
+    life.crashes += 1;
+    drop(lease);
+    assert!(!panics, "a crash as ordered");
+    ExitReason::other("a crash as ordered")
+}
+
+/// Driver of one supervisor: starts it, and checks its children at the end of the run.
+struct Conductor {
+    strategy: Strategy,
+    seats: Vec<Seat>,
+    panics: bool,
+    stop: StopFlag,
+    recorder: Recorder,
+}
+
+impl Conductor {
+    async fn run(mut self, ctx: Context) -> Result<(), InitError> {
+        ctx.set_label("conductor");
+        ctx.trap_exits(true);
+        let panics = self.panics;
+        let mut tree = Supervisor::new(self.strategy).intensity(u32::MAX, PERIOD);
+        for (number, seat) in self.seats.iter().enumerate() {
+            let seat = Arc::clone(seat);
+            let child = ChildSpec::new(format!("child {number}"), move |ctx| live(ctx, Arc::clone(&seat), panics));
+            tree = tree.child(child.shutdown(Shutdown::BrutalKill));
+        }
+        let supervisor = tree.start_link(&ctx).await?;
+        let watched = ctx.monitor(supervisor.pid());
+        while !self.stop.is_set() {
+            ctx.sleep(LOOK_EVERY).await;
+        }
+        for _ in 0..LOOKS_MAX {
+            if self.unrecovered() == 0 {
+                break;
+            }
+            ctx.sleep(LOOK_EVERY).await;
+        }
+        let faults = self.faults(&ctx, supervisor).await;
+        self.recorder.fail(faults);
+        ctx.exit(supervisor.pid(), ExitReason::Shutdown);
+        let is_its_end = |message: &rusm_runtime::Message| {
+            message.downcast_ref::<Down>().is_some_and(|down| down.reference == watched)
+        };
+        drop(ctx.receive_match(is_its_end).await);
+        Ok(())
+    }
+
+    /// Returns the number of faults at the end of the run.
+    async fn faults(&self, ctx: &Context, supervisor: SupervisorRef) -> u64 {
+        let crashes = if self.strategy == Strategy::OneForOne { self.crashes() } else { 0 };
+        self.unrecovered() + faults_of(ctx, &supervisor, self.seats.len() as u64, crashes).await
+    }
+
+    /// Returns the number of crashes of all children.
+    fn crashes(&self) -> u64 {
+        let of =
+            |seat: &Seat| seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |life| life.crashes);
+        self.seats.iter().map(of).sum()
+    }
+
+    /// Returns the number of children that have not come back from a crash.
+    fn unrecovered(&self) -> u64 {
+        let is_open = |seat: &&Seat| {
+            seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|life| life.crashed.is_some())
+        };
+        self.seats.iter().filter(is_open).count() as u64
+    }
+}
+
+/// Returns the number of children that do not run at the end, plus the number of crashes without a restart.
+async fn faults_of(ctx: &Context, supervisor: &SupervisorRef, children: u64, crashes: u64) -> u64 {
+    let family = supervisor.which_children(ctx).await.unwrap_or_default();
+    let runs = |state| matches!(state, ChildState::Running(_));
+    let active = family.iter().filter(|child| runs(child.state)).count() as u64;
+    let restarts: u64 = family.iter().map(|child| child.restarts_total).sum();
+    children.saturating_sub(active) + crashes.saturating_sub(restarts)
+}

@@ -1,0 +1,103 @@
+//! Pairs of guests: a clerk process tells a pinger how many round trips to make, and counts them.
+//!
+//! ```text
+//!   clerk ── call: at most 64 round trips ──▶ pinger ◀── messages ──▶ ponger      both are instances
+//!      ▲── time of the last, number of wrong ones ───────┘
+//! ```
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_runtime::{Context, ExitReason};
+
+use super::BATCH;
+use crate::context::Stage;
+use crate::measure::meter::Recorder;
+use crate::measure::pace::Pace;
+use crate::run::execution::RunError;
+use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, message, number, words};
+
+/// Bytes of a message before its payload: the pinger's pid, and a number.
+const HEAD_BYTES: u64 = 16;
+/// Address of the message in the pinger's memory.
+const MESSAGE_PLACE: u64 = 64;
+/// Timeout of one batch of round trips.
+const ROW_WITHIN: Duration = Duration::from_secs(10);
+
+/// Runs the scenario with guests.
+pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
+    if stage.params().word("placement") != "free" {
+        return Err(RunError::Lacks("placement is not supported with body=module: leave placement=free".into()));
+    }
+    let workers = stage.workers(stage.params().auto_number("pairs"));
+    let bytes = HEAD_BYTES + stage.params().number("payload");
+    let pages = (MESSAGE_PLACE + bytes).div_ceil(PAGE_BYTES);
+    let config = WasmConfig {
+        capacity: 2 * workers.count as u32,
+        memory_max_bytes: pages * PAGE_BYTES,
+        parts_max: 1,
+        ..WasmConfig::default()
+    };
+    let guests = Guests::start(stage, config).await?;
+    let asks = guests.load(stage, "pinger", Code::of(include_str!("../../wasm/guests/pinger.wat"), pages)).await?;
+    let answers = guests.load(stage, "ponger", Code::of(include_str!("../../wasm/guests/ponger.wat"), pages)).await?;
+    stage.prepared();
+    for index in 0..workers.count {
+        let clerk = Clerk {
+            wasm: guests.wasm.clone(),
+            asks: asks.clone(),
+            answers: answers.clone(),
+            bytes,
+            recorder: stage.recorder(),
+            pace: stage.pace(index, workers.count, workers.duty),
+        };
+        stage.crew(|ctx| clerk.run(ctx))?;
+    }
+    stage.stopped().await?;
+    stage.ended().await
+}
+
+struct Clerk {
+    wasm: Wasm,
+    asks: Module,
+    answers: Module,
+    bytes: u64,
+    recorder: Recorder,
+    pace: Pace,
+}
+
+impl Clerk {
+    async fn run(mut self, ctx: Context) -> Result<(), RunError> {
+        ctx.set_label("clerk");
+        let start = |module: &Module, label| {
+            // The clerk sends the ponger's pid to the pinger.
+            let started =
+                self.wasm.spawn_from(&ctx, module, &Guest::default().profile("trusted").linked().label(label));
+            started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
+        };
+        let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);
+        while let Some(rounds) = self.pace.turn(&ctx, BATCH).await {
+            let stamp = self.pace.begin_row(&mut self.recorder, rounds);
+            let row = message(&[rounds, number(answering) as u64, self.bytes]);
+            let said = ctx.call::<_, Bytes>(asking, row, ROW_WITHIN).await;
+            match said.ok().and_then(|said| words(&said)) {
+                Some([last_ns, wrong]) => {
+                    if self.pace.is_open() {
+                        self.recorder.end(stamp);
+                    } else {
+                        self.recorder.latency(last_ns);
+                    }
+                    self.recorder.count(2 * (rounds - wrong.min(rounds)));
+                    self.recorder.fail(wrong);
+                }
+                None => self.recorder.fail(rounds),
+            }
+        }
+        for pid in [asking, answering] {
+            ctx.unlink(pid);
+            ctx.exit(pid, ExitReason::Killed);
+        }
+        Ok(())
+    }
+}

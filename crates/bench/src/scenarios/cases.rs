@@ -1,0 +1,106 @@
+//! Runs cases in turn for comparison, on a thread that may block.
+//!
+//! ```text
+//!   round 1: case 0, case 1, … ──▶ round 2: case 0, case 1, … ──▶ until the run stops ──▶ tables
+//! ```
+//!
+//! The cases alternate, so that disturbances by the rest of the machine affect all of them equally. A case checks the
+//! stop flag at each step; a turn that was cut short is discarded.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusm_runtime::Handle;
+
+use crate::context::{Stage, StopFlag};
+use crate::measure::meter::Recorder;
+use crate::parameter::Params;
+use crate::report::table::{Table, Tables};
+use crate::run::execution::RunError;
+
+/// Context of the cases.
+pub(crate) struct Desk {
+    pub(crate) recorder: Recorder,
+    pub(crate) params: Params,
+    pub(crate) runtime: Handle,
+    /// End of each table's title: the load next to the cases.
+    pub(crate) beside: Cell<&'static str>,
+    tables: Tables,
+    stop: StopFlag,
+}
+
+impl Desk {
+    /// Returns true if the run stops.
+    #[inline]
+    pub(crate) fn stops(&self) -> bool {
+        self.stop.is_set()
+    }
+
+    pub(crate) fn stop_flag(&self) -> StopFlag {
+        self.stop.clone()
+    }
+
+    /// Adds a table, or replaces an earlier table with the same title.
+    pub(crate) fn show(&self, mut table: Table) {
+        table.title.push_str(self.beside.get());
+        self.tables.show(table);
+    }
+
+    /// Replaces the printed lines.
+    pub(crate) fn print(&self, lines: Vec<String>) {
+        self.tables.print(lines);
+    }
+}
+
+/// Cases to compare.
+pub(crate) trait Turns: Send + 'static {
+    /// Returns the number of cases.
+    fn cases(&self) -> usize;
+
+    /// Runs one turn of a case, for some milliseconds, and keeps the result unless the run stopped meanwhile.
+    ///
+    /// # Errors
+    /// [`RunError::Lacks`] if the machine lacks a requirement.
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError>;
+
+    /// Shows the results so far.
+    fn show(&self, desk: &Desk);
+}
+
+/// Runs cases in turn until the run stops.
+pub(crate) async fn in_turn(stage: &mut Stage, mut turns: impl Turns) -> Result<(), RunError> {
+    let mut desk = Desk {
+        recorder: stage.recorder(),
+        params: stage.params().clone(),
+        runtime: stage.runtime().clone(),
+        beside: Cell::default(),
+        tables: stage.tables().clone(),
+        stop: stage.stop_flag(),
+    };
+    let failed = Arc::new(Mutex::new(None));
+    let fails = Arc::clone(&failed);
+    let body = move || {
+        while !desk.stops() {
+            for case in 0..turns.cases() {
+                if let Err(error) = turns.turn(case, &mut desk) {
+                    *fails.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    return;
+                }
+                if desk.stops() {
+                    break;
+                }
+            }
+            turns.show(&desk);
+        }
+    };
+    stage.crew(move |ctx| async move {
+        ctx.set_label("cases in turn");
+        ctx.spawn_blocking(body).await;
+    })?;
+    let stopped = stage.stopped().await;
+    if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(error);
+    }
+    stopped?;
+    stage.ended().await
+}

@@ -1,0 +1,124 @@
+//! Writing to a ring and reading from it on one thread: the overhead of the ring compared with a plain copy.
+
+mod laps;
+
+use std::time::{Duration, Instant};
+
+use rusm_runtime::ring::RingError;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::report::table::Table;
+use crate::run::execution::RunError;
+use crate::scenarios::cases::{Desk, Turns};
+use crate::scenarios::rings::cases::median;
+use laps::{CHUNKS_PER_LAP, Lap};
+
+/// Length of one turn of a case.
+const TURN: Duration = Duration::from_millis(8);
+/// Maximum number of turns kept per case.
+const KEPT: usize = 1_000;
+
+/// How items are written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// One item at a time, as the seed did before its fix.
+    PerItem,
+    /// With at most two copies.
+    Copies,
+    /// Written and read in place.
+    InPlace,
+    /// Copied into and out of a plain buffer of the same size: the upper bound.
+    Memcpy,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [Self::Memcpy, Self::Copies, Self::InPlace, Self::PerItem];
+}
+
+/// A way of copying with its sizes, and the results of its turns.
+pub(crate) struct CopyCase {
+    pub(crate) way: Way,
+    pub(crate) chunk: usize,
+    pub(crate) capacity: usize,
+    ns_per_item: Vec<f64>,
+}
+
+/// Cases that run in turns.
+pub(crate) struct CopyCases {
+    cases: Vec<CopyCase>,
+    table: fn(&Self) -> Table,
+}
+
+impl CopyCases {
+    pub(crate) fn new(sizes: impl Iterator<Item = (usize, usize)>, table: fn(&Self) -> Table) -> Self {
+        let case = |(way, (capacity, chunk))| CopyCase { way, chunk, capacity, ns_per_item: Vec::new() };
+        Self { cases: sizes.flat_map(|sizes| Way::ALL.map(|way| (way, sizes))).map(case).collect(), table }
+    }
+
+    /// Returns the sizes that had turns.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = &CopyCase> {
+        self.cases.iter().filter(|case| case.way == Way::Memcpy && !case.ns_per_item.is_empty())
+    }
+
+    /// Returns the CPU time per item in nanoseconds, the median of all turns.
+    pub(crate) fn ns_per_item(&self, way: Way, like: &CopyCase) -> Option<f64> {
+        let same = |case: &&CopyCase| case.way == way && case.chunk == like.chunk && case.capacity == like.capacity;
+        let case = self.cases.iter().find(same).filter(|case| !case.ns_per_item.is_empty())?;
+        Some(median(case.ns_per_item.clone()))
+    }
+
+    pub(crate) fn turns(&self) -> u64 {
+        self.cases.iter().map(|case| case.ns_per_item.len()).min().unwrap_or(0) as u64
+    }
+}
+
+impl Turns for CopyCases {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let case = &mut self.cases[case];
+        let error = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
+        let mut lap = case.lap().map_err(|failed| error(&failed))?;
+        let (mut items, mut cpu, mut wrong) = (0, Duration::ZERO, 0);
+        let start = Instant::now();
+        while start.elapsed() < TURN && !desk.stops() {
+            let began = Instant::now();
+            let before = thread_cpu();
+            let read = lap();
+            cpu += thread_cpu().saturating_sub(before);
+            items += CHUNKS_PER_LAP * case.chunk as u64;
+            wrong += u64::from(read != (items as u32).wrapping_sub(case.chunk as u32));
+            desk.recorder.latency(began.elapsed().as_nanos() as u64 / CHUNKS_PER_LAP);
+        }
+        desk.recorder.count(items);
+        desk.recorder.fail(wrong);
+        if !desk.stops() && case.ns_per_item.len() < KEPT {
+            case.ns_per_item.push(cpu.as_nanos() as f64 / items as f64);
+        }
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        desk.show((self.table)(self));
+    }
+}
+
+impl CopyCase {
+    fn lap(&self) -> Result<Lap, RingError> {
+        let (chunk, capacity, turn) = (self.chunk, self.capacity, self.ns_per_item.len());
+        match self.way {
+            Way::PerItem => laps::per_item(chunk, capacity, turn),
+            Way::Copies => laps::copies(chunk, capacity, turn),
+            Way::InPlace => laps::in_place(chunk, capacity, turn),
+            Way::Memcpy => Ok(laps::memcpy(chunk, capacity, turn)),
+        }
+    }
+}
+
+/// Returns the CPU time of this thread.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}

@@ -1,0 +1,324 @@
+//! A ticker that writes each firing through a ring to many readers, native and guests, and the lateness at each reader.
+//!
+//! ```text
+//!   ticker, 10 kHz ── due ──▶ a process writes number and instant ──▶ ring ──▶ R processes, native ──▶ now − due
+//!                                                                        └──▶ R guests             ──▶ now − due
+//! ```
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_protocol::Unit;
+use rusm_runtime::ring::{Builder, Reader};
+use rusm_runtime::ticker::{Account, Measure, Overrun, Start, TickerOptions};
+use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
+use rusm_runtime::{Context, observe};
+
+use crate::card::{Card, Family};
+use crate::context::{Stage, StopFlag};
+use crate::measure::histogram::Spread;
+use crate::measure::usage::process_cpu;
+use crate::parameter::{Kind, Parameter};
+use crate::report::table::{ColumnUnit, Table};
+use crate::run::execution::RunError;
+use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::timing::ticking::hz;
+use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
+
+/// Bytes of a record: a number and a time.
+const RECORD: usize = 16;
+/// Number of records that the ring holds.
+const RECORDS: usize = 4_096;
+/// Maximum number of missed ticks that one batch makes up for; beyond that, the oldest are dropped.
+const BURST: u32 = 2_000;
+/// Number of ticks in a turn.
+const TICKS: u64 = 1_000;
+/// Time from the creation of the ticker to the start of its first period.
+const AHEAD: Duration = Duration::from_millis(2);
+/// Memory pages of a guest: enough for the latencies of one turn.
+const PAGES: u64 = 2;
+
+/// Scenario that sends each firing of a ticker through a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PipeLive;
+
+impl Scenario for PipeLive {
+    fn card(&self) -> Card {
+        Card {
+            id: "pipe-live",
+            family: Family::Timing,
+            label: "Live pipe",
+            description: "A ticker that writes to a ring with many readers, native and guests: the time from tick to \
+                          read.",
+            details: &[
+                "One operation is a record read by one reader. Cases run in turn, so the rate of the whole run means \
+                 nothing; compare the rows of the table. A turn is 1,000 ticks.",
+                "Latency is from the time at which a firing was due until a reader has its record, over all cases. It \
+                 is the lateness of the ticker, the writer's turn and the reader's wake-up together.",
+                "Late firings are made up for, at most 2,000 ticks. Older ones are dropped and counted, as are records \
+                 that a reader missed. A good result is 0 drops.",
+                "If there are more readers than cores, most of the latency of a reader is the work of the other \
+                 readers.",
+                "Guests read from the same ring, with one call for each record.",
+            ],
+            ops_label: "records read/s",
+            latency_label: Some("firing due to its record read"),
+            unit: Unit::Count,
+            parameters: &[
+                Parameter {
+                    name: "readers",
+                    description: "Readers of each kind.",
+                    kind: Kind::Count { min: 1, max: 256, default: 8 },
+                },
+                Parameter {
+                    name: "hz",
+                    description: "Firings per second.",
+                    kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
+                },
+            ],
+            source_file: "crates/bench/src/scenarios/rings/pipe_live.rs",
+            timed: "record",
+            ops_per_timed: 1,
+            sampling: 1,
+        }
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn prepares(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+        Box::pin(async move {
+            let readers = stage.params().number("readers");
+            let config = WasmConfig {
+                capacity: 2 * readers as u32,
+                parts_max: 1,
+                memory_max_bytes: PAGES * PAGE_BYTES,
+                ..WasmConfig::default()
+            };
+            let guests = Guests::start(stage, config).await?;
+            let tap = guests.load(stage, "tap", Code::of(include_str!("../wasm/guests/tap.wat"), PAGES)).await?;
+            stage.prepared();
+            let case = |(native, guests)| Case { native, guests, ..Case::default() };
+            let cases = [(1, 0), (0, 1), (readers, 0), (0, readers), (readers, readers)].map(case).into();
+            in_turn(stage, Live { cases, wasm: guests.wasm, tap }).await
+        })
+    }
+}
+
+#[derive(Default)]
+struct Case {
+    native: u64,
+    guests: u64,
+    of_native: Spread,
+    of_guests: Spread,
+    account: Account,
+    missed: u64,
+    cpu_ns: u64,
+}
+
+struct Live {
+    cases: Vec<Case>,
+    wasm: Wasm,
+    tap: Module,
+}
+
+/// Result of one reader.
+struct Seen {
+    guest: bool,
+    missed: u64,
+    latencies_ns: Vec<u64>,
+}
+
+impl Turns for Live {
+    fn cases(&self) -> usize {
+        self.cases.len()
+    }
+
+    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+        let case = &mut self.cases[index];
+        let source = Source {
+            wasm: self.wasm.clone(),
+            tap: self.tap.clone(),
+            native: case.native,
+            guests: case.guests,
+            rate: desk.params.number("hz"),
+            stop: desk.stop_flag(),
+        };
+        let (tell, told) = mpsc::channel();
+        let cpu = process_cpu();
+        desk.runtime.spawn(move |ctx| async move {
+            let ended = source.run(&ctx).await;
+            // The receiver is gone if the run is already over.
+            tell.send(ended).ok();
+        })?;
+        let ended = told.recv().unwrap_or_else(|_| Err("a reader ended before the ring was closed".to_owned()));
+        let cpu = process_cpu().saturating_sub(cpu);
+        if desk.stops() {
+            return Ok(());
+        }
+        let (account, seen) = ended.map_err(RunError::Lacks)?;
+        case.cpu_ns += cpu.as_nanos() as u64;
+        case.account.fired += account.fired;
+        case.account.dropped += account.dropped;
+        case.account.overruns += account.overruns;
+        let mut missed = account.dropped;
+        for reader in seen {
+            missed += reader.missed;
+            case.missed += reader.missed;
+            desk.recorder.count(reader.latencies_ns.len() as u64);
+            let spread = if reader.guest { &mut case.of_guests } else { &mut case.of_native };
+            for ns in reader.latencies_ns {
+                spread.add(ns);
+                desk.recorder.latency(ns.max(1));
+            }
+        }
+        desk.recorder.drop_ops(missed);
+        Ok(())
+    }
+
+    fn show(&self, desk: &Desk) {
+        let mut table = Table::new(
+            &format!("From a tick at {} through a ring to its readers", hz(desk.params.number("hz"))),
+            &[
+                ("native", ColumnUnit::Count),
+                ("guests", ColumnUnit::Count),
+                ("seen by", ColumnUnit::Text),
+                ("mean", ColumnUnit::Ns),
+                ("p50", ColumnUnit::Ns),
+                ("p99", ColumnUnit::Ns),
+                ("p99.9", ColumnUnit::Ns),
+                ("max", ColumnUnit::Ns),
+                ("records", ColumnUnit::Count),
+                ("drops", ColumnUnit::Count),
+                ("overruns", ColumnUnit::Count),
+                ("CPU/record", ColumnUnit::Ns),
+            ],
+        );
+        let mut drops = 0;
+        for case in &self.cases {
+            let dropped = case.account.dropped + case.missed;
+            drops += dropped;
+            let records = case.of_native.len() + case.of_guests.len();
+            let cpu = (records > 0).then(|| case.cpu_ns as f64 / records as f64);
+            for (who, spread) in [("native", &case.of_native), ("guests", &case.of_guests)] {
+                if spread.len() == 0 {
+                    continue;
+                }
+                let [mean, p50, p99, p999, max] = spread.cells();
+                let (native, guests) = (case.native.into(), case.guests.into());
+                let (records, dropped) = (spread.len().into(), dropped.into());
+                let overruns = case.account.overruns.into();
+                table.row([
+                    native,
+                    guests,
+                    who.into(),
+                    mean,
+                    p50,
+                    p99,
+                    p999,
+                    max,
+                    records,
+                    dropped,
+                    overruns,
+                    cpu.into(),
+                ]);
+            }
+        }
+        table.note(format!("gate: 0 drops; there were {drops}"));
+        desk.show(table);
+    }
+}
+
+/// The process that starts the readers, then ticks and writes.
+struct Source {
+    wasm: Wasm,
+    tap: Module,
+    native: u64,
+    guests: u64,
+    rate: u64,
+    stop: StopFlag,
+}
+
+impl Source {
+    async fn run(self, ctx: &Context) -> Result<(Account, Vec<Seen>), String> {
+        ctx.set_label("live source");
+        let readers = self.native + self.guests;
+        let ring = Builder::new(RECORDS * RECORD).readers_max(readers as usize).label("pipe-live").build::<u8>();
+        let (mut writer, subscriber) = ring.map_err(|error| error.to_string())?;
+        for index in 0..readers {
+            let reader = subscriber.join().map_err(|error| error.to_string())?;
+            if index < self.native {
+                let source = ctx.pid();
+                // The reader is linked: if it fails, this process ends too.
+                ctx.spawn_link(move |ctx| async move { ctx.send(source, tap(&ctx, reader).await).await })
+                    .map_err(|error| error.to_string())?;
+            } else {
+                let guest = Guest::default().linked();
+                let (guest, _) = self.wasm.spawn_from(ctx, &self.tap, &guest).map_err(|error| error.to_string())?;
+                ctx.send(guest, reader).await;
+            }
+        }
+        // All times are on the node's clock, which guests read too.
+        let epoch = ctx.runtime().epoch_after(AHEAD);
+        let epoch_ns = (observe::uptime(&ctx.runtime()) + AHEAD).as_nanos() as u64;
+        let (start, overrun) = (Start::At(epoch), Overrun::Burst { max: BURST });
+        let options = TickerOptions { start, overrun, measure: Measure::Lateness, ..TickerOptions::default() };
+        let mut ticker = ctx.ticker(hz(self.rate), options).map_err(|error| error.to_string())?;
+        let mut number = 0_u64;
+        while ticker.account().ticks < TICKS && !self.stop.is_set() {
+            let firings = ticker.next().await;
+            for firing in firings.first..firings.first + firings.count {
+                let due_ns = epoch_ns + (firing + 1) * 1_000_000_000 / self.rate;
+                let mut record = [0; RECORD];
+                record[..8].copy_from_slice(&number.to_le_bytes());
+                record[8..].copy_from_slice(&due_ns.to_le_bytes());
+                writer.write(&record).await;
+                number += 1;
+            }
+        }
+        let account = ticker.account();
+        writer.close();
+        let mut seen = Vec::new();
+        while seen.len() < readers as usize {
+            let message = ctx.receive().await;
+            match message.downcast::<Seen>() {
+                Ok(reader) => seen.push(reader),
+                Err(message) => seen.extend(message.downcast::<Bytes>().ok().as_deref().map(of_guest)),
+            }
+        }
+        Ok((account, seen))
+    }
+}
+
+/// Reads all records and notes how late each is.
+async fn tap(ctx: &Context, mut reader: Reader<u8>) -> Seen {
+    let runtime = ctx.runtime();
+    let (mut record, mut next) = ([0; RECORD], 0);
+    let mut seen = Seen { guest: false, missed: 0, latencies_ns: Vec::new() };
+    while reader.read_exact(&mut record).await.is_ok() {
+        let now_ns = observe::uptime(&runtime).as_nanos() as u64;
+        let [number, due_ns] = words(&record);
+        seen.latencies_ns.push(now_ns.saturating_sub(due_ns));
+        seen.missed += number - next;
+        next = number + 1;
+    }
+    seen
+}
+
+fn words(record: &[u8; RECORD]) -> [u64; 2] {
+    crate::scenarios::wasm::guests::words(record).unwrap_or_else(|| unreachable!("a record is two words"))
+}
+
+/// Decodes the result of a guest: the number of missed records, then the latencies.
+fn of_guest(bytes: &[u8]) -> Seen {
+    let mut words = bytes.chunks_exact(8).filter_map(crate::scenarios::wasm::guests::words::<1>).map(|[word]| word);
+    let missed = words.next().unwrap_or(0);
+    Seen { guest: true, missed, latencies_ns: words.map(|ns| if ns > 1 << 62 { 0 } else { ns }).collect() }
+}
