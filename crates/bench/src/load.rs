@@ -159,7 +159,7 @@ impl Scenario for LoadScenario {
             latency_label: Some("intended start to the last byte"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/load.rs",
+            source_file: file!(),
             timed,
             ops_per_timed: 1,
             sampling: 1,

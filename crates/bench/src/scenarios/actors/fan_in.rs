@@ -56,7 +56,7 @@ impl Scenario for FanIn {
                     kind: Kind::Bytes { min: 0, max: 1 << 20, default: 0 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/actors/fan_in.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -81,7 +81,7 @@ impl Scenario for FaultRecovery {
                     kind: Kind::Choice { words: &["exit", "panic", "trap"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/actors/fault_recovery.rs",
+            source_file: file!(),
             timed: "recovery",
             ops_per_timed: 1,
             sampling: 8,

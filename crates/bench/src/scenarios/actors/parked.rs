@@ -81,7 +81,7 @@ impl Scenario for Parked {
                     kind: Kind::Choice { words: &["native", "module", "empty-module"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/actors/parked.rs",
+            source_file: file!(),
             timed: "spawn",
             ops_per_timed: 1,
             sampling: 64,

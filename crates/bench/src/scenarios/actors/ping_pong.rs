@@ -72,7 +72,7 @@ impl Scenario for PingPong {
                     kind: Kind::Choice { words: &["native", "module"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/actors/ping_pong.rs",
+            source_file: file!(),
             timed: "round trip",
             ops_per_timed: 2,
             sampling: 32,

@@ -68,7 +68,7 @@ impl Scenario for SpawnStorm {
                     kind: Kind::Count { min: 1, max: 1_000_000, default: defaults::SPAWN_BURST },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/actors/spawn_storm.rs",
+            source_file: file!(),
             timed: "spawn",
             ops_per_timed: 1,
             sampling: 64,

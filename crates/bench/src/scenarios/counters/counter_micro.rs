@@ -129,7 +129,7 @@ impl Scenario for CounterMicro {
             latency_label: Some("one operation"),
             unit: Unit::Count,
             parameters: PARAMETERS,
-            source_file: "crates/bench/src/scenarios/counters/counter_micro.rs",
+            source_file: file!(),
             timed: "batch",
             ops_per_timed: 1,
             sampling: 1,

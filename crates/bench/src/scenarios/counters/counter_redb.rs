@@ -58,7 +58,7 @@ impl Scenario for CounterRedb {
             latency_label: Some("one operation"),
             unit: Unit::Count,
             parameters: FLAGS,
-            source_file: "crates/bench/src/scenarios/counters/counter_redb.rs",
+            source_file: file!(),
             timed: "group",
             ops_per_timed: 1,
             sampling: 1,

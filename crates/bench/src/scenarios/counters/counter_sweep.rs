@@ -64,7 +64,7 @@ impl Scenario for CounterSweep {
             latency_label: Some("one operation"),
             unit: Unit::Count,
             parameters: FLAGS,
-            source_file: "crates/bench/src/scenarios/counters/counter_sweep.rs",
+            source_file: file!(),
             timed: "group",
             ops_per_timed: 1,
             sampling: 1,

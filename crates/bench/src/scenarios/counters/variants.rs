@@ -159,7 +159,7 @@ impl Scenario for CounterVariant {
             latency_label: Some("one operation"),
             unit: Unit::Count,
             parameters: FLAGS,
-            source_file: "crates/bench/src/scenarios/counters/variants.rs",
+            source_file: file!(),
             timed: "group",
             ops_per_timed: 1,
             sampling: 1,

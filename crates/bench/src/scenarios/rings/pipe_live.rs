@@ -78,7 +78,7 @@ impl Scenario for PipeLive {
                     kind: Kind::Count { min: 100, max: 100_000, default: 10_000 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/rings/pipe_live.rs",
+            source_file: file!(),
             timed: "record",
             ops_per_timed: 1,
             sampling: 1,

@@ -58,7 +58,7 @@ impl Scenario for RingChunk {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_chunk.rs",
+            source_file: file!(),
             timed: "lap of 1,024 chunks",
             ops_per_timed: 1_024,
             sampling: 1,

@@ -73,7 +73,7 @@ impl Scenario for RingContention {
                 PIN,
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_contention.rs",
+            source_file: file!(),
             timed: "256th chunk",
             ops_per_timed: 4_096,
             sampling: 1,

@@ -50,7 +50,7 @@ impl Scenario for RingFootprint {
             latency_label: Some("ring created and dropped"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/rings/ring_footprint.rs",
+            source_file: file!(),
             timed: "ring",
             ops_per_timed: 1,
             sampling: 1,

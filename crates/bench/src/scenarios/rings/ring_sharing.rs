@@ -58,7 +58,7 @@ impl Scenario for RingSharing {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_sharing.rs",
+            source_file: file!(),
             timed: "256th chunk",
             ops_per_timed: 2_048,
             sampling: 1,

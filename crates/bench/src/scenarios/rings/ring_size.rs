@@ -44,7 +44,7 @@ impl Scenario for RingSize {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_size.rs",
+            source_file: file!(),
             timed: "lap of 1,024 chunks",
             ops_per_timed: 1_024,
             sampling: 1,

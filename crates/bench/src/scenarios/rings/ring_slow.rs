@@ -90,7 +90,7 @@ impl Scenario for RingSlow {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_slow.rs",
+            source_file: file!(),
             timed: "16th write",
             ops_per_timed: 1_024,
             sampling: 1,

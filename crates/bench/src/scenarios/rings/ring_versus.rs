@@ -61,7 +61,7 @@ impl Scenario for RingVersus {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_versus.rs",
+            source_file: file!(),
             timed: "256th chunk",
             ops_per_timed: 4_096,
             sampling: 1,

@@ -60,7 +60,7 @@ impl Scenario for RingWake {
                 },
                 LOAD,
             ],
-            source_file: "crates/bench/src/scenarios/rings/ring_wake.rs",
+            source_file: file!(),
             timed: "write",
             ops_per_timed: 1,
             sampling: 1,

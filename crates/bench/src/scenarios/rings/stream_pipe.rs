@@ -87,7 +87,7 @@ impl Scenario for StreamPipe {
                     kind: Kind::Bytes { min: 1 << 10, max: 1 << 20, default: 1 << 18 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/rings/stream_pipe.rs",
+            source_file: file!(),
             timed: "turn",
             // A turn has a few hundred chunks.
             ops_per_timed: 1 << 24,

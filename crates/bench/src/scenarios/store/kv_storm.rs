@@ -66,7 +66,7 @@ impl Scenario for KvStorm {
                     kind: Kind::Choice { words: &["on", "off"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/store/kv_storm.rs",
+            source_file: file!(),
             timed: "update",
             ops_per_timed: 1,
             sampling: 1,

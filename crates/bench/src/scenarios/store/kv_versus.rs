@@ -54,7 +54,7 @@ impl Scenario for KvVersus {
             latency_label: Some("update"),
             unit: Unit::Count,
             parameters: &[WRITERS, KEYS, VALUE, DURABILITY],
-            source_file: "crates/bench/src/scenarios/store/kv_versus.rs",
+            source_file: file!(),
             timed: "update",
             ops_per_timed: 1,
             sampling: 1,

@@ -36,7 +36,7 @@ impl Scenario for TimerEmpty {
             latency_label: Some("tick due to its first instruction"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_empty.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

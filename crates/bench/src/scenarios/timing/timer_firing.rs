@@ -56,7 +56,7 @@ impl Scenario for TimerFiring {
             latency_label: Some("one firing with its clock reads"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_firing.rs",
+            source_file: file!(),
             timed: "firing",
             ops_per_timed: 1,
             sampling: 1,

@@ -75,7 +75,7 @@ impl Scenario for TimerJitter {
                 },
                 PIN,
             ],
-            source_file: "crates/bench/src/scenarios/timing/timer_jitter.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

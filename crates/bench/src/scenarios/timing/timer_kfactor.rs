@@ -49,7 +49,7 @@ impl Scenario for TimerKfactor {
                 description: "Policy for ticks whose time has passed.",
                 kind: Kind::Choice { words: &["drop", "burst", "skip", "slip"] },
             }],
-            source_file: "crates/bench/src/scenarios/timing/timer_kfactor.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

@@ -47,7 +47,7 @@ impl Scenario for TimerPath {
             latency_label: Some("a wait that overruns, mean of a turn"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_path.rs",
+            source_file: file!(),
             timed: "turn",
             ops_per_timed: 1,
             sampling: 1,

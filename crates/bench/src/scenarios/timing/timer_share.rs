@@ -38,7 +38,7 @@ impl Scenario for TimerShare {
             latency_label: Some("tick due to its first firing"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_share.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

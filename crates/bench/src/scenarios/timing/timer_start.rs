@@ -58,7 +58,7 @@ impl Scenario for TimerStart {
             latency_label: Some("first tick due to its first instruction"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_start.rs",
+            source_file: file!(),
             timed: "start",
             ops_per_timed: 1,
             sampling: 1,

@@ -48,7 +48,7 @@ impl Scenario for TimerSweep {
                 description: "Spinning before a tick: off, or set by the governor.",
                 kind: Kind::Choice { words: &["off", "governed"] },
             }],
-            source_file: "crates/bench/src/scenarios/timing/timer_sweep.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

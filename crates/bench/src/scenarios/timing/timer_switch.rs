@@ -45,7 +45,7 @@ impl Scenario for TimerSwitch {
             latency_label: Some("a round trip, mean of a turn"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/scenarios/timing/timer_switch.rs",
+            source_file: file!(),
             timed: "turn",
             ops_per_timed: ROUNDS,
             sampling: 1,

@@ -58,7 +58,7 @@ impl Scenario for TimerTasks {
                 },
                 PIN,
             ],
-            source_file: "crates/bench/src/scenarios/timing/timer_tasks.rs",
+            source_file: file!(),
             timed: "tick",
             ops_per_timed: 1,
             sampling: 1,

@@ -62,7 +62,7 @@ impl Scenario for PubsubFanout {
                     kind: Kind::Choice { words: &["topic", "tokio-broadcast"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/topics/pubsub_fanout.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -43,7 +43,7 @@ impl Scenario for TopicChurn {
                 description: "Subscribers that stay all the time.",
                 kind: Kind::Count { min: 0, max: 10_000, default: 100 },
             }],
-            source_file: "crates/bench/src/scenarios/topics/topic_churn.rs",
+            source_file: file!(),
             timed: "cycle",
             ops_per_timed: 1,
             sampling: 16,

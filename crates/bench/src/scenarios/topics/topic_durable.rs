@@ -78,7 +78,7 @@ impl Scenario for TopicDurable {
                 },
                 DURABILITY,
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_durable.rs",
+            source_file: file!(),
             timed: "publication",
             ops_per_timed: 1,
             sampling: 1,

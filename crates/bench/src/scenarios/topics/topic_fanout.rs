@@ -55,7 +55,7 @@ impl Scenario for TopicFanout {
                     kind: Kind::Count { min: 1, max: 10000, default: 64 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_fanout.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -61,7 +61,7 @@ impl Scenario for TopicFirehose {
                     kind: Kind::Count { min: 1, max: 1_000, default: 1 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_firehose.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

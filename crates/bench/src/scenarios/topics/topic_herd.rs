@@ -65,7 +65,7 @@ impl Scenario for TopicHerd {
                     kind: Kind::Choice { words: &["native", "guests", "websockets"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_herd.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

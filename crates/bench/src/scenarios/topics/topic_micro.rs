@@ -54,7 +54,7 @@ impl Scenario for TopicMicro {
                 description: "Bytes of a message.",
                 kind: Kind::Bytes { min: PAYLOAD_MIN, max: 4096, default: 1024 },
             }],
-            source_file: "crates/bench/src/scenarios/topics/topic_micro.rs",
+            source_file: file!(),
             timed: "turn",
             ops_per_timed: STEPS as u64,
             sampling: 1,

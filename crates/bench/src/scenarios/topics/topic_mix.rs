@@ -76,7 +76,7 @@ impl Scenario for TopicMix {
                 DELAY,
                 OUTSTANDING,
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_mix.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -54,7 +54,7 @@ impl Scenario for TopicSaturation {
                     kind: Kind::Bytes { min: PAYLOAD_MIN, max: 10_000_000, default: 1024 },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_saturation.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -48,7 +48,7 @@ impl Scenario for TopicThroughput {
                 DELAY,
                 OUTSTANDING,
             ],
-            source_file: "crates/bench/src/scenarios/topics/topic_throughput.rs",
+            source_file: file!(),
             timed: "message",
             ops_per_timed: 1,
             sampling: 64,

@@ -35,7 +35,7 @@ impl Scenario for ComponentStorm {
             latency_label: Some("request to result"),
             unit: Unit::Count,
             parameters: wasm_storm::PARAMETERS,
-            source_file: "crates/bench/src/scenarios/wasm/component_storm.rs",
+            source_file: file!(),
             timed: "instance",
             ops_per_timed: 1,
             sampling: 16,

@@ -89,7 +89,7 @@ impl Scenario for CryptoOps {
                     kind: Kind::Bytes { min: 0, max: DIGEST_MAX_BYTES, default: defaults::DIGEST_BYTES },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/wasm/crypto_ops.rs",
+            source_file: file!(),
             timed: "request",
             ops_per_timed: 1,
             sampling: 1,

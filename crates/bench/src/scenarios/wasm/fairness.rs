@@ -93,7 +93,7 @@ impl Scenario for Fairness {
                     kind: Kind::Choice { words: &["on", "off"] },
                 },
             ],
-            source_file: "crates/bench/src/scenarios/wasm/fairness.rs",
+            source_file: file!(),
             timed: "turn",
             ops_per_timed: 1,
             sampling: 1,

@@ -36,7 +36,7 @@ impl Scenario for ModuleStorm {
             latency_label: Some("request to result"),
             unit: Unit::Count,
             parameters: wasm_storm::PARAMETERS,
-            source_file: "crates/bench/src/scenarios/wasm/module_storm.rs",
+            source_file: file!(),
             timed: "instance",
             ops_per_timed: 1,
             sampling: 16,
