@@ -1,7 +1,7 @@
 //! The list of all scenarios. A new scenario needs a file and one line here.
 
 use crate::nearest::suggestion;
-use crate::run::plan::RequestError;
+use crate::run::plan::{Plan, Request, RequestError};
 use crate::scenario::Scenario;
 use crate::scenarios::actors::fan_in::FanIn;
 use crate::scenarios::actors::fault_recovery::FaultRecovery;
@@ -117,6 +117,16 @@ pub fn find(id: &str) -> Result<&'static dyn Scenario, RequestError> {
         name: id.to_owned(),
         suggestion: suggestion(id, ids().collect::<Vec<_>>()),
     })
+}
+
+impl Plan {
+    /// Finds the requested scenario in the catalogue, and checks the request.
+    ///
+    /// # Errors
+    /// [`RequestError`] for the first field that is not valid.
+    pub fn of(request: &Request) -> Result<Self, RequestError> {
+        Self::check(find(&request.scenario)?, request)
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -25,48 +24,26 @@ use crate::measure::pace::Pace;
 use crate::measure::schedule::{Rate, Schedule};
 use crate::parameter::Params;
 use crate::report::table::Tables;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::{StartLine, StopFlag};
 use crate::run::orphans;
-use crate::run::plan::Plan;
-use crate::run::profile::{Share, Workers};
+use crate::run::profile::{Profile, Share, Workers};
 
 /// Maximum time from the end of the workers to the end of the processes that they spawned.
 const QUIET_WITHIN: Duration = Duration::from_secs(2);
 
-/// Flag that tells workers to stop; cheap to check.
-#[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
-
-impl StopFlag {
-    /// Returns true if the run stops.
-    #[inline]
-    pub fn is_set(&self) -> bool {
-        // Relaxed: no other data is published through the flag.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Sets the flag.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 type Death = Pin<Box<dyn Future<Output = (Pid, ExitReason)> + Send>>;
 
-/// Flag that is set when a run's clock may start.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StartLine(Arc<AtomicBool>);
-
-impl StartLine {
-    /// Returns true if everything is prepared.
-    pub(crate) fn is_open(&self) -> bool {
-        // Acquire: a thread that reads the meter afterwards sees everything counted before the start.
-        self.0.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn open(&self) {
-        self.0.store(true, Ordering::Release);
-    }
+/// Settings of the run that a scenario sees.
+#[derive(Clone, Debug)]
+pub(crate) struct RunSettings {
+    pub(crate) profile: Profile,
+    pub(crate) params: Params,
+    /// Rate of an open loop; `None` is a closed loop.
+    pub(crate) rate: Option<Rate>,
+    pub(crate) seed: u64,
+    /// Number of operations in one timed interval, from the card.
+    pub(crate) ops_per_timed: u64,
 }
 
 /// Interface of a scenario to its run.
@@ -74,7 +51,7 @@ pub struct Stage {
     ctx: Context,
     handle: Handle,
     meter: Arc<Meter>,
-    plan: Plan,
+    settings: RunSettings,
     cores: usize,
     stop: StopFlag,
     tables: Tables,
@@ -87,14 +64,14 @@ pub struct Stage {
 
 impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stage").field("plan", &self.plan).field("crew", &self.crew).finish_non_exhaustive()
+        f.debug_struct("Stage").field("settings", &self.settings).field("crew", &self.crew).finish_non_exhaustive()
     }
 }
 
 impl Stage {
     pub(crate) fn new(
         ctx: Context,
-        plan: Plan,
+        settings: RunSettings,
         meter: Arc<Meter>,
         stop: StopFlag,
         tables: Tables,
@@ -107,7 +84,7 @@ impl Stage {
             ctx,
             handle,
             meter,
-            plan,
+            settings,
             stop,
             tables,
             start_line,
@@ -130,12 +107,12 @@ impl Stage {
 
     /// Returns the parameters of the scenario.
     pub const fn params(&self) -> &Params {
-        &self.plan.params
+        &self.settings.params
     }
 
     /// Returns the seed of all random numbers.
     pub const fn seed(&self) -> u64 {
-        self.plan.seed
+        self.settings.seed
     }
 
     /// Returns the number of scheduler threads of the runtime.
@@ -152,13 +129,13 @@ impl Stage {
     pub fn workers(&self, given: Option<u64>) -> Workers {
         match given {
             Some(count) => Workers { count, duty: self.duty() },
-            None => self.plan.profile.workers(self.cores),
+            None => self.settings.profile.workers(self.cores),
         }
     }
 
     /// Returns the duty of a worker if the number of workers was given.
     pub fn duty(&self) -> Share {
-        self.plan.profile.duty()
+        self.settings.profile.duty()
     }
 
     /// Runs slow code, such as a compiler, on a thread outside the schedulers.
@@ -186,12 +163,12 @@ impl Stage {
     /// Returns the pace of worker `index` of `workers`: its share of an open loop's rate, or a closed loop with this
     /// duty.
     pub fn pace(&self, index: u64, workers: u64, duty: Share) -> Pace {
-        self.pace_of(index, workers, duty, self.plan.scenario.card().ops_per_timed)
+        self.pace_of(index, workers, duty, self.settings.ops_per_timed)
     }
 
     /// Like [`pace`](Self::pace), for a worker that begins `ops_per_begin` operations at a time.
     pub fn pace_of(&self, index: u64, workers: u64, duty: Share, ops_per_begin: u64) -> Pace {
-        match self.plan.rate {
+        match self.settings.rate {
             Some(rate) => {
                 Pace::open(Schedule::new(rate.of_groups(ops_per_begin), self.start, index, workers), self.stop.clone())
             }
@@ -201,7 +178,7 @@ impl Stage {
 
     /// Returns the rate of an open loop.
     pub(crate) const fn rate(&self) -> Option<Rate> {
-        self.plan.rate
+        self.settings.rate
     }
 
     /// Returns the flag that tells workers to stop.

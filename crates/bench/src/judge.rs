@@ -1,5 +1,6 @@
 //! Draws conclusions from measurements: statistics, comparisons, limits, and growth over a long time.
 
+pub(crate) mod backlog;
 pub(crate) mod compare;
 pub(crate) mod saturate;
 pub(crate) mod scenario_bed;

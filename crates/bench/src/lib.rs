@@ -36,7 +36,7 @@ mod scenarios;
 
 pub use card::{Card, Family};
 pub use catalogue::{catalogue, find};
-pub use context::{Stage, StopFlag};
+pub use context::Stage;
 pub use judge::compare::{
     CompareError, CompareOptions, Compared, Comparison, Interleaved, Outcome, Round, Side, THRESHOLD, compare, order,
 };
@@ -64,11 +64,13 @@ pub use report::machine::{Fitness, Machine};
 pub use report::table::{Cell, Column, ColumnUnit, Table, Tables};
 pub use report::{LatencyReport, LoopKind, OpenLoopReport, Report, Verdict, WarmUpReport};
 pub use run::engine::Engine;
-pub use run::execution::RunError;
-pub use run::headless::{HeadlessError, HeadlessOptions, run_headless, run_headless_on, run_plan};
+pub use run::error::RunError;
+pub use run::flags::StopFlag;
+pub use run::headless::{HeadlessError, HeadlessOptions, RUNS_MAX, run_headless, run_headless_on, run_plan};
 pub use run::plan::{Plan, Request, RequestError};
 pub use run::profile::{Profile, Share, Workers};
 pub use run::recipe::Recipe;
-pub use run::series::{RUNS_MAX, run_series};
+pub use run::series::run_series;
 pub use scenario::{Scenario, ScenarioRun};
-pub use scenarios::counters::flags::{HARNESS, PRESET, fill_from_harness, forget_preset};
+pub use scenarios::counters::flags::{PRESET, forget_preset};
+pub use scenarios::counters::harness::{HARNESS, fill_from_harness};

@@ -12,6 +12,7 @@
 
 mod arrivals;
 mod connection;
+mod dial;
 mod http;
 mod options;
 mod search;
@@ -36,11 +37,11 @@ use crate::parameter::Params;
 use crate::report::Report;
 use crate::report::document::{Document, Kind};
 use crate::report::machine::Machine;
+use crate::run::headless::RUNS_MAX;
 use crate::run::headless::{HeadlessError, check_duration, drive_plan};
 use crate::run::plan::Plan;
 use crate::run::profile::Profile;
 use crate::run::recipe::Recipe;
-use crate::run::series::RUNS_MAX;
 use crate::scenario::{Scenario, ScenarioRun};
 
 use arrivals::Arrivals;

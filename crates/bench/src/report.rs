@@ -5,6 +5,7 @@ pub(crate) mod figure;
 pub(crate) mod history;
 pub(crate) mod listing;
 pub(crate) mod machine;
+pub(crate) mod numbers;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod timestamp;
@@ -15,13 +16,14 @@ use std::time::Duration;
 use rusm_protocol::LatencySnapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::saturate::grows;
+use crate::judge::backlog::grows;
 use crate::judge::signs::Signs;
 use crate::measure::interval::Rates;
 use crate::measure::usage::{MachineCpu, machine_cpu, resident};
 use crate::report::machine::Machine;
 use crate::report::table::{Table, Tables};
-use crate::run::execution::{Run, RunError};
+use crate::run::error::RunError;
+use crate::run::execution::Run;
 
 /// Part of the machine that other processes may use before a run counts as disturbed.
 const FOREIGN_QUIET: f64 = 0.05;

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use crate::card::Card;
 use crate::context::Stage;
 use crate::parameter::{ParameterError, Params};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 
 /// Future returned by [`Scenario::run`].
 pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + Send + 'a>>;

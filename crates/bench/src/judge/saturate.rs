@@ -23,7 +23,6 @@ mod usl;
 pub use chart::svg;
 pub use knee::{Knees, knees};
 pub use level::Level;
-pub(crate) use level::grows;
 pub use searches::Searches;
 pub use usl::{Usl, UslPoint, fit_usl};
 

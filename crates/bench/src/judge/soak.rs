@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use rusm_runtime::Config;
 use serde::Serialize;
 
-use crate::context::StopFlag;
 use crate::measure::live_bytes::live_bytes;
 use crate::report::Report;
 use crate::report::document::{Document, Kind, Origin};
 use crate::report::machine::Machine;
+use crate::run::flags::StopFlag;
 use crate::run::headless::{HeadlessError, HeadlessOptions, check, drive_alone};
 use crate::run::recipe::Recipe;
 

@@ -11,11 +11,11 @@ use rusm_text::escaped;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::context::StopFlag;
 use crate::report::Verdict;
 use crate::report::document::{Document, Origin};
 use crate::report::figure::Figure;
 use crate::report::machine::Machine;
+use crate::run::flags::StopFlag;
 use crate::run::headless::HeadlessError;
 use crate::run::plan::{Plan, RequestError};
 use crate::run::recipe::Recipe;

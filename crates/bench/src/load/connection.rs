@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusm_runtime::Context;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::arrivals::Arrivals;
+use super::dial::dial;
 use super::http::HttpLink;
 use super::options::{LoadError, LoadProtocol, Target};
 use super::sse;
 use super::tcp::TcpLink;
 use super::ws::WsLink;
-use crate::context::StopFlag;
 use crate::measure::meter::{Meter, Recorder};
+use crate::run::flags::StopFlag;
 
 /// Longest single sleep, so that a connection soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -170,13 +170,6 @@ async fn open(target: &Target) -> Result<Link, String> {
         LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(stream, target).await?)),
         LoadProtocol::Tcp => Link::Tcp(TcpLink::new(stream)),
     })
-}
-
-/// Opens a socket to the server.
-pub(super) async fn dial(target: &Target) -> Result<TcpStream, String> {
-    let stream = TcpStream::connect(target.address).await.map_err(|error| format!("cannot connect: {error}"))?;
-    stream.set_nodelay(true).map_err(|error| format!("cannot set nodelay: {error}"))?;
-    Ok(stream)
 }
 
 /// Finds the first address of the server that answers correctly, and returns a target with that address.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::Context;
 
-use crate::context::StopFlag;
 use crate::measure::duty::Duty;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::schedule::Schedule;
+use crate::run::flags::StopFlag;
 use crate::run::profile::Share;
 
 /// If the next arrival is nearer than this, the worker yields instead of sleeping, because timers are too coarse.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::text::{Amount, Nanos, grouped};
+use crate::report::numbers::{Amount, Nanos, grouped};
 
 /// A table of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -25,7 +25,8 @@ use crate::defaults;
 use crate::measure::meter::{Meter, Sums};
 use crate::measure::schedule::Rate;
 use crate::measure::steady::SteadyRule;
-use crate::run::execution::{Run, RunError};
+use crate::run::error::RunError;
+use crate::run::execution::Run;
 use crate::run::plan::{Plan, Request, profile};
 use crate::run::profile::Profile;
 

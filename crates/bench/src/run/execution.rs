@@ -13,58 +13,19 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusm_runtime::{ExitReason, Handle, Pid, SpawnError};
-use thiserror::Error;
+use rusm_runtime::{ExitReason, Handle, Pid};
 
-use crate::context::{Stage, StartLine, StopFlag};
+use crate::context::Stage;
 use crate::defaults;
 use crate::measure::clock::ClockCost;
 use crate::measure::meter::Meter;
 use crate::measure::sampler::Sampler;
 use crate::measure::steady::SteadyRule;
 use crate::report::table::Tables;
+use crate::run::error::{END_WITHIN, RunError};
+use crate::run::flags::{StartLine, StopFlag};
 use crate::run::orphans;
 use crate::run::plan::Plan;
-
-/// Maximum time that a stopping run may take without any of its processes ending.
-const END_WITHIN: Duration = Duration::from_secs(30);
-
-/// Error that ends a run.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum RunError {
-    /// A worker ended before the run did, or failed; the reason says which.
-    #[error("worker {pid} ended during the run: {reason}")]
-    Worker {
-        /// Pid of the worker.
-        pid: Pid,
-        /// Exit reason.
-        reason: ExitReason,
-    },
-    /// The scenario itself failed.
-    #[error("the scenario failed: {reason}")]
-    Scenario {
-        /// Exit reason.
-        reason: ExitReason,
-    },
-    /// The scenario returned before it was asked to stop.
-    #[error("the scenario ended by itself after {after:?}")]
-    EndedEarly {
-        /// Time since the start.
-        after: Duration,
-    },
-    /// The runtime cannot spawn the scenario's workers.
-    #[error("cannot start a worker: {0}")]
-    Spawn(#[from] SpawnError),
-    /// The machine lacks something; the text says what it is and how to get it.
-    #[error("{0}")]
-    Lacks(String),
-    /// Messages are unaccounted for: a bug in the runtime.
-    #[error("the loss account is not exact: {0}")]
-    Account(String),
-    /// The run did not end; its processes may still exist.
-    #[error("the run was asked to stop, but none of its processes ended in the last {} s", END_WITHIN.as_secs())]
-    Stuck,
-}
 
 type Outcome = Arc<Mutex<Option<Result<(), RunError>>>>;
 
@@ -117,7 +78,7 @@ impl Run {
                 ctx.set_label(card.id);
                 drop(ctx.receive().await);
                 let scenario = plan.scenario;
-                let mut stage = Stage::new(ctx, plan, meter, stop, tables, start_line, live_before);
+                let mut stage = Stage::new(ctx, plan.settings(), meter, stop, tables, start_line, live_before);
                 let ran = scenario.run(&mut stage).await;
                 let closed = stage.close().await;
                 *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.and(closed));

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rusm_runtime::{Config, Handle, Runtime, StartError};
 use thiserror::Error;
 
-use crate::context::StopFlag;
 use crate::defaults;
 use crate::measure::steady::SteadyRule;
 use crate::report::Report;
-use crate::run::execution::{Run, RunError};
+use crate::run::error::RunError;
+use crate::run::execution::Run;
+use crate::run::flags::StopFlag;
 use crate::run::plan::{Plan, Request, RequestError};
-use crate::run::series::RUNS_MAX;
 
 /// Maximum time for the shutdown of a runtime started for a run.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -21,6 +21,9 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 const DURATION_MIN: Duration = defaults::INTERVAL;
 /// Longest measurement: one week.
 const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
+
+/// Maximum number of runs in a report.
+pub const RUNS_MAX: u32 = 1_000;
 
 /// Options of a headless run.
 #[derive(Clone, Debug)]

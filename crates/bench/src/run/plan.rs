@@ -6,7 +6,7 @@ use rusm_protocol::ErrorCode;
 use rusm_runtime::console::HostError;
 use thiserror::Error;
 
-use crate::catalogue::find;
+use crate::context::RunSettings;
 use crate::defaults;
 use crate::measure::schedule::{Rate, RateError};
 use crate::nearest::suggestion;
@@ -93,12 +93,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a request.
+    /// Checks a request for a scenario.
     ///
     /// # Errors
     /// [`RequestError`] for the first field that is not valid.
-    pub fn of(request: &Request) -> Result<Self, RequestError> {
-        let scenario = find(&request.scenario)?;
+    pub(crate) fn check(scenario: &'static dyn Scenario, request: &Request) -> Result<Self, RequestError> {
         let card = scenario.card();
         if scenario.takes_turns() && request.rate_per_sec.is_some() {
             return Err(RequestError::NoRate { scenario: card.id });
@@ -114,6 +113,17 @@ impl Plan {
             rate: request.rate_per_sec.map(Rate::from_per_sec).transpose()?,
             seed: request.seed.unwrap_or(defaults::SEED),
         })
+    }
+
+    /// Returns the settings that the scenario sees.
+    pub(crate) fn settings(&self) -> RunSettings {
+        RunSettings {
+            profile: self.profile,
+            params: self.params.clone(),
+            rate: self.rate,
+            seed: self.seed,
+            ops_per_timed: self.scenario.card().ops_per_timed,
+        }
     }
 }
 

@@ -2,15 +2,12 @@
 
 use rusm_runtime::Config;
 
-use crate::context::StopFlag;
 use crate::report::Report;
 use crate::report::document::{Document, Kind};
 use crate::report::machine::Machine;
-use crate::run::headless::{HeadlessError, HeadlessOptions, run_headless};
+use crate::run::flags::StopFlag;
+use crate::run::headless::{HeadlessError, HeadlessOptions, RUNS_MAX, run_headless};
 use crate::run::recipe::Recipe;
-
-/// Maximum number of runs in a report.
-pub const RUNS_MAX: u32 = 1_000;
 
 /// Runs a recipe as many times as it says or until it is stopped, and calls `seen` after each run.
 ///

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::context::Stage;
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 
 /// The parameter that selects the background load.

@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusm_runtime::Handle;
 
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::measure::meter::Recorder;
 use crate::parameter::Params;
 use crate::report::table::{Table, Tables};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 
 /// Context of the cases.
 pub(crate) struct Desk {

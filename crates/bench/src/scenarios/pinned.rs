@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 
 /// The parameter that turns pinning on.
 pub(crate) const PIN: Parameter = Parameter {

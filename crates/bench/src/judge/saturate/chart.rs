@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Level, Saturation};
-use crate::report::text::{Amount, Nanos};
+use crate::report::numbers::{Amount, Nanos};
 
 const COLUMNS: usize = 60;
 const ROWS: usize = 12;

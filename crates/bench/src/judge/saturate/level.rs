@@ -3,18 +3,14 @@
 use rusm_protocol::LatencySnapshot;
 use serde::Serialize;
 
+use crate::judge::backlog::{CONFIDENCE, backlog, grows};
 use crate::judge::statistics::theil_sen;
 use crate::measure::interval::Interval;
-use crate::report::text::{Amount, Nanos};
+use crate::report::numbers::{Amount, Nanos};
 use crate::report::{KEEPS_UP, Report, Verdict};
 
-/// Confidence of the slope's interval.
-const CONFIDENCE: f64 = 0.95;
 /// Minimum part of the offered operations that must be done for a shortfall to count as a stall.
 const STALLED: f64 = 0.95;
-/// Maximum number of points for the slope of a run.
-const POINTS_MAX: usize = 256;
-
 /// One offered rate and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Level {
@@ -102,32 +98,12 @@ fn is_stall(report: &Report, offered: f64, intervals: &[Interval]) -> bool {
     report.dropped_total == 0 && achieved >= STALLED && !grows(offered, intervals)
 }
 
-/// Returns the operations offered but not done at the end of each interval, or of a few hundred of them in a long run:
-/// a slope compares every pair, and these are enough.
-fn backlog(offered: f64, intervals: &[Interval]) -> Vec<(f64, f64)> {
-    let (mut at, mut done) = (0.0, 0.0);
-    let after = |interval: &Interval| {
-        at += interval.duration.as_secs_f64();
-        done += interval.ops as f64;
-        (at, offered * at - done)
-    };
-    let step = intervals.len().div_ceil(POINTS_MAX).max(1);
-    intervals.iter().map(after).step_by(step).collect()
-}
-
-/// Returns true if the backlog grew in both halves of a run, and so not by a single stall. Returns false for fewer than
-/// six intervals.
-pub(crate) fn grows(offered: f64, intervals: &[Interval]) -> bool {
-    let points = backlog(offered, intervals);
-    let (first, second) = points.split_at(points.len() / 2);
-    [first, second].iter().all(|half| theil_sen(half, CONFIDENCE).is_some_and(|line| line.low > 0.0))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::judge::backlog::POINTS_MAX;
     use crate::report::OpenLoopReport;
 
     fn level(ops: impl Fn(u64) -> u64, dropped_total: u64) -> Level {
@@ -168,19 +144,6 @@ mod tests {
         assert!(level_of(hour, |n| if n % 2 == 0 { 90 } else { 110 }, 0).stable);
         let behind = level_of(hour, |n| if n % 20 == 0 { 90 } else { 100 }, 0);
         assert!(!behind.stable && behind.backlog_slope_low.is_some_and(|low| low > 4.0), "{behind:?}");
-    }
-
-    #[test]
-    fn a_backlog_grows_when_it_does_so_all_the_time_and_not_by_one_stall() {
-        let intervals = |ops: fn(u64) -> u64, count| {
-            let interval = |n| Interval { duration: Duration::from_millis(100), ops: ops(n), ..Interval::default() };
-            (0..count).map(interval).collect::<Vec<_>>()
-        };
-
-        assert!(grows(1_000.0, &intervals(|_| 95, 60)) && grows(1_000.0, &intervals(|_| 95, 6_000)));
-        // Seven a second, and none in the last of five seconds.
-        assert!(!grows(7.0, &intervals(|n| u64::from(n < 40 && n % 10 < 7), 50)));
-        assert!(!grows(1_000.0, &intervals(|_| 100, 60)) && !grows(1_000.0, &intervals(|_| 0, 2)));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::fmt::{self, Display};
 
 use super::chart::terminal;
 use super::{Saturation, Usl};
-use crate::report::text::{Amount, NAME_WIDTH, Nanos};
+use crate::report::numbers::{Amount, Nanos};
+use crate::report::text::NAME_WIDTH;
 
 impl Display for Saturation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display};
 
 use super::{Soak, SoakVerdict};
-use crate::report::text::{NAME_WIDTH, bytes, grouped};
+use crate::report::numbers::{bytes, grouped};
+use crate::report::text::NAME_WIDTH;
 
 impl Display for Soak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,29 +9,25 @@
 //! The state that survives a child's crashes is in its slot, and only one incarnation at a time may take it. A child
 //! returns the state however it ends, by a crash or by being stopped.
 
+mod checks;
 mod traps;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rusm_protocol::Unit;
-use rusm_runtime::supervisor::{ChildSpec, ChildState, Shutdown, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Context, Down, ExitReason, InitError, observe};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 
-/// Interval at which a driver checks the stop flag.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Maximum number of checks after the stop; by then every crash must have been recovered.
-const LOOKS_MAX: u32 = 100;
-/// Window of the restart intensity: short, so that the supervisor never gives up in a storm of crashes.
-const PERIOD: Duration = Duration::from_millis(1);
+use checks::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
 
 /// The scenario `fault-recovery`.
 #[derive(Clone, Copy, Debug)]
@@ -259,13 +255,4 @@ impl Conductor {
         };
         self.seats.iter().filter(is_open).count() as u64
     }
-}
-
-/// Returns the number of children that do not run at the end, plus the number of crashes without a restart.
-async fn faults_of(ctx: &Context, supervisor: &SupervisorRef, children: u64, crashes: u64) -> u64 {
-    let family = supervisor.which_children(ctx).await.unwrap_or_default();
-    let runs = |state| matches!(state, ChildState::Running(_));
-    let active = family.iter().filter(|child| runs(child.state)).count() as u64;
-    let restarts: u64 = family.iter().map(|child| child.restarts_total).sum();
-    children.saturating_sub(active) + crashes.saturating_sub(restarts)
 }

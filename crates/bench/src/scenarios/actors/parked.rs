@@ -19,12 +19,13 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, Pid, observe};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use guests::Hall;
 

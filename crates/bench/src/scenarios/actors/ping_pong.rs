@@ -15,7 +15,7 @@ use crate::context::Stage;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 
 /// Number of round trips between two checks of the stop flag.
@@ -86,7 +86,7 @@ impl Scenario for PingPong {
     fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
         Box::pin(async move {
             if stage.params().word("body") == "module" {
-                return guests::run(stage).await;
+                return guests::run(stage, BATCH).await;
             }
             stage.prepared();
             let workers = stage.workers(stage.params().auto_number("pairs"));

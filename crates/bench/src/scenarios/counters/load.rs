@@ -17,11 +17,11 @@ use hdrhistogram::Histogram;
 use rusm_runtime::counter::{Account, AchievedDelay, Admission, Counter, CounterStore, Counters};
 use rusm_runtime::{Context, Handle};
 
-use crate::context::StopFlag;
 use crate::measure::latency::HIGHEST_NS;
 use crate::measure::meter::Recorder;
 use crate::measure::usage::process_cpu;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenarios::counters::flags::Flags;
 
 /// Number of operations that a worker does before it reads the clock and yields.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::measure::usage::resident;
-use crate::report::text::grouped;
+use crate::report::numbers::grouped;
 use crate::scenarios::counters::flags::Flags;
 use crate::scenarios::counters::load::Outcome;
 

@@ -19,7 +19,7 @@ use crate::measure::clock::ClockCost;
 use crate::measure::meter::Recorder;
 use crate::parameter::{ParameterError, Params};
 use crate::report::table::{Cell, ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::counters::flags::{FLAGS, Flags, fill_from_preset};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::report::table::{Cell, ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::cases::{Desk, Turns};
 use crate::scenarios::rings::load::{Load, Outcome, run};
 

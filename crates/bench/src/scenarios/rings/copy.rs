@@ -8,7 +8,7 @@ use rusm_runtime::ring::RingError;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::report::table::Table;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::cases::{Desk, Turns};
 use crate::scenarios::rings::cases::median;
 use laps::{CHUNKS_PER_LAP, Lap};

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use rusm_runtime::Handle;
 use rusm_runtime::ring::{Builder, Flush, Padding, Policy, ReadError, Reader, Subscriber, Writer};
 
-use crate::context::StopFlag;
 use crate::measure::usage::process_cpu;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenarios::pinned::Pinned;
 
 /// Minimum distance between two stamped chunks; larger in a large ring.

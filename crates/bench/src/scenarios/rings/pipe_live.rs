@@ -16,12 +16,13 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, observe};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::measure::histogram::Spread;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::hz;

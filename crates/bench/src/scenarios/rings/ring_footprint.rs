@@ -9,7 +9,7 @@ use rusm_runtime::ring::{Builder, Padding};
 use crate::card::{Card, Family};
 use crate::context::Stage;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::rings::cases::median;

@@ -16,10 +16,11 @@ use rusm_runtime::ticker::sleep_precise;
 use rusm_runtime::{Pid, observe};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
 use crate::scenarios::cases::{Desk, Turns};

@@ -7,7 +7,7 @@ use crate::card::{Card, Family};
 use crate::context::Stage;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
 use crate::scenarios::cases::{Desk, Turns};

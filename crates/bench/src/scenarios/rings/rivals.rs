@@ -9,9 +9,9 @@ use disruptor::wait_strategies::WaitStrategy;
 use disruptor::{BusySpin, Producer, Sleep, build_single_producer};
 use rusm_runtime::Handle;
 
-use crate::context::StopFlag;
 use crate::measure::usage::process_cpu;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenarios::rings::load::{Load, Outcome, Waiting, run};
 
 /// Ring implementation under test.

@@ -6,12 +6,13 @@
 //!   bound:  one thread copies a chunk once and takes the XXH3 of the copy
 //! ```
 
+mod chunks;
 mod ends;
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusm_protocol::Unit;
 use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
@@ -22,23 +23,17 @@ use crate::context::Stage;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::rings::cases::median;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 
-use ends::Pipe;
+use chunks::{CHUNKS, Chunks};
+use ends::{Pipe, Shown, TURN};
 
 /// Guests of two turns: those of the previous turn may not have ended yet.
 const GUESTS_MAX: u32 = 4;
-/// Writing time in one turn.
-const TURN: Duration = Duration::from_millis(60);
-/// Number of different chunks; the guests' code has the same constant.
-const CHUNKS: usize = 16;
-/// Factor that generates the first word of the first chunk; the guests' code has the same constant.
-const FIRST_WORD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Scenario that sends chunks through a stream between two processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamPipe;
@@ -138,36 +133,6 @@ impl Scenario for StreamPipe {
     }
 }
 
-/// Chunks to write, and the XXH3 hash of each.
-struct Chunks {
-    bytes: Vec<u8>,
-    hashes: Vec<u64>,
-    chunk: usize,
-}
-
-impl Chunks {
-    fn new(chunk: usize) -> Self {
-        let word = |x: &u64| {
-            let x = x ^ (x << 13);
-            let x = x ^ (x >> 7);
-            Some(x ^ (x << 17))
-        };
-        let words = std::iter::successors(Some(FIRST_WORD), word).skip(1).take(chunk * CHUNKS / 8);
-        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-        let hashes = bytes.chunks_exact(chunk).map(xxh3_64).collect();
-        Self { bytes, hashes, chunk }
-    }
-
-    fn of(&self, number: u64) -> &[u8] {
-        let first = number as usize % CHUNKS * self.chunk;
-        &self.bytes[first..first + self.chunk]
-    }
-
-    fn hash(&self, number: u64) -> u64 {
-        self.hashes[number as usize % CHUNKS]
-    }
-}
-
 /// Kinds of writer and reader; or one thread that does the minimum work, as the bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
@@ -189,15 +154,6 @@ impl Ends {
             Self::Pipe { guest_writes: true, guest_reads: true } => "guest-guest",
         }
     }
-}
-
-/// Result of a turn.
-#[derive(Clone, Copy, Debug)]
-struct Shown {
-    chunks: u64,
-    wrong: u64,
-    wall: Duration,
-    cpu: Duration,
 }
 
 struct Pipes {

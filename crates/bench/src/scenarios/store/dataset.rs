@@ -12,7 +12,7 @@ use rusm_runtime::store::{Durability, Store, StoreConfig};
 
 use crate::parameter::{Kind, Parameter, Params};
 use crate::report::machine;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 
 /// Size of the counter at the start of a value, in bytes.
 const COUNT: usize = 8;

@@ -18,7 +18,7 @@ use crate::card::{Card, Family};
 use crate::context::Stage;
 use crate::measure::usage::process_cpu;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::rings::cases::median;

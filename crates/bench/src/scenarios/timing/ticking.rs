@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::measure::histogram::Spread;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::cases::Desk;
 
 /// Label of a case's ticker for observers.

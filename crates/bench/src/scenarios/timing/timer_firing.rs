@@ -16,7 +16,7 @@ use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
 use crate::measure::histogram::Spread;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::now_ns;
@@ -196,7 +196,7 @@ impl Firings {
         let ((_, native, _), guest) = (ACTORS[index], self.guest.clone());
         let (tell, told) = mpsc::channel();
         desk.runtime.spawn(move |ctx| async move {
-            let fired = guest.fire(&ctx, index as u64).await;
+            let fired = guest.fire(&ctx, index as u64, BATCH).await;
             // The receiver is gone if the run is already over.
             tell.send(fired).ok();
         })?;

@@ -13,7 +13,7 @@ use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::{Ticks, hz, net_of_spinning, tick};

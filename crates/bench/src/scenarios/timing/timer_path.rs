@@ -11,7 +11,7 @@ use crate::context::Stage;
 use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::{hz, net_of_spinning, thread_cpu_ns};

@@ -8,7 +8,7 @@ use rusm_runtime::ticker::{Measure, TickerOptions};
 use crate::card::{Card, Family};
 use crate::context::Stage;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::{Ticks, hz, now_ns, tick};

@@ -21,7 +21,7 @@ use crate::context::Stage;
 use crate::judge::statistics::median;
 use crate::measure::histogram::Spread;
 use crate::report::table::{Cell, ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::timing::ticking::{hz, now_ns};

@@ -10,12 +10,13 @@ use rusm_runtime::Context;
 use rusm_runtime::ticker::{Account, Epoch, Measure, Overrun, Start, Ticker, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::measure::histogram::Spread;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::pinned::{PIN, Pinned, no_ipc};

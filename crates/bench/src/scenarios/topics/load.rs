@@ -25,7 +25,7 @@ use crate::measure::live_bytes::live_bytes;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::topics::payload::{Mix, Payloads, arrived};
 
 /// Detail of cards: what a message costs.

@@ -10,7 +10,7 @@ use tokio::sync::broadcast::{self, Receiver, Sender};
 use crate::context::Stage;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::topics::load::TopicLoad;
 use crate::scenarios::topics::payload::{Payloads, arrived};
 

@@ -23,7 +23,7 @@ use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::store::dataset::{DURABILITY, Ground, Watched, durability};
 

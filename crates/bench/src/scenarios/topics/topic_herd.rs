@@ -21,7 +21,7 @@ use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, words};
 
@@ -105,7 +105,7 @@ impl Body {
     async fn of(stage: &mut Stage) -> Result<Self, RunError> {
         match stage.params().word("publishers") {
             "native" => return Ok(Self::Native),
-            "websockets" => return Ok(Self::Socket(Sockets::open(stage.params().number("herd"))?)),
+            "websockets" => return Ok(Self::Socket(Sockets::open(NAME, stage.params().number("herd"))?)),
             _ => {}
         }
         // Twice the herd: publishers of the previous herd may not have ended yet.

@@ -16,7 +16,7 @@ use crate::measure::allocations::counted;
 use crate::measure::meter::Stamp;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{Desk, Turns, in_turn};
 use crate::scenarios::topics::payload::{PAYLOAD_MIN, Payloads};

@@ -20,7 +20,7 @@ use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::{Code, Guests};
 

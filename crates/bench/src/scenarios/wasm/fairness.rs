@@ -18,13 +18,14 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defau
 use rusm_runtime::{Context, ExitReason};
 
 use crate::card::{Card, Family};
-use crate::context::{Stage, StopFlag};
+use crate::context::Stage;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::{Code, Guests, message};
 

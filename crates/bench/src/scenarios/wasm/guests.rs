@@ -12,7 +12,7 @@ use rusm_runtime::Pid;
 use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
 
 use crate::context::Stage;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 
 /// Size of a page of linear memory, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 65_536;

@@ -23,7 +23,7 @@ use crate::defaults;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::live_cap::LiveCap;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 

@@ -13,11 +13,12 @@ use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor};
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Down, ExitReason, InitError, Message, ReplyTo, Request};
 
-use super::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
-use crate::context::{Stage, StopFlag};
+use super::checks::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
+use crate::context::Stage;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
+use crate::run::flags::StopFlag;
 use crate::run::profile::Workers;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, number, words};
 

@@ -7,7 +7,7 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Pid};
 
 use crate::context::Stage;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 
 /// Extra instances beyond the waiting guests: some end while others start.

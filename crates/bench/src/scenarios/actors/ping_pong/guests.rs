@@ -11,11 +11,10 @@ use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, ExitReason};
 
-use super::BATCH;
 use crate::context::Stage;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, message, number, words};
 
 /// Bytes of a message before its payload: the pinger's pid, and a number.
@@ -25,8 +24,8 @@ const MESSAGE_PLACE: u64 = 64;
 /// Timeout of one batch of round trips.
 const ROW_WITHIN: Duration = Duration::from_secs(10);
 
-/// Runs the scenario with guests.
-pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
+/// Runs the scenario with guests, with at most `batch` round trips per call.
+pub(super) async fn run(stage: &mut Stage, batch: u64) -> Result<(), RunError> {
     if stage.params().word("placement") != "free" {
         return Err(RunError::Lacks("placement is not supported with body=module: leave placement=free".into()));
     }
@@ -49,6 +48,7 @@ pub(super) async fn run(stage: &mut Stage) -> Result<(), RunError> {
             asks: asks.clone(),
             answers: answers.clone(),
             bytes,
+            batch,
             recorder: stage.recorder(),
             pace: stage.pace(index, workers.count, workers.duty),
         };
@@ -63,6 +63,8 @@ struct Clerk {
     asks: Module,
     answers: Module,
     bytes: u64,
+    /// Maximum number of round trips per call.
+    batch: u64,
     recorder: Recorder,
     pace: Pace,
 }
@@ -77,7 +79,7 @@ impl Clerk {
             started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
         };
         let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);
-        while let Some(rounds) = self.pace.turn(&ctx, BATCH).await {
+        while let Some(rounds) = self.pace.turn(&ctx, self.batch).await {
             let stamp = self.pace.begin_row(&mut self.recorder, rounds);
             let row = message(&[rounds, number(answering) as u64, self.bytes]);
             let said = ctx.call::<_, Bytes>(asking, row, ROW_WITHIN).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rusm_runtime::stream::{StreamError, StreamReader, StreamWriter, labelled_pipe};
@@ -10,9 +10,12 @@ use rusm_runtime::wasm::{Guest, Module, Wasm};
 use rusm_runtime::{Context, Pid};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Chunks, Shown, TURN};
+use super::chunks::Chunks;
 use crate::measure::usage::process_cpu;
 use crate::scenarios::wasm::guests::{message, words};
+
+/// Writing time in one turn.
+pub(super) const TURN: Duration = Duration::from_millis(60);
 
 /// A stream to run.
 pub(super) struct Pipe {
@@ -23,6 +26,15 @@ pub(super) struct Pipe {
     pub(super) sink: Option<Module>,
     pub(super) chunks: Arc<Chunks>,
     pub(super) capacity: usize,
+}
+
+/// Result of a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) chunks: u64,
+    pub(super) wrong: u64,
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
 }
 
 /// Result of a native sink.

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Module, Wasm};
 use rusm_runtime::{Context, ExitReason};
 
-use super::BATCH;
 use super::kernels::Signals;
 use crate::scenarios::wasm::guests::{message, words};
 
@@ -29,8 +28,8 @@ pub(super) struct Fired {
 }
 
 impl GuestActors {
-    /// Runs an actor in a new instance.
-    pub(super) async fn fire(self, ctx: &Context, actor: u64) -> Result<Fired, String> {
+    /// Runs an actor in a new instance: [`SINGLE`] firings one by one, then a batch.
+    pub(super) async fn fire(self, ctx: &Context, actor: u64, batch: u64) -> Result<Fired, String> {
         let spawned = self.wasm.spawn_from(ctx, &self.module, &Guest::default().linked());
         let (guest, _) = spawned.map_err(|error| error.to_string())?;
         ctx.send(guest, Bytes::from(Signals::new().bytes())).await;
@@ -39,7 +38,7 @@ impl GuestActors {
             ctx.send(guest, message(&[actor, 1])).await;
             single_ns.extend(words(&ctx.receive_of::<Bytes>().await).map(|[ns]| ns));
         }
-        ctx.send(guest, message(&[actor, BATCH])).await;
+        ctx.send(guest, message(&[actor, batch])).await;
         let [batch_ns] = words(&ctx.receive_of::<Bytes>().await).ok_or("a guest sends a number")?;
         ctx.send(guest, message(&[SIGNALS, 0])).await;
         let signals = ctx.receive_of::<Bytes>().await;

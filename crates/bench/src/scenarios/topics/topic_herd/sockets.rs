@@ -22,8 +22,7 @@ use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::{accept_async, client_async};
 
-use super::NAME;
-use crate::run::execution::RunError;
+use crate::run::error::RunError;
 
 /// Descriptors per connection: both ends are in this process.
 const ENDS: u64 = 2;
@@ -38,6 +37,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct Sockets {
     listener: TcpListener,
     address: SocketAddr,
+    /// Name of the topic that the server publishes to.
+    topic: &'static str,
     told: Arc<Told>,
 }
 
@@ -52,7 +53,7 @@ struct Told {
 
 impl Sockets {
     /// Opens the listener, if there are enough descriptors for a herd.
-    pub(super) fn open(herd: u64) -> Result<Self, RunError> {
+    pub(super) fn open(topic: &'static str, herd: u64) -> Result<Self, RunError> {
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
         check_room(herd, open, getrlimit(Resource::Nofile).current)?;
         let listen = || {
@@ -63,13 +64,13 @@ impl Sockets {
         };
         let (address, listener) =
             listen().map_err(|error| RunError::Lacks(format!("cannot listen on {}: {error}", Ipv4Addr::LOCALHOST)))?;
-        Ok(Self { listener, address, told: Arc::default() })
+        Ok(Self { listener, address, topic, told: Arc::default() })
     }
 
     /// Starts the server; it is linked to this process and ends with it.
     pub(super) fn serve(&self, ctx: &Context) -> Result<Pid, Failure> {
-        let listener = self.listener.try_clone()?;
-        Ok(ctx.spawn_link(move |ctx| accept(ctx, listener))?)
+        let (listener, topic) = (self.listener.try_clone()?, self.topic);
+        Ok(ctx.spawn_link(move |ctx| accept(ctx, listener, topic))?)
     }
 
     /// Stops the server.
@@ -118,19 +119,19 @@ fn check_room(herd: u64, open: u64, limit: Option<u64>) -> Result<(), RunError> 
     }
 }
 
-async fn accept(ctx: Context, listener: TcpListener) -> std::io::Result<()> {
+async fn accept(ctx: Context, listener: TcpListener, topic: &'static str) -> std::io::Result<()> {
     ctx.set_label("acceptor");
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
         let (stream, _) = listener.accept().await?;
-        ctx.spawn(move |ctx| connection(ctx, stream));
+        ctx.spawn(move |ctx| connection(ctx, stream, topic));
     }
 }
 
 /// Publishes the client's messages. On an error, the connection ends without a close, which the client reports.
-async fn connection(ctx: Context, stream: TcpStream) -> Result<(), Failure> {
+async fn connection(ctx: Context, stream: TcpStream, topic: &str) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
-    let topic = ctx.topics().find(NAME)?;
+    let topic = ctx.topics().find(topic)?;
     let mut socket = accept_async(stream).await?;
     while let Some(frame) = socket.next().await {
         if let Frame::Binary(payload) = frame? {
