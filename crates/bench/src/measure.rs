@@ -9,6 +9,7 @@ pub(crate) mod latency;
 pub(crate) mod live_bytes;
 pub(crate) mod meter;
 pub(crate) mod pace;
+pub(crate) mod rng;
 pub(crate) mod sampler;
 pub(crate) mod schedule;
 pub(crate) mod steady;

@@ -30,6 +30,7 @@ use rusm_text::escaped;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::measure::rng::{GOLDEN, XorShift};
 use crate::report::Verdict;
 use crate::report::document::Origin;
 use crate::run::headless::HeadlessError;
@@ -233,12 +234,9 @@ fn sort(levels: &mut [Level]) {
 /// Returns the ladder in an order given by the seed, so that drift over time does not look like load.
 fn shuffled(seed: u64) -> Vec<f64> {
     let mut ladder = LADDER.to_vec();
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = XorShift::new(seed.wrapping_mul(GOLDEN) | 1);
     for end in (1..ladder.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ladder.swap(end, (state >> 33) as usize % (end + 1));
+        ladder.swap(end, (random.next() >> 33) as usize % (end + 1));
     }
     ladder
 }

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::measure::latency::Latencies;
+use crate::measure::rng::{XorShift, splitmix64};
 
 /// Largest sampling interval: at least one operation in this many is timed.
 pub(crate) const SAMPLING_MAX: u32 = 1024;
@@ -111,7 +112,7 @@ impl Meter {
             dropped: 0,
             peak_live: 0,
             countdown: 0,
-            random: mixed(self.seed.wrapping_add(lines.len() as u64)),
+            random: XorShift::new(splitmix64(self.seed.wrapping_add(lines.len() as u64)) | 1),
             meter: Arc::clone(self),
         };
         recorder.draw();
@@ -189,14 +190,6 @@ pub(crate) fn sampling_for(timing_ns: f64, op_ns: f64) -> u32 {
     (wanted.min(f64::from(SAMPLING_MAX)).ceil() as u32).max(1).next_power_of_two()
 }
 
-/// Mixes the bits of a seed (splitmix64), so that the random distances of neighbouring workers are not correlated.
-const fn mixed(seed: u64) -> u64 {
-    let seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let seed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let seed = (seed ^ (seed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (seed ^ (seed >> 31)) | 1
-}
-
 /// Start time of an operation; empty for the operations that are not timed, which are most.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp(Option<Instant>);
@@ -228,7 +221,7 @@ pub struct Recorder {
     peak_live: u64,
     /// Number of operations until the next timed one.
     countdown: u32,
-    random: u64,
+    random: XorShift,
     meter: Arc<Meter>,
 }
 
@@ -324,11 +317,8 @@ impl Recorder {
     /// Draws the distance to the next timed operation, uniformly from 1 to twice the mean minus one.
     #[cold]
     fn draw(&mut self) -> bool {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
         let span = u64::from(2 * self.meter.sampling() - 1);
-        self.countdown = 1 + (((self.random >> 32) * span) >> 32) as u32;
+        self.countdown = 1 + (((self.random.next() >> 32) * span) >> 32) as u32;
         true
     }
 }

@@ -10,7 +10,16 @@ const TICKS_PER_SEC: u64 = 100;
 
 /// Returns the CPU time of the whole process, user and system.
 pub(crate) fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time_of(ClockId::ProcessCPUTime)
+}
+
+/// Returns the CPU time of this thread.
+pub(crate) fn thread_cpu() -> Duration {
+    time_of(ClockId::ThreadCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 

@@ -9,6 +9,7 @@
 //! comparison of the same two reports always gives the same result.
 
 use super::{median, sorted};
+use crate::measure::rng::{GOLDEN, XorShiftStar};
 
 /// Number of resamples.
 const DRAWS: usize = 10_000;
@@ -61,12 +62,12 @@ fn middle(median: f64, drawn: &[f64]) -> Option<Ratio> {
     Some(Ratio { median, low: at(0.025)?, high: at(0.975)? })
 }
 
-/// Samples with replacement (xorshift64*).
-struct Dice(u64);
+/// Samples with replacement.
+struct Dice(XorShiftStar);
 
 impl Dice {
     const fn new() -> Self {
-        Self(0x9e37_79b9_7f4a_7c15)
+        Self(XorShiftStar::new(GOLDEN))
     }
 
     fn draw(&mut self, values: &[f64]) -> Vec<f64> {
@@ -74,10 +75,7 @@ impl Dice {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        let random = self.0.next() >> 32;
         ((random * end as u64) >> 32) as usize
     }
 }

@@ -17,10 +17,10 @@ use std::time::Duration;
 use rusm_protocol::Unit;
 use rusm_runtime::counter::{CommitOptions, Counters, Limiter, MemoryStore, Quota, Vsa};
 use rusm_runtime::{Config, Runtime};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::card::{Card, Family};
 use crate::context::Stage;
+use crate::measure::usage::thread_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
@@ -336,10 +336,4 @@ impl Ground {
             }),
         }
     }
-}
-
-/// Returns the CPU time of this thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -19,6 +19,7 @@ use rusm_runtime::{Context, Handle};
 
 use crate::measure::latency::HIGHEST_NS;
 use crate::measure::meter::Recorder;
+use crate::measure::rng::{GOLDEN, XorShiftStar, splitmix64};
 use crate::measure::usage::process_cpu;
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
@@ -147,7 +148,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
             keys: Arc::clone(&keys),
             load,
             share,
-            random: Random::new(load.flags.seed, number),
+            random: XorShiftStar::new(splitmix64(load.flags.seed.wrapping_add(number.wrapping_mul(GOLDEN))) | 1),
             stop: stop.clone(),
             recorder: meters.recorder(),
         };
@@ -245,7 +246,7 @@ struct Worker<C> {
     keys: Arc<[Arc<C>]>,
     load: Load,
     share: u64,
-    random: Random,
+    random: XorShiftStar,
     stop: StopFlag,
     recorder: Recorder,
 }
@@ -314,26 +315,5 @@ impl<C> Worker<C> {
             }
         }
         Ok((tally, self.recorder))
-    }
-}
-
-/// A xorshift64* generator with one word of state: fast, and good enough for keys and signs.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, worker: u64) -> Self {
-        // splitmix64, so that the generators of neighbouring workers are not correlated.
-        let mixed = seed.wrapping_add(worker.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Self((mixed ^ (mixed >> 31)) | 1)
-    }
-
-    #[inline]
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 }

@@ -107,17 +107,15 @@ fn expected(threshold: f64, negative: f64, per_look: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::rng::XorShift;
 
     /// Returns the mean number of steps per crossing of a simulated walk that is checked every `look` steps.
     fn walked(threshold: i64, churn: u64, look: u64, rows: u64) -> f64 {
-        let (mut state, mut steps, mut seen) = (0x9e37_79b9_u64, 0_u64, 0_u64);
+        let (mut random, mut steps, mut seen) = (XorShift::new(0x9e37_79b9), 0_u64, 0_u64);
         let mut at = 0_i64;
         while seen < rows {
             for _ in 0..look {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                at += if (state >> 33) % 100 < churn { -1 } else { 1 };
+                at += if (random.next() >> 33) % 100 < churn { -1 } else { 1 };
             }
             steps += look;
             if at.abs() >= threshold {

@@ -5,8 +5,8 @@ mod laps;
 use std::time::{Duration, Instant};
 
 use rusm_runtime::ring::RingError;
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::measure::usage::thread_cpu;
 use crate::report::table::Table;
 use crate::run::error::RunError;
 use crate::scenarios::cases::{Desk, Turns};
@@ -115,10 +115,4 @@ impl CopyCase {
             Way::Memcpy => Ok(laps::memcpy(chunk, capacity, turn)),
         }
     }
-}
-
-/// Returns the CPU time of this thread.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rusm_runtime::Handle;
 use rusm_runtime::store::{Durability, Store, StoreConfig};
 
+use crate::measure::rng::{GOLDEN, Lcg};
 use crate::parameter::{Kind, Parameter, Params};
 use crate::report::machine;
 use crate::run::error::RunError;
@@ -168,17 +169,16 @@ impl Acknowledged {
 /// Pseudo-random sequence of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
-    state: u64,
+    random: Lcg,
     keys: u64,
 }
 
 impl Keys {
     pub(crate) const fn new(seed: u64, keys: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), keys }
+        Self { random: Lcg::new(seed.wrapping_mul(GOLDEN)), keys }
     }
 
     pub(crate) const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.state >> 33) % self.keys
+        (self.random.next() >> 33) % self.keys
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::measure::histogram::Spread;
+use crate::measure::usage::thread_cpu;
 use crate::run::error::RunError;
 use crate::scenarios::cases::Desk;
 
@@ -76,16 +77,12 @@ impl Ticks {
 
 /// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    nanos(ClockId::ThreadCPUTime)
+    thread_cpu().as_nanos() as u64
 }
 
 /// Returns the monotonic clock in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    nanos(ClockId::Monotonic)
-}
-
-fn nanos(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rusm_runtime::topic::Message;
 
 use crate::measure::meter::{Recorder, Stamp};
+use crate::measure::rng::XorShift;
 
 /// Total bytes of the preallocated buffers for each size.
 const READY_BYTES: usize = 1 << 20;
@@ -40,7 +41,7 @@ pub(crate) struct Payloads {
     /// True if each message is a copy in its own buffer.
     copies: bool,
     base: Instant,
-    random: u64,
+    random: XorShift,
     made: usize,
 }
 
@@ -61,7 +62,7 @@ impl Payloads {
             Size { percent: *percent, ready: (0..count).map(|_| Bytes::from(vec![0; *bytes])).collect() }
         };
         let keys = (0..keys).map(|key| key.to_string().into()).collect();
-        Self { sizes: sizes.iter().map(size).collect(), keys, copies, base, random: seed | 1, made: 0 }
+        Self { sizes: sizes.iter().map(size).collect(), keys, copies, base, random: XorShift::new(seed | 1), made: 0 }
     }
 
     /// Returns a generator like this one whose messages are copies in their own buffers.
@@ -87,10 +88,7 @@ impl Payloads {
     }
 
     fn draw(&mut self) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let mut percent = (self.random >> 32) % 100;
+        let mut percent = (self.random.next() >> 32) % 100;
         for (index, size) in self.sizes.iter().enumerate() {
             if percent < size.percent {
                 return index;

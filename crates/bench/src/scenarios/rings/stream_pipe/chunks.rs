@@ -2,10 +2,12 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::measure::rng::{GOLDEN, XorShift};
+
 /// Number of different chunks; the guests' code has the same constant.
 pub(super) const CHUNKS: usize = 16;
-/// Factor that generates the first word of the first chunk; the guests' code has the same constant.
-const FIRST_WORD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// First state of the generator of all words; the guests' code has the same constant and the same generator.
+const FIRST_STATE: u64 = GOLDEN;
 
 /// Chunks to write, and the XXH3 hash of each.
 pub(super) struct Chunks {
@@ -16,13 +18,8 @@ pub(super) struct Chunks {
 
 impl Chunks {
     pub(super) fn new(chunk: usize) -> Self {
-        let word = |x: &u64| {
-            let x = x ^ (x << 13);
-            let x = x ^ (x >> 7);
-            Some(x ^ (x << 17))
-        };
-        let words = std::iter::successors(Some(FIRST_WORD), word).skip(1).take(chunk * CHUNKS / 8);
-        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let mut words = XorShift::new(FIRST_STATE);
+        let bytes: Vec<u8> = (0..chunk * CHUNKS / 8).flat_map(|_| words.next().to_le_bytes()).collect();
         let hashes = bytes.chunks_exact(chunk).map(xxh3_64).collect();
         Self { bytes, hashes, chunk }
     }
