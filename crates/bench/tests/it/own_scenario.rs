@@ -4,11 +4,11 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use rusm_bench::{
-    Card, Params, Plan, Profile, Report, RunError, Scenario, ScenarioRun, Stage, SteadyRule, Verdict, find, run_plan,
+    Card, Params, Plan, Profile, Report, RunError, Scenario, ScenarioRun, Stage, Verdict, find, run_plan,
 };
 use rusm_runtime::{Config, Runtime};
 
-const WARM_UP: SteadyRule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };
+use crate::WARM_UP;
 
 #[derive(Clone, Copy, Debug)]
 enum Odd {

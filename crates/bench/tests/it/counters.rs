@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use rusm_bench::{Cell, HeadlessOptions, Report, Request, SteadyRule, Table, run_headless};
+use rusm_bench::{Cell, HeadlessOptions, Report, Request, Table, run_headless};
 use rusm_runtime::Config;
 
-const WARM_UP: SteadyRule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };
+use crate::WARM_UP;
+
 const VARIANTS: [&str; 6] = ["vsa", "atomic", "batch", "crdt", "token", "leaky"];
 
 /// Runs a scenario for `length`, or longer until its table has `rows` rows: a busy machine may not complete a round in

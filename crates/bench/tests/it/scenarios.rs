@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_bench::{HeadlessOptions, Report, Request, SteadyRule, catalogue, run_headless_on};
+use rusm_bench::{HeadlessOptions, Report, Request, catalogue, run_headless_on};
 use rusm_runtime::{Config, Runtime, observe};
 
-const WARM_UP: SteadyRule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };
+use crate::WARM_UP;
 
 fn runtime() -> Runtime {
     let config = Config { schedulers: 2, ..Config::default() };
