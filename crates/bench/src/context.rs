@@ -1,7 +1,7 @@
 //! Interface of a scenario to its run.
 //!
 //! ```text
-//!   driver process ── Stage ──▶ crew: workers that the stage monitors, each with a Recorder and a Pace
+//!   driver process ── RunContext ──▶ workers: workers that the context monitors, each with a Recorder and a Pace
 //!         ▲                           │ spawn further processes
 //!         └── stop, or a worker ends ─┘
 //! ```
@@ -47,7 +47,7 @@ pub(crate) struct RunSettings {
 }
 
 /// Interface of a scenario to its run.
-pub struct Stage {
+pub struct RunContext {
     ctx: Context,
     handle: Handle,
     meter: Arc<Meter>,
@@ -58,17 +58,20 @@ pub struct Stage {
     start_line: StartLine,
     start: Instant,
     live_before: u64,
-    crew: Vec<Pid>,
+    workers: Vec<Pid>,
     deaths: FuturesUnordered<Death>,
 }
 
-impl fmt::Debug for Stage {
+impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stage").field("settings", &self.settings).field("crew", &self.crew).finish_non_exhaustive()
+        f.debug_struct("RunContext")
+            .field("settings", &self.settings)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
     }
 }
 
-impl Stage {
+impl RunContext {
     pub(crate) fn new(
         ctx: Context,
         settings: RunSettings,
@@ -90,7 +93,7 @@ impl Stage {
             start_line,
             start: Instant::now(),
             live_before,
-            crew: Vec::new(),
+            workers: Vec::new(),
             deaths: FuturesUnordered::new(),
         }
     }
@@ -190,19 +193,19 @@ impl Stage {
     ///
     /// # Errors
     /// [`RunError::Spawn`] at the process limit.
-    pub fn crew<B, F>(&mut self, body: B) -> Result<Pid, RunError>
+    pub fn spawn_worker<B, F>(&mut self, body: B) -> Result<Pid, RunError>
     where
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        self.crew_at(None, body)
+        self.spawn_worker_on(None, body)
     }
 
-    /// Like [`crew`](Self::crew), but pins the worker to a scheduler if a number is given.
+    /// Like [`spawn_worker`](Self::spawn_worker), but pins the worker to a scheduler if a number is given.
     ///
     /// # Errors
-    /// As [`crew`](Self::crew), and if there is no scheduler with this number.
-    pub fn crew_at<B, F>(&mut self, scheduler: Option<usize>, body: B) -> Result<Pid, RunError>
+    /// As [`spawn_worker`](Self::spawn_worker), and if there is no scheduler with this number.
+    pub fn spawn_worker_on<B, F>(&mut self, scheduler: Option<usize>, body: B) -> Result<Pid, RunError>
     where
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
@@ -217,7 +220,7 @@ impl Stage {
         if let Poll::Ready(early) = death.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
             death = Box::pin(std::future::ready(early));
         }
-        self.crew.push(pid);
+        self.workers.push(pid);
         self.deaths.push(death);
         Ok(pid)
     }
@@ -278,7 +281,7 @@ impl Stage {
     pub(crate) async fn close(mut self) -> Result<(), RunError> {
         self.stop.set();
         if !self.deaths.is_empty() {
-            for pid in std::mem::take(&mut self.crew) {
+            for pid in std::mem::take(&mut self.workers) {
                 self.ctx.exit(pid, ExitReason::Killed);
             }
         }

@@ -1,7 +1,7 @@
 //! Benchmark scenarios that load a node, and the meter that counts and times their operations.
 //!
 //! ```text
-//!   Request ─▶ Plan ─▶ Run ─▶ driver process ───────▶ Scenario::run(stage)
+//!   Request ─▶ Plan ─▶ Run ─▶ driver process ───────▶ Scenario::run(context)
 //!                       │                                │ spawns workers
 //!                       │                                ▼
 //!                       │                             Recorder: counters in a cache line of its own, sampled latencies
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A scenario is one file that implements [`Scenario`], and one line in [`catalogue`]. It accesses the node only
-//! through its [`Stage`]. Every operation is counted. A latency is timed from cause to effect, and only for as many
-//! operations as keep the cost of the clock below 5 % of an operation; these are chosen at random distances.
+//! through its [`RunContext`]. Every operation is counted. A latency is timed from cause to effect, and only for as
+//! many operations as keep the cost of the clock below 5 % of an operation; these are chosen at random distances.
 //!
 //! Invariant: measuring takes no lock on a path that runs once per operation, and no number in a report is invented.
 
@@ -36,16 +36,21 @@ mod scenarios;
 
 pub use card::{Card, Family};
 pub use catalogue::{catalogue, find};
-pub use context::Stage;
+pub use context::RunContext;
+pub use judge::anomalies::Anomalies;
 pub use judge::compare::{
     CompareError, CompareOptions, Compared, Comparison, Interleaved, Outcome, Round, Side, THRESHOLD, compare, order,
 };
 pub use judge::saturate::{
-    Bed, BedError, Knees, LADDER, Level, SEARCHES, SaturateOptions, Saturation, Searches, Usl, UslPoint, fit_usl,
-    knees, saturate, svg,
+    Knees, LADDER, Level, SEARCHES, SaturateOptions, Saturation, Searches, SystemError, SystemUnderTest, Usl, UslPoint,
+    fit_usl, knees, saturate, svg,
 };
-pub use judge::scenario_bed::{LEVEL, ScenarioBed};
-pub use judge::signs::Signs;
+// The former names, for the node crate.
+#[doc(hidden)]
+pub use judge::saturate::SystemError as BedError;
+#[doc(hidden)]
+pub use judge::scenario_system::ScenarioSystem as ScenarioBed;
+pub use judge::scenario_system::{LEVEL, ScenarioSystem};
 pub use judge::soak::{Growth, Soak, SoakSample, SoakVerdict, run_soak};
 pub use judge::sweep::{Axis, CELLS_MAX, GridError, Sweep, SweepCell, cells, parse_grid, run_sweep};
 pub use load::{Load, LoadError, LoadOptions, LoadProtocol, SearchOptions, find_max};
@@ -56,7 +61,7 @@ pub use measure::pace::Pace;
 pub use measure::schedule::{Rate, RateError, Schedule};
 pub use measure::steady::SteadyRule;
 pub use parameter::{Kind, Parameter, ParameterError, Params, parse_assignment};
-pub use report::document::{Document, DocumentError, Kind as DocumentKind, Origin, SCHEMA_VERSION};
+pub use report::document::{Document, DocumentError, DocumentKind, Origin, SCHEMA_VERSION};
 pub use report::figure::{Better, CPU, Figure, P99, RATE};
 pub use report::history::{ENTRIES_MAX, Entry, History, HistoryError, history_text};
 pub use report::listing::{card_text, list_json, list_text};

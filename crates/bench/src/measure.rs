@@ -2,7 +2,7 @@
 
 pub(crate) mod allocations;
 pub(crate) mod clock;
-pub(crate) mod duty;
+pub(crate) mod duty_cycle;
 pub(crate) mod histogram;
 pub(crate) mod interval;
 pub(crate) mod latency;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use rusm_protocol::LatencySnapshot;
 use serde::{Deserialize, Serialize};
 
+use crate::judge::anomalies::Anomalies;
 use crate::judge::backlog::grows;
-use crate::judge::signs::Signs;
 use crate::measure::interval::Rates;
 use crate::measure::usage::{MachineCpu, machine_cpu, resident};
 use crate::report::machine::Machine;
@@ -76,7 +76,8 @@ pub struct Report {
     /// Lateness of the generator when nothing blocked it; `null` if the scenario does not measure it separately.
     pub pacer: Option<LatencySnapshot>,
     /// Pauses and sawtooth patterns.
-    pub signs: Signs,
+    #[serde(rename = "signs")]
+    pub anomalies: Anomalies,
     /// Tables of a scenario that compares cases.
     pub tables: Vec<Table>,
     /// Lines that the scenario prints for other programs, unchanged.
@@ -275,7 +276,11 @@ impl Report {
             }),
             service: run.sampler.services(),
             pacer: run.sampler.pacer(),
-            signs: if run.plan.scenario.takes_turns() { Signs::default() } else { Signs::of(run.sampler.intervals()) },
+            anomalies: if run.plan.scenario.takes_turns() {
+                Anomalies::default()
+            } else {
+                Anomalies::of(run.sampler.intervals())
+            },
             tables: Vec::new(),
             lines: Vec::new(),
             processes_peak: run.peak_live(),

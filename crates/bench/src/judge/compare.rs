@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::judge::statistics::{Ratio, ratio_of};
 use crate::nearest::suggestion;
-use crate::report::document::{Document, Kind};
+use crate::report::document::{Document, DocumentKind};
 use crate::report::figure::{Better, CPU, Figure, RATE, usual};
 use crate::report::machine::Fitness;
 use crate::report::table::ColumnUnit;
@@ -197,7 +197,7 @@ pub fn compare(
 ) -> Result<Comparison, CompareError> {
     check_threshold(options.threshold)?;
     for (name, document) in [(before_name, before), (after_name, after)] {
-        if document.kind == Kind::Bench {
+        if document.kind == DocumentKind::Bench {
             crate::catalogue::find(&document.recipe.scenario)
                 .map_err(|source| CompareError::Unknown { name: name.to_owned(), source })?;
         }
@@ -324,7 +324,7 @@ mod tests {
             ..Report::default()
         };
         let recipe = Recipe { scenario: "fan-in".to_owned(), ..Recipe::default() };
-        Document::of(Kind::Bench, recipe, Machine::default(), rates.iter().map(run).collect())
+        Document::of(DocumentKind::Bench, recipe, Machine::default(), rates.iter().map(run).collect())
     }
 
     fn outcome(before: &[f64], after: &[f64]) -> Outcome {

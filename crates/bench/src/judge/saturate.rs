@@ -11,7 +11,7 @@
 //! A level is stable if its backlog does not grow (the confidence interval of the Theil–Sen slope contains zero or
 //! less), at least 99 % of the offered operations were done, and nothing was dropped. An unstable level proves nothing
 //! if other processes disturbed it or if it stalled once: it is offered again. The logic accesses the system only
-//! through [`Bed`], so its tests need no real one.
+//! through [`SystemUnderTest`], so its tests need no real one.
 
 mod chart;
 mod knee;
@@ -47,23 +47,23 @@ pub const SEARCHES: u32 = 5;
 const TRIES: u32 = 3;
 
 /// System under test: it can be loaded in a closed and in an open loop.
-pub trait Bed {
+pub trait SystemUnderTest {
     /// Runs a closed loop, with `workers` workers if given, and returns its rate in operations per second.
     ///
     /// # Errors
-    /// [`BedError`] if it cannot be run.
-    fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError>;
+    /// [`SystemError`] if it cannot be run.
+    fn closed(&mut self, workers: Option<u64>) -> Result<f64, SystemError>;
 
     /// Offers a rate in an open loop.
     ///
     /// # Errors
-    /// [`BedError`] if it cannot be run.
-    fn offer(&mut self, per_sec: f64) -> Result<Level, BedError>;
+    /// [`SystemError`] if it cannot be run.
+    fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError>;
 }
 
 /// Error returned when the system cannot be loaded.
 #[derive(Debug, Error)]
-pub enum BedError {
+pub enum SystemError {
     /// The run could not be started.
     #[error(transparent)]
     Headless(#[from] HeadlessError),
@@ -126,25 +126,27 @@ pub struct Saturation {
 /// Finds the limits of a system.
 ///
 /// # Errors
-/// [`BedError`] if it cannot be run.
+/// [`SystemError`] if it cannot be run.
 pub fn saturate(
-    bed: &mut impl Bed,
+    system: &mut impl SystemUnderTest,
     options: &SaturateOptions,
     mut seen: impl FnMut(&str),
-) -> Result<Saturation, BedError> {
-    let capacity = bed.closed(None)?;
+) -> Result<Saturation, SystemError> {
+    let capacity = system.closed(None)?;
     if capacity <= 0.0 {
-        return Err(BedError::Failed("the closed loop completed no operation, so no rate can be offered".to_owned()));
+        return Err(SystemError::Failed(
+            "the closed loop completed no operation, so no rate can be offered".to_owned(),
+        ));
     }
     seen(&format!("closed loop: {capacity:.0} operations a second"));
     let mut levels = Vec::new();
     for share in shuffled(options.seed) {
-        let level = offer_undisturbed(bed, share * capacity, &mut seen)?;
+        let level = offer_undisturbed(system, share * capacity, &mut seen)?;
         seen(&format!("{:3.0} % of it: {}", share * 100.0, level.line()));
         levels.push(Level { load: share, ..level });
     }
     let is_stable = |level: &Level| level.stable && level.error_rate() <= options.errors_max;
-    let first = bisect(bed, &mut levels, capacity, &mut seen, is_stable)?;
+    let first = bisect(system, &mut levels, capacity, &mut seen, is_stable)?;
     sort(&mut levels);
     let is_lower_bound = levels.last().is_some_and(is_stable);
     let bends = knees(&levels);
@@ -152,16 +154,23 @@ pub fn saturate(
     let max_rate_under_slo = match slo {
         Some(slo) => {
             let keeps = |level: &Level| is_stable(level) && level.latency.p99_ns <= slo;
-            bisect(bed, &mut levels, capacity, &mut seen, keeps)?
+            bisect(system, &mut levels, capacity, &mut seen, keeps)?
         }
         None => None,
     };
-    let searches =
-        Searches::again(bed, &mut levels, capacity, first.filter(|_| !is_lower_bound), options, &mut seen, is_stable)?;
+    let searches = Searches::again(
+        system,
+        &mut levels,
+        capacity,
+        first.filter(|_| !is_lower_bound),
+        options,
+        &mut seen,
+        is_stable,
+    )?;
     sort(&mut levels);
     let mut points = Vec::new();
     for workers in &options.workers {
-        let rate = bed.closed(Some(*workers))?;
+        let rate = system.closed(Some(*workers))?;
         seen(&format!("closed loop of {workers}: {rate:.0} operations a second"));
         points.push((*workers as f64, rate));
     }
@@ -184,12 +193,12 @@ pub fn saturate(
 /// Bisects between the highest good level below the lowest bad level, and that bad level. Returns the highest good
 /// rate.
 pub(crate) fn bisect(
-    bed: &mut impl Bed,
+    system: &mut impl SystemUnderTest,
     levels: &mut Vec<Level>,
     capacity: f64,
     seen: &mut impl FnMut(&str),
     is_good: impl Fn(&Level) -> bool,
-) -> Result<Option<f64>, BedError> {
+) -> Result<Option<f64>, SystemError> {
     sort(levels);
     let lowest_bad = levels.iter().position(|level| !is_good(level));
     let good = levels[..lowest_bad.unwrap_or(levels.len())].last().map(|level| level.offered_per_sec);
@@ -202,7 +211,7 @@ pub(crate) fn bisect(
             break;
         }
         let rate = f64::midpoint(good, bad);
-        let level = offer_undisturbed(bed, rate, seen)?;
+        let level = offer_undisturbed(system, rate, seen)?;
         seen(&format!("bisection: {}", level.line()));
         if is_good(&level) {
             good = rate;
@@ -215,14 +224,18 @@ pub(crate) fn bisect(
 }
 
 /// Offers a rate, and repeats it while the level is both unstable and disturbed.
-pub(crate) fn offer_undisturbed(bed: &mut impl Bed, rate: f64, seen: &mut impl FnMut(&str)) -> Result<Level, BedError> {
-    let mut level = bed.offer(rate)?;
+pub(crate) fn offer_undisturbed(
+    system: &mut impl SystemUnderTest,
+    rate: f64,
+    seen: &mut impl FnMut(&str),
+) -> Result<Level, SystemError> {
+    let mut level = system.offer(rate)?;
     for _ in 1..TRIES {
         if level.stable || !level.disturbed {
             break;
         }
         seen(&format!("repeated because the level was disturbed: {}", level.line()));
-        level = bed.offer(rate)?;
+        level = system.offer(rate)?;
     }
     Ok(level)
 }
@@ -288,13 +301,13 @@ mod tests {
 
     const RATE: f64 = 1_000.0;
 
-    impl Bed for Queue {
-        fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError> {
+    impl SystemUnderTest for Queue {
+        fn closed(&mut self, workers: Option<u64>) -> Result<f64, SystemError> {
             let n = workers.unwrap_or(8) as f64;
             Ok(if workers.is_some() { 200.0 * n / (1.0 + 0.1 * (n - 1.0)) } else { RATE })
         }
 
-        fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
+        fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError> {
             self.offers.push(per_sec);
             let stable = per_sec < 0.97 * RATE;
             let busy = (per_sec / RATE).min(0.999);

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::measure::live_bytes::live_bytes;
 use crate::report::Report;
-use crate::report::document::{Document, Kind, Origin};
+use crate::report::document::{Document, DocumentKind, Origin};
 use crate::report::machine::Machine;
 use crate::run::flags::StopFlag;
 use crate::run::headless::{HeadlessError, HeadlessOptions, check, drive_alone};
@@ -148,7 +148,7 @@ impl Soak {
     /// Returns the run as a report with one run.
     pub fn document(&self) -> Document {
         let Origin { recipe, machine, .. } = self.origin.clone();
-        Document::of(Kind::Bench, recipe, machine, vec![self.run.clone()])
+        Document::of(DocumentKind::Bench, recipe, machine, vec![self.run.clone()])
     }
 
     /// Returns the result as indented JSON.

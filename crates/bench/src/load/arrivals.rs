@@ -30,7 +30,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::latency::{Counts, Latencies, histogram, percentiles};
+    use crate::measure::latency::{BucketCounts, Latencies, histogram, percentiles};
 
     /// Simulates a server that answers in 0.1 ms, except for a freeze of one second after 5 s.
     fn answered(start: Instant, asked: Instant) -> Instant {
@@ -58,9 +58,9 @@ mod tests {
             slow += usize::from(latency > Duration::from_millis(10));
             *next = done;
         }
-        let (mut counts, mut all) = (Counts::empty(), histogram());
+        let (mut counts, mut all) = (BucketCounts::empty(), histogram());
         latencies.read(&mut counts);
-        counts.add_since(&Counts::empty(), &mut all);
+        counts.add_since(&BucketCounts::empty(), &mut all);
         (percentiles(&all), slow)
     }
 

@@ -74,8 +74,8 @@ impl Worker {
             match operation(&self.target, &mut link).await {
                 Ok(()) => {
                     self.recorder.end(stamp);
-                    let apart = self.meter.tell_apart(self.threads);
-                    apart.services.add(began.elapsed().as_nanos() as u64);
+                    let latency_parts = self.meter.init_latency_parts(self.threads);
+                    latency_parts.services.add(began.elapsed().as_nanos() as u64);
                     self.recorder.count(1);
                 }
                 Err(kind) => {
@@ -111,7 +111,7 @@ impl Worker {
         if waited {
             // Nothing but the timer was in the way: this lateness is the generator's own.
             let late = intended.elapsed().as_nanos() as u64;
-            self.meter.tell_apart(self.threads).pacer.add(late);
+            self.meter.init_latency_parts(self.threads).pacer.add(late);
         }
         true
     }

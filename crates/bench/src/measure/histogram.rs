@@ -7,15 +7,15 @@ use crate::report::table::Cell;
 
 /// A histogram of nanoseconds with three exact digits.
 #[derive(Clone, Debug)]
-pub(crate) struct Spread(Histogram<u64>);
+pub(crate) struct NanosHistogram(Histogram<u64>);
 
-impl Default for Spread {
+impl Default for NanosHistogram {
     fn default() -> Self {
         Self(histogram())
     }
 }
 
-impl Spread {
+impl NanosHistogram {
     #[inline]
     pub(crate) fn add(&mut self, ns: u64) {
         self.0.saturating_record(ns);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scheduler 0 ──▶ buckets 0 ─┐  counters that only increase (and wrap around)
-//!   scheduler 1 ──▶ buckets 1 ─┴─▶ Counts, every 100 ms ─▶ difference to earlier Counts ─▶ hdrhistogram ─▶ percentiles
+//!   scheduler 1 ──▶ buckets 1 ─┴─▶ BucketCounts, every 100 ms ─▶ difference ─▶ hdrhistogram ─▶ percentiles
 //! ```
 //!
 //! The buckets are those of an HDR histogram from 1 ns to 60 s with three significant digits, so the difference of two
@@ -107,7 +107,7 @@ impl Latencies {
     }
 
     /// Reads the sums of all counters into `counts`.
-    pub(crate) fn read(&self, counts: &mut Counts) {
+    pub(crate) fn read(&self, counts: &mut BucketCounts) {
         counts.0.fill(0);
         for shard in &self.shards {
             let mut touched = shard.touched.load(Ordering::Relaxed);
@@ -125,9 +125,9 @@ impl Latencies {
 
 /// A reading of a distribution.
 #[derive(Clone)]
-pub(crate) struct Counts(Box<[u32]>);
+pub(crate) struct BucketCounts(Box<[u32]>);
 
-impl Counts {
+impl BucketCounts {
     /// Creates the reading of an empty distribution.
     pub(crate) fn empty() -> Self {
         Self(vec![0; LEN].into_boxed_slice())
@@ -174,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn read(latencies: &Latencies) -> Counts {
-        let mut counts = Counts::empty();
+    fn read(latencies: &Latencies) -> BucketCounts {
+        let mut counts = BucketCounts::empty();
         latencies.read(&mut counts);
         counts
     }
@@ -202,7 +202,7 @@ mod tests {
 
         latencies.add(0);
         latencies.add(u64::MAX);
-        read(&latencies).add_since(&Counts::empty(), &mut all);
+        read(&latencies).add_since(&BucketCounts::empty(), &mut all);
 
         assert_eq!((all.min(), all.len()), (1, 2));
         assert!(all.max() >= HIGHEST_NS);
@@ -219,7 +219,7 @@ mod tests {
         });
         let mut all = histogram();
 
-        read(&latencies).add_since(&Counts::empty(), &mut all);
+        read(&latencies).add_since(&BucketCounts::empty(), &mut all);
 
         assert_eq!(all.len(), 4_000);
     }
@@ -239,7 +239,7 @@ mod tests {
         ) {
             let latencies = Latencies::new(3);
             let (mut merged, mut expected) = (histogram(), histogram());
-            let mut before = Counts::empty();
+            let mut before = BucketCounts::empty();
 
             for interval in &values {
                 std::thread::scope(|scope| {

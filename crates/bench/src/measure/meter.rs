@@ -1,7 +1,7 @@
 //! Counts and times operations at a cost low enough for operations of 50 ns.
 //!
 //! ```text
-//!   worker ── Recorder ──▶ Line: ops, errors, dropped; in a cache line of its own, with plain loads and stores
+//!   worker ── Recorder ──▶ WorkerCounters: ops, errors, dropped; a cache line of their own, plain stores
 //!                │
 //!                └ begin ── one in N, at random distances ──▶ Stamp ── end / Probe::end ──▶ Latencies
 //! ```
@@ -35,8 +35,8 @@ pub struct Meter {
     /// Delays between intended and actual start of operations in an open loop.
     pub(crate) lags: Latencies,
     /// Parts of the latencies, for scenarios that measure them separately.
-    pub(crate) apart: OnceLock<Apart>,
-    lines: Mutex<Vec<Arc<Line>>>,
+    pub(crate) latency_parts: OnceLock<LatencyParts>,
+    workers: Mutex<Vec<Arc<WorkerCounters>>>,
     outside: OnceLock<Outside>,
     outside_errors: OnceLock<Outside>,
     sampling: AtomicU32,
@@ -46,7 +46,7 @@ pub struct Meter {
 }
 
 /// Parts of a latency, measured separately by some scenarios.
-pub(crate) struct Apart {
+pub(crate) struct LatencyParts {
     /// Service times: from the actual start of an operation to its end.
     pub(crate) services: Latencies,
     /// Start delays of operations that nothing blocked: the load generator's own lag.
@@ -56,7 +56,7 @@ pub(crate) struct Apart {
 /// Counters of one worker, written only by that worker.
 #[derive(Default)]
 #[repr(align(128))]
-struct Line {
+struct WorkerCounters {
     ops: AtomicU64,
     errors: AtomicU64,
     dropped: AtomicU64,
@@ -90,8 +90,8 @@ impl Meter {
         Self {
             latencies: Latencies::new(threads),
             lags: Latencies::new(threads),
-            apart: OnceLock::new(),
-            lines: Mutex::default(),
+            latency_parts: OnceLock::new(),
+            workers: Mutex::default(),
             outside: OnceLock::new(),
             outside_errors: OnceLock::new(),
             sampling: AtomicU32::new(sampling),
@@ -102,17 +102,17 @@ impl Meter {
 
     /// Creates a recorder for another worker.
     pub fn recorder(self: &Arc<Self>) -> Recorder {
-        let line = Arc::new(Line::default());
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(Arc::clone(&line));
+        let counters = Arc::new(WorkerCounters::default());
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::clone(&counters));
         let mut recorder = Recorder {
-            line,
+            counters,
             ops: 0,
             errors: 0,
             dropped: 0,
             peak_live: 0,
             countdown: 0,
-            random: XorShift::new(splitmix64(self.seed.wrapping_add(lines.len() as u64)) | 1),
+            random: XorShift::new(splitmix64(self.seed.wrapping_add(workers.len() as u64)) | 1),
             meter: Arc::clone(self),
         };
         recorder.draw();
@@ -121,7 +121,7 @@ impl Meter {
 
     /// Returns the number of recorders created; each has at most one operation in flight.
     pub(crate) fn workers(&self) -> usize {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Counts operations with an external counter, starting from its present value.
@@ -137,8 +137,9 @@ impl Meter {
     }
 
     /// Starts measuring the parts of latencies separately, for `threads` writers.
-    pub(crate) fn tell_apart(&self, threads: usize) -> &Apart {
-        self.apart.get_or_init(|| Apart { services: Latencies::new(threads), pacer: Latencies::new(threads) })
+    pub(crate) fn init_latency_parts(&self, threads: usize) -> &LatencyParts {
+        self.latency_parts
+            .get_or_init(|| LatencyParts { services: Latencies::new(threads), pacer: Latencies::new(threads) })
     }
 
     /// Sets the additional cost of timing an operation, beyond the two clock reads; the higher it is, the fewer
@@ -164,18 +165,18 @@ impl Meter {
 
     /// Returns the sums of all counters.
     pub(crate) fn sums(&self) -> Sums {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |outside: &Outside| (outside.count)().saturating_sub(outside.start);
         let zero = Sums {
             ops: self.outside.get().map_or(0, since),
             errors: self.outside_errors.get().map_or(0, since),
             ..Sums::default()
         };
-        lines.iter().fold(zero, |sums, line| Sums {
-            ops: sums.ops + line.ops.load(Ordering::Relaxed),
-            errors: sums.errors + line.errors.load(Ordering::Relaxed),
-            dropped: sums.dropped + line.dropped.load(Ordering::Relaxed),
-            peak_live: sums.peak_live.max(line.peak_live.load(Ordering::Relaxed)),
+        workers.iter().fold(zero, |sums, counters| Sums {
+            ops: sums.ops + counters.ops.load(Ordering::Relaxed),
+            errors: sums.errors + counters.errors.load(Ordering::Relaxed),
+            dropped: sums.dropped + counters.dropped.load(Ordering::Relaxed),
+            peak_live: sums.peak_live.max(counters.peak_live.load(Ordering::Relaxed)),
         })
     }
 }
@@ -214,7 +215,7 @@ impl Stamp {
 
 /// Counts and times the operations of one worker.
 pub struct Recorder {
-    line: Arc<Line>,
+    counters: Arc<WorkerCounters>,
     ops: u64,
     errors: u64,
     dropped: u64,
@@ -237,19 +238,19 @@ impl Recorder {
     pub fn count(&mut self, ops: u64) {
         self.ops += ops;
         // Relaxed, here and below: only this worker writes, and the reader only sums.
-        self.line.ops.store(self.ops, Ordering::Relaxed);
+        self.counters.ops.store(self.ops, Ordering::Relaxed);
     }
 
     /// Counts failed operations.
     pub fn fail(&mut self, errors: u64) {
         self.errors += errors;
-        self.line.errors.store(self.errors, Ordering::Relaxed);
+        self.counters.errors.store(self.errors, Ordering::Relaxed);
     }
 
     /// Counts operations dropped by a policy.
     pub fn drop_ops(&mut self, dropped: u64) {
         self.dropped += dropped;
-        self.line.dropped.store(self.dropped, Ordering::Relaxed);
+        self.counters.dropped.store(self.dropped, Ordering::Relaxed);
     }
 
     /// Records the peak number of live processes seen by this worker.
@@ -260,20 +261,20 @@ impl Recorder {
     pub fn saw_live(&mut self, live: u64, look_again: impl FnOnce() -> u64) {
         if live > self.peak_live {
             self.peak_live = self.peak_live.max(live.min(look_again()));
-            self.line.peak_live.store(self.peak_live, Ordering::Relaxed);
+            self.counters.peak_live.store(self.peak_live, Ordering::Relaxed);
         }
     }
 
     /// Begins an operation of a closed loop, and times it if it is in the sample.
     #[inline]
     pub fn begin(&mut self) -> Stamp {
-        if self.is_turn() { Stamp(Some(Instant::now())) } else { Stamp(None) }
+        if self.is_due() { Stamp(Some(Instant::now())) } else { Stamp(None) }
     }
 
     /// Begins an operation of an open loop with the intended start time `intended`.
     #[inline]
     pub(crate) fn begin_at(&mut self, intended: impl FnOnce() -> Instant) -> Stamp {
-        if !self.is_turn() {
+        if !self.is_due() {
             return Stamp(None);
         }
         let intended = intended();
@@ -293,7 +294,7 @@ impl Recorder {
     /// Adds a latency that was measured elsewhere, for example by a guest, if it is in the sample.
     #[inline]
     pub fn latency(&mut self, ns: u64) {
-        if self.is_turn() {
+        if self.is_due() {
             self.meter.latencies.add(ns);
         }
     }
@@ -309,7 +310,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn is_turn(&mut self) -> bool {
+    fn is_due(&mut self) -> bool {
         self.countdown -= 1;
         self.countdown == 0 && self.draw()
     }

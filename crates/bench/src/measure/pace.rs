@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::Context;
 
-use crate::measure::duty::Duty;
+use crate::measure::duty_cycle::DutyCycle;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::schedule::Schedule;
 use crate::run::flags::StopFlag;
@@ -32,13 +32,13 @@ pub struct Pace {
 #[derive(Debug)]
 enum PaceKind {
     Unlimited,
-    Duty { duty: Duty, since: Option<Instant> },
+    DutyCycle { duty: DutyCycle, since: Option<Instant> },
     Open { schedule: Schedule, next: u64 },
 }
 
 impl Pace {
     pub(crate) fn closed(duty: Share, stop: StopFlag) -> Self {
-        let kind = Duty::new(duty).map_or(PaceKind::Unlimited, |duty| PaceKind::Duty { duty, since: None });
+        let kind = DutyCycle::new(duty).map_or(PaceKind::Unlimited, |duty| PaceKind::DutyCycle { duty, since: None });
         Self { kind, stop }
     }
 
@@ -48,13 +48,13 @@ impl Pace {
 
     /// Waits until operations may begin and returns their number, at most `most`; `None` when the run stops.
     #[inline]
-    pub async fn turn(&mut self, ctx: &Context, most: u64) -> Option<u64> {
+    pub async fn next_batch(&mut self, ctx: &Context, most: u64) -> Option<u64> {
         if self.stop.is_set() {
             return None;
         }
         match &mut self.kind {
             PaceKind::Unlimited => Some(most),
-            PaceKind::Duty { duty, since } => {
+            PaceKind::DutyCycle { duty, since } => {
                 rest(ctx, duty, since).await;
                 Some(most)
             }
@@ -67,7 +67,7 @@ impl Pace {
         matches!(self.kind, PaceKind::Open { .. })
     }
 
-    /// Begins one operation of this turn.
+    /// Begins one operation of this batch.
     #[inline]
     pub fn begin(&mut self, recorder: &mut Recorder) -> Stamp {
         let PaceKind::Open { schedule, next } = &mut self.kind else {
@@ -80,9 +80,9 @@ impl Pace {
 }
 
 impl Pace {
-    /// Begins `ops` operations of this turn at once and times them as one, from the intended start of the first.
+    /// Begins `ops` operations of this batch at once and times them as one, from the intended start of the first.
     #[inline]
-    pub fn begin_row(&mut self, recorder: &mut Recorder, ops: u64) -> Stamp {
+    pub fn begin_batch(&mut self, recorder: &mut Recorder, ops: u64) -> Stamp {
         let stamp = self.begin(recorder);
         if let PaceKind::Open { next, .. } = &mut self.kind {
             *next += ops.saturating_sub(1);
@@ -91,7 +91,7 @@ impl Pace {
     }
 }
 
-async fn rest(ctx: &Context, duty: &mut Duty, since: &mut Option<Instant>) {
+async fn rest(ctx: &Context, duty: &mut DutyCycle, since: &mut Option<Instant>) {
     let now = Instant::now();
     let worked = now - since.replace(now).unwrap_or(now);
     if let Some(rest) = duty.worked(worked) {

@@ -15,9 +15,9 @@ use rusm_protocol::LatencySnapshot;
 
 use crate::measure::clock::ClockCost;
 use crate::measure::interval::Interval;
-use crate::measure::latency::{Counts, Latencies, histogram, percentiles};
+use crate::measure::latency::{BucketCounts, Latencies, histogram, percentiles};
 use crate::measure::meter::{Meter, Sums, sampling_for};
-use crate::measure::steady::{SteadyRule, Warmth};
+use crate::measure::steady::{SteadyRule, WarmUpState};
 use crate::measure::usage::{MachineCpu, machine_cpu, process_cpu};
 
 /// Number of readings in the window: one second.
@@ -70,13 +70,13 @@ pub(crate) struct Sampler {
     /// Intervals since the cut, or since the start if there was no cut yet.
     intervals: VecDeque<Interval>,
     /// Readings of the latencies, newest last.
-    window: VecDeque<Counts>,
+    window: VecDeque<BucketCounts>,
     window_histogram: Histogram<u64>,
     interval_histogram: Histogram<u64>,
     cumulative: Histogram<u64>,
-    lags_before: Counts,
+    lags_before: BucketCounts,
     /// Readings of the service times and of the pacer's lags at the cut.
-    apart_before: [Counts; 2],
+    latency_parts_before: [BucketCounts; 2],
 }
 
 impl Sampler {
@@ -91,12 +91,12 @@ impl Sampler {
             last: first,
             cut: None,
             intervals: VecDeque::new(),
-            window: VecDeque::from([Counts::empty()]),
+            window: VecDeque::from([BucketCounts::empty()]),
             window_histogram: histogram(),
             interval_histogram: histogram(),
             cumulative: histogram(),
-            lags_before: Counts::empty(),
-            apart_before: [Counts::empty(), Counts::empty()],
+            lags_before: BucketCounts::empty(),
+            latency_parts_before: [BucketCounts::empty(), BucketCounts::empty()],
         }
     }
 
@@ -128,7 +128,7 @@ impl Sampler {
     /// Adds the latencies since the last reading and returns their 99th percentile and maximum.
     fn read_latencies(&mut self) -> (u64, u64) {
         let mut counts =
-            if self.window.len() > WINDOW { self.window.pop_front() } else { None }.unwrap_or_else(Counts::empty);
+            if self.window.len() > WINDOW { self.window.pop_front() } else { None }.unwrap_or_else(BucketCounts::empty);
         self.meter.latencies.read(&mut counts);
         self.interval_histogram.reset();
         if let Some(before) = self.window.back() {
@@ -145,17 +145,17 @@ impl Sampler {
     fn judge(&mut self) {
         let rates: Vec<f64> = self.intervals.iter().map(Interval::ops_per_sec).collect();
         let steady = match self.rule.judge(self.last.at - self.first.at, &rates) {
-            Warmth::Warming => return,
-            Warmth::Steady => true,
-            Warmth::GaveUp => false,
+            WarmUpState::Warming => return,
+            WarmUpState::Steady => true,
+            WarmUpState::GaveUp => false,
         };
         let timed_ns = self.cpu_ns_per_op(WINDOW) * self.ops_per_timed as f64;
         self.meter.set_sampling(sampling_for(self.clock.timing_ns + self.meter.timing_extra_ns(), timed_ns));
         self.meter.lags.read(&mut self.lags_before);
-        if let Some(apart) = self.meter.apart.get() {
-            let [services, pacer] = &mut self.apart_before;
-            apart.services.read(services);
-            apart.pacer.read(pacer);
+        if let Some(latency_parts) = self.meter.latency_parts.get() {
+            let [services, pacer] = &mut self.latency_parts_before;
+            latency_parts.services.read(services);
+            latency_parts.pacer.read(pacer);
         }
         self.cumulative.reset();
         self.intervals.clear();
@@ -216,13 +216,20 @@ impl Sampler {
 
     /// Returns the service times, if the scenario measures them separately.
     pub(crate) fn services(&self) -> Option<LatencySnapshot> {
-        self.meter.apart.get().map(|apart| since(&apart.services, &self.apart_before[0]))
+        self.meter
+            .latency_parts
+            .get()
+            .map(|latency_parts| since(&latency_parts.services, &self.latency_parts_before[0]))
     }
 
     /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and waits
     /// at all.
     pub(crate) fn pacer(&self) -> Option<LatencySnapshot> {
-        let pacer = self.meter.apart.get().map(|apart| since(&apart.pacer, &self.apart_before[1]));
+        let pacer = self
+            .meter
+            .latency_parts
+            .get()
+            .map(|latency_parts| since(&latency_parts.pacer, &self.latency_parts_before[1]));
         pacer.filter(|pacer| pacer.count > 0)
     }
 
@@ -233,8 +240,8 @@ impl Sampler {
 }
 
 /// Returns the latencies that were added since an earlier reading.
-fn since(latencies: &Latencies, before: &Counts) -> LatencySnapshot {
-    let (mut now, mut added) = (Counts::empty(), histogram());
+fn since(latencies: &Latencies, before: &BucketCounts) -> LatencySnapshot {
+    let (mut now, mut added) = (BucketCounts::empty(), histogram());
     latencies.read(&mut now);
     now.add_since(before, &mut added);
     percentiles(&added)
@@ -247,13 +254,13 @@ mod tests {
     const CLOCK: ClockCost = ClockCost { read_ns: 25.0, timing_ns: 60.0 };
     const RULE: SteadyRule = SteadyRule { min: Duration::from_secs(1), max: Duration::from_secs(2) };
 
-    struct Bed {
+    struct Fixture {
         sampler: Sampler,
         recorder: crate::measure::meter::Recorder,
         now: Instant,
     }
 
-    impl Bed {
+    impl Fixture {
         fn new() -> Self {
             let meter = Arc::new(Meter::new(1, 1, 1));
             let now = Instant::now();
@@ -273,41 +280,41 @@ mod tests {
 
     #[test]
     fn what_happened_in_the_warm_up_is_not_in_the_figures() {
-        let mut bed = Bed::new();
+        let mut fixture = Fixture::new();
 
-        (0..10).for_each(|_| bed.tick(50));
-        assert!(bed.sampler.cut().is_some_and(|cut| cut.steady));
-        bed.sampler.meter.set_sampling(1);
+        (0..10).for_each(|_| fixture.tick(50));
+        assert!(fixture.sampler.cut().is_some_and(|cut| cut.steady));
+        fixture.sampler.meter.set_sampling(1);
         let drawn_at_the_old_rate = 2 * u64::from(crate::measure::meter::SAMPLING_MAX);
-        bed.tick(drawn_at_the_old_rate);
-        let before = bed.sampler.cumulative().count;
-        (0..3).for_each(|_| bed.tick(7));
+        fixture.tick(drawn_at_the_old_rate);
+        let before = fixture.sampler.cumulative().count;
+        (0..3).for_each(|_| fixture.tick(7));
 
-        assert_eq!(bed.sampler.cumulative().count - before, 21);
-        assert_eq!(bed.sampler.intervals().len(), 4);
-        assert_eq!(bed.sampler.measured(), Duration::from_millis(400));
+        assert_eq!(fixture.sampler.cumulative().count - before, 21);
+        assert_eq!(fixture.sampler.intervals().len(), 4);
+        assert_eq!(fixture.sampler.measured(), Duration::from_millis(400));
     }
 
     #[test]
     fn a_run_that_never_settles_is_measured_in_the_end() {
-        let mut bed = Bed::new();
+        let mut fixture = Fixture::new();
 
-        (0..20).for_each(|step| bed.tick(step % 5 * 100));
+        (0..20).for_each(|step| fixture.tick(step % 5 * 100));
 
-        assert!(bed.sampler.cut().is_some_and(|cut| !cut.steady));
+        assert!(fixture.sampler.cut().is_some_and(|cut| !cut.steady));
     }
 
     #[test]
     fn the_window_forgets_what_is_older_than_a_second() {
-        let mut bed = Bed::new();
-        bed.tick(50);
-        assert_eq!(bed.sampler.window().count, 50);
+        let mut fixture = Fixture::new();
+        fixture.tick(50);
+        assert_eq!(fixture.sampler.window().count, 50);
 
-        (0..9).for_each(|_| bed.tick(0));
-        assert_eq!(bed.sampler.window().count, 50);
-        bed.tick(0);
+        (0..9).for_each(|_| fixture.tick(0));
+        assert_eq!(fixture.sampler.window().count, 50);
+        fixture.tick(0);
 
-        assert_eq!(bed.sampler.window().count, 0);
-        assert_eq!(bed.sampler.cumulative().count, 50);
+        assert_eq!(fixture.sampler.window().count, 0);
+        assert_eq!(fixture.sampler.cumulative().count, 50);
     }
 }

@@ -35,7 +35,7 @@ impl Default for SteadyRule {
 
 /// State of the warm-up, judged by the rates so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Warmth {
+pub(crate) enum WarmUpState {
     Warming,
     Steady,
     /// Not steady at the end of the longest warm-up.
@@ -44,15 +44,15 @@ pub(crate) enum Warmth {
 
 impl SteadyRule {
     /// Judges the rates of the intervals since the start, oldest first, after `elapsed`.
-    pub(crate) fn judge(self, elapsed: Duration, rates: &[f64]) -> Warmth {
+    pub(crate) fn judge(self, elapsed: Duration, rates: &[f64]) -> WarmUpState {
         if elapsed < self.min {
-            Warmth::Warming
+            WarmUpState::Warming
         } else if is_steady(rates) {
-            Warmth::Steady
+            WarmUpState::Steady
         } else if elapsed >= self.max {
-            Warmth::GaveUp
+            WarmUpState::GaveUp
         } else {
-            Warmth::Warming
+            WarmUpState::Warming
         }
     }
 }
@@ -73,25 +73,25 @@ mod tests {
 
     #[test]
     fn a_flat_rate_is_steady_once_the_shortest_warm_up_is_over() {
-        assert_eq!(RULE.judge(Duration::from_millis(900), &FLAT), Warmth::Warming);
-        assert_eq!(RULE.judge(Duration::from_millis(1200), &FLAT), Warmth::Steady);
+        assert_eq!(RULE.judge(Duration::from_millis(900), &FLAT), WarmUpState::Warming);
+        assert_eq!(RULE.judge(Duration::from_millis(1200), &FLAT), WarmUpState::Steady);
     }
 
     #[test]
     fn a_rising_rate_warms_up_until_time_is_out() {
         let rising: Vec<f64> = (0..12).map(|step| 100.0 + 0.5 * f64::from(step)).collect();
 
-        assert_eq!(RULE.judge(Duration::from_millis(1200), &rising), Warmth::Warming);
-        assert_eq!(RULE.judge(Duration::from_secs(3), &rising), Warmth::GaveUp);
+        assert_eq!(RULE.judge(Duration::from_millis(1200), &rising), WarmUpState::Warming);
+        assert_eq!(RULE.judge(Duration::from_secs(3), &rising), WarmUpState::GaveUp);
     }
 
     #[test]
     fn a_run_that_does_nothing_is_never_steady() {
-        assert_eq!(RULE.judge(Duration::from_secs(3), &[0.0; 30]), Warmth::GaveUp);
+        assert_eq!(RULE.judge(Duration::from_secs(3), &[0.0; 30]), WarmUpState::GaveUp);
     }
 
     #[test]
     fn too_few_intervals_decide_nothing() {
-        assert_eq!(RULE.judge(Duration::from_secs(1), &FLAT[..9]), Warmth::Warming);
+        assert_eq!(RULE.judge(Duration::from_secs(1), &FLAT[..9]), WarmUpState::Warming);
     }
 }

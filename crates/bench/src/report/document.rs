@@ -29,7 +29,7 @@ pub struct Document {
     /// Version of the schema.
     pub schema_version: u32,
     /// Kind of measurement.
-    pub kind: Kind,
+    pub kind: DocumentKind,
     /// Time at which the last run ended, in UTC.
     pub recorded_at: String,
     /// The recipe that repeats the measurement.
@@ -67,7 +67,7 @@ impl Origin {
 /// Kind of measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DocumentKind {
     /// A scenario inside the node.
     #[default]
     Bench,
@@ -117,7 +117,7 @@ pub enum DocumentError {
 
 impl Document {
     /// Creates a report from the runs of a recipe.
-    pub fn of(kind: Kind, recipe: Recipe, machine: Machine, runs: Vec<Report>) -> Self {
+    pub fn of(kind: DocumentKind, recipe: Recipe, machine: Machine, runs: Vec<Report>) -> Self {
         let runs: Vec<Report> = runs.into_iter().map(|run| Report { machine: Machine::default(), ..run }).collect();
         Self {
             schema_version: SCHEMA_VERSION,
@@ -172,7 +172,7 @@ impl Document {
             ..Recipe::default()
         };
         let machine = run.machine.clone();
-        Self { recorded_at: String::new(), ..Self::of(Kind::Bench, recipe, machine, vec![run]) }
+        Self { recorded_at: String::new(), ..Self::of(DocumentKind::Bench, recipe, machine, vec![run]) }
     }
 
     /// Returns the figure with this name.
@@ -229,7 +229,7 @@ mod tests {
 
     fn document() -> Document {
         let run = Report { ops_total: 1, verdict: Verdict::Steady, ..Report::default() };
-        Document::of(Kind::Bench, Recipe::default(), Machine::default(), vec![run; 6])
+        Document::of(DocumentKind::Bench, Recipe::default(), Machine::default(), vec![run; 6])
     }
 
     fn refusal(text: &str) -> String {

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::judge::saturate::Saturation;
 use crate::report::Verdict;
-use crate::report::document::{Document, Kind};
+use crate::report::document::{Document, DocumentKind};
 use crate::report::figure::{Better, Figure};
 use crate::report::table::ColumnUnit;
 use crate::run::recipe::Recipe;
@@ -45,7 +45,7 @@ pub struct Entry {
     /// Time of recording, in UTC.
     pub recorded_at: String,
     /// Kind of measurement.
-    pub kind: Kind,
+    pub kind: DocumentKind,
     /// The recipe that repeats the measurement.
     pub recipe: Recipe,
     /// Verdict of the report.
@@ -93,7 +93,7 @@ impl Entry {
         ];
         let (verdict, recipe) = (found.verdict(), found.origin.recipe.clone());
         let (machine, recorded_at) = (found.origin.machine.clone(), found.origin.recorded_at.clone());
-        let document = Document { recorded_at, ..Document::of(Kind::Saturate, recipe, machine, Vec::new()) };
+        let document = Document { recorded_at, ..Document::of(DocumentKind::Saturate, recipe, machine, Vec::new()) };
         Self { verdict, figures: found_by.into_iter().flatten().collect(), ..Self::of(&document) }
     }
 
@@ -256,7 +256,7 @@ mod tests {
         };
         let recipe = Recipe { scenario: scenario.to_owned(), ..Recipe::default() };
         let machine = Machine { commit: Some(commit.to_owned()), version: "0.1.0".to_owned(), ..Machine::default() };
-        let document = Document::of(Kind::Bench, recipe, machine, vec![run; 6]);
+        let document = Document::of(DocumentKind::Bench, recipe, machine, vec![run; 6]);
         Entry { recorded_at: "2026-11-21T10:00:00Z".to_owned(), ..Entry::of(&document) }
     }
 

@@ -1,7 +1,7 @@
 //! Tables of a scenario: its comparisons, in addition to the figures that every scenario reports.
 //!
 //! ```text
-//!   scenario ── Stage::show(table), any number of times ──▶ Tables: the newest of each title ──▶ Report: JSON and text
+//!   scenario ── Tables::show(table), repeatedly ──▶ Tables: the newest of each title ──▶ Report: JSON and text
 //! ```
 //!
 //! A cell is a number or a text. The column has the unit, so that programs read plain numbers and people read `4.1 µs`.

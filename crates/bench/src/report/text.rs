@@ -77,8 +77,8 @@ impl Report {
         if let Some(service) = &self.service {
             line("service", format!("{}, from the real start", tail_line(service)))?;
         }
-        for sign in self.signs.lines() {
-            line("sign", sign)?;
+        for anomaly in self.anomalies.lines() {
+            line("sign", anomaly)?;
         }
         line("processes", format!("{} at most", grouped(self.processes_peak)))?;
         line("memory", format!("{} resident, {} at most", bytes(self.rss_bytes), bytes(self.rss_peak_bytes)))?;
@@ -182,7 +182,7 @@ fn tail_line(latency: &LatencySnapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::signs::Signs;
+    use crate::judge::anomalies::Anomalies;
     use crate::report::machine::Machine;
     use crate::report::{LatencyReport, OpenLoopReport, Verdict, WarmUpReport};
 
@@ -233,7 +233,7 @@ mod tests {
             service: None,
             open_loop: None,
             pacer: None,
-            signs: Signs::default(),
+            anomalies: Anomalies::default(),
             tables: Vec::new(),
             lines: Vec::new(),
             processes_peak: 2_063,

@@ -1,9 +1,9 @@
 //! Runs scenarios on a live node for its observers.
 //!
 //! ```text
-//!   console ── run / stop / set_profile ──▶ Engine ──▶ Board: wanted plan ──▶ driver thread: Run, tick every 100 ms
-//!           ◀── sample, at the frame rate ────────────── Board ◀── latencies ──────┘
-//!                                                          └ counters directly from the meter: never stale
+//!   console ── run / stop / set_profile ──▶ Engine ──▶ EngineShared: plan ──▶ driver thread: Run, tick every 100 ms
+//!           ◀── sample, at the frame rate ──────────── EngineShared ◀── latencies ──────┘
+//!                                                         └ counters directly from the meter: never stale
 //! ```
 //!
 //! Commands are validated immediately and executed by the driver, so a caller never waits for a run to end. The last
@@ -32,7 +32,7 @@ use crate::run::profile::Profile;
 
 /// Runs scenarios on a live node; dropping it ends the run.
 pub struct Engine {
-    board: Arc<Board>,
+    shared: Arc<EngineShared>,
     driver: Option<JoinHandle<()>>,
     cores: usize,
 }
@@ -57,11 +57,11 @@ impl Engine {
     /// # Errors
     /// Returns an error if the driver thread cannot be spawned.
     pub fn with_rule(handle: Handle, rule: SteadyRule) -> io::Result<Self> {
-        let board = Arc::new(Board::default());
+        let shared = Arc::new(EngineShared::default());
         let cores = handle.config().schedulers;
-        let mut driver = Driver { handle, rule, board: Arc::clone(&board), seen: 0, run: None, runs: 0 };
+        let mut driver = Driver { handle, rule, shared: Arc::clone(&shared), seen: 0, run: None, runs: 0 };
         let driver = Builder::new().name("rusm-bench".to_owned()).spawn(move || driver.drive())?;
-        Ok(Self { board, driver: Some(driver), cores })
+        Ok(Self { shared, driver: Some(driver), cores })
     }
 
     /// Starts the requested run; a run in progress is stopped first.
@@ -72,14 +72,14 @@ impl Engine {
     /// [`HostError`] with a one-line message for the caller.
     pub fn request(&self, request: &Request) -> Result<(), HostError> {
         let mut plan = Plan::of(request)?;
-        let mut wishes = self.board.lock();
+        let mut state = self.shared.lock();
         match request.profile {
-            Some(_) => wishes.profile = plan.profile,
-            None => plan.profile = wishes.profile,
+            Some(_) => state.profile = plan.profile,
+            None => plan.profile = state.profile,
         }
         // The error belongs to the previous run.
-        wishes.last_error = None;
-        self.board.wish(wishes, Some(plan));
+        state.last_error = None;
+        self.shared.set_wanted(state, Some(plan));
         Ok(())
     }
 }
@@ -98,29 +98,29 @@ impl Host for Engine {
     }
 
     fn stop(&self) {
-        self.board.wish(self.board.lock(), None);
+        self.shared.set_wanted(self.shared.lock(), None);
     }
 
     fn set_profile(&self, id: &str) -> Result<(), HostError> {
         let profile = profile(id)?;
-        let mut wishes = self.board.lock();
-        wishes.profile = profile;
-        if let Some(plan) = wishes.wanted.take() {
-            self.board.wish(wishes, Some(Plan { profile, ..plan }));
+        let mut state = self.shared.lock();
+        state.profile = profile;
+        if let Some(plan) = state.wanted.take() {
+            self.shared.set_wanted(state, Some(Plan { profile, ..plan }));
         }
         Ok(())
     }
 
     fn sample(&self) -> RunSnapshot {
-        self.board.lock().snapshot()
+        self.shared.lock().snapshot()
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let mut wishes = self.board.lock();
-        wishes.quit = true;
-        self.board.wish(wishes, None);
+        let mut state = self.shared.lock();
+        state.quit = true;
+        self.shared.set_wanted(state, None);
         if let Some(driver) = self.driver.take() {
             // A panic of the driver has already been reported by the panic hook.
             drop(driver.join());
@@ -130,43 +130,43 @@ impl Drop for Engine {
 
 /// State shared by the engine and its driver.
 #[derive(Default)]
-struct Board {
-    wishes: Mutex<Wishes>,
+struct EngineShared {
+    state: Mutex<EngineState>,
     changed: Condvar,
 }
 
-impl Board {
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+impl EngineShared {
+    fn lock(&self) -> MutexGuard<'_, EngineState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the wanted plan and wakes the driver.
-    fn wish(&self, mut wishes: MutexGuard<'_, Wishes>, wanted: Option<Plan>) {
-        wishes.wanted = wanted;
-        wishes.revision += 1;
+    fn set_wanted(&self, mut state: MutexGuard<'_, EngineState>, wanted: Option<Plan>) {
+        state.wanted = wanted;
+        state.revision += 1;
         self.changed.notify_one();
     }
 
     /// Waits until the revision differs from `seen`, or until the time `until`.
-    fn changed_since(&self, seen: u64, until: Option<Instant>) -> MutexGuard<'_, Wishes> {
-        let mut wishes = self.lock();
-        while wishes.revision == seen {
+    fn changed_since(&self, seen: u64, until: Option<Instant>) -> MutexGuard<'_, EngineState> {
+        let mut state = self.lock();
+        while state.revision == seen {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            wishes = match left {
-                Some(left) if left.is_zero() => return wishes,
-                Some(left) => match self.changed.wait_timeout(wishes, left) {
-                    Ok((wishes, _)) => wishes,
+            state = match left {
+                Some(left) if left.is_zero() => return state,
+                Some(left) => match self.changed.wait_timeout(state, left) {
+                    Ok((state, _)) => state,
                     Err(poisoned) => poisoned.into_inner().0,
                 },
-                None => self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        wishes
+        state
     }
 }
 
 /// The requested state, and the state of the current or last run.
-struct Wishes {
+struct EngineState {
     profile: Profile,
     /// The plan that should run.
     wanted: Option<Plan>,
@@ -174,18 +174,18 @@ struct Wishes {
     revision: u64,
     quit: bool,
     /// The current run, or the last one.
-    shown: Option<Shown>,
+    view: Option<RunView>,
     last_error: Option<String>,
 }
 
-impl Default for Wishes {
+impl Default for EngineState {
     fn default() -> Self {
-        Self { profile: defaults::PROFILE, wanted: None, revision: 0, quit: false, shown: None, last_error: None }
+        Self { profile: defaults::PROFILE, wanted: None, revision: 0, quit: false, view: None, last_error: None }
     }
 }
 
 /// A run as seen by observers.
-struct Shown {
+struct RunView {
     scenario: &'static str,
     run_id: u64,
     started: Instant,
@@ -200,7 +200,7 @@ struct Shown {
     ended: Option<(Sums, u64)>,
 }
 
-impl Wishes {
+impl EngineState {
     /// Records why the plan of a revision does not run, and drops the plan: otherwise a later change of the profile
     /// would start it again. A newer request is kept.
     fn give_up(&mut self, revision: u64, error: String) {
@@ -216,25 +216,25 @@ impl Wishes {
             error: self.last_error.clone(),
             ..RunSnapshot::default()
         };
-        let Some(shown) = &self.shown else {
+        let Some(view) = &self.view else {
             return idle;
         };
         let (sums, run_ms) =
-            shown.ended.unwrap_or_else(|| (shown.meter.sums(), shown.started.elapsed().as_millis() as u64));
+            view.ended.unwrap_or_else(|| (view.meter.sums(), view.started.elapsed().as_millis() as u64));
         RunSnapshot {
-            scenario: shown.ended.is_none().then(|| shown.scenario.to_owned()),
-            run_id: shown.run_id,
+            scenario: view.ended.is_none().then(|| view.scenario.to_owned()),
+            run_id: view.run_id,
             run_ms,
-            warming_up: shown.ended.is_none() && shown.cut.is_none(),
+            warming_up: view.ended.is_none() && view.cut.is_none(),
             ops: sums.ops,
-            ops_measured: shown.cut.map_or(0, |cut| sums.ops - cut.ops),
+            ops_measured: view.cut.map_or(0, |cut| sums.ops - cut.ops),
             errors: sums.errors,
             dropped: sums.dropped,
-            offered_per_sec: shown.offered_per_sec,
-            peak_concurrent: shown.peak_live.max(sums.peak_live),
-            latency: shown.latency,
-            latency_window: shown.latency_window,
-            latency_sampling: shown.meter.sampling(),
+            offered_per_sec: view.offered_per_sec,
+            peak_concurrent: view.peak_live.max(sums.peak_live),
+            latency: view.latency,
+            latency_window: view.latency_window,
+            latency_sampling: view.meter.sampling(),
             ..idle
         }
     }
@@ -244,7 +244,7 @@ impl Wishes {
 struct Driver {
     handle: Handle,
     rule: SteadyRule,
-    board: Arc<Board>,
+    shared: Arc<EngineShared>,
     /// Revision of the request that was carried out last.
     seen: u64,
     run: Option<Run>,
@@ -255,15 +255,15 @@ impl Driver {
     fn drive(&mut self) {
         loop {
             let next_tick = self.run.as_ref().map(Run::next_tick);
-            let wishes = self.board.changed_since(self.seen, next_tick);
-            if wishes.revision == self.seen {
-                drop(wishes);
+            let state = self.shared.changed_since(self.seen, next_tick);
+            if state.revision == self.seen {
+                drop(state);
                 self.tick();
                 continue;
             }
-            self.seen = wishes.revision;
-            let (wanted, quit) = (wishes.wanted.clone(), wishes.quit);
-            drop(wishes);
+            self.seen = state.revision;
+            let (wanted, quit) = (state.wanted.clone(), state.quit);
+            drop(state);
             self.end();
             if quit {
                 return;
@@ -280,9 +280,9 @@ impl Driver {
         let rate = plan.rate;
         match Run::start(&self.handle, plan, self.rule) {
             Ok(run) => {
-                let mut wishes = self.board.lock();
-                wishes.last_error = None;
-                wishes.shown = Some(Shown {
+                let mut state = self.shared.lock();
+                state.last_error = None;
+                state.view = Some(RunView {
                     scenario: card.id,
                     run_id: self.runs,
                     started: run.started,
@@ -294,10 +294,10 @@ impl Driver {
                     peak_live: 0,
                     ended: None,
                 });
-                drop(wishes);
+                drop(state);
                 self.run = Some(run);
             }
-            Err(error) => self.board.lock().give_up(self.seen, error.to_string()),
+            Err(error) => self.shared.lock().give_up(self.seen, error.to_string()),
         }
     }
 
@@ -305,11 +305,11 @@ impl Driver {
         let Some(run) = &mut self.run else { return };
         let goes_on = run.tick(Instant::now());
         let (cumulative, window) = (run.sampler.cumulative(), run.sampler.window());
-        if let Some(shown) = &mut self.board.lock().shown {
-            shown.cut = run.sampler.cut().map(|cut| cut.reading.sums);
-            shown.latency = cumulative;
-            shown.latency_window = window;
-            shown.peak_live = run.peak_live();
+        if let Some(view) = &mut self.shared.lock().view {
+            view.cut = run.sampler.cut().map(|cut| cut.reading.sums);
+            view.latency = cumulative;
+            view.latency_window = window;
+            view.peak_live = run.peak_live();
         }
         if !goes_on {
             self.end();
@@ -320,13 +320,13 @@ impl Driver {
         let Some(run) = self.run.take() else { return };
         let sums = run.meter.sums();
         let outcome: Result<(), RunError> = run.finish();
-        let mut wishes = self.board.lock();
-        if let Some(shown) = &mut wishes.shown {
-            shown.ended = Some((sums, shown.started.elapsed().as_millis() as u64));
-            shown.latency_window = LatencySnapshot::default();
+        let mut state = self.shared.lock();
+        if let Some(view) = &mut state.view {
+            view.ended = Some((sums, view.started.elapsed().as_millis() as u64));
+            view.latency_window = LatencySnapshot::default();
         }
         if let Err(error) = outcome {
-            wishes.give_up(self.seen, error.to_string());
+            state.give_up(self.seen, error.to_string());
         }
     }
 }
@@ -343,24 +343,24 @@ mod tests {
         let runtime = Runtime::start(config).unwrap();
         while runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).is_ok() {}
         let plan = Plan::of(&Request { scenario: "ping-pong".to_owned(), ..Request::default() }).unwrap();
-        let board = Arc::new(Board::default());
+        let shared = Arc::new(EngineShared::default());
         let driver = |seen| Driver {
             handle: runtime.clone(),
             rule: SteadyRule::default(),
-            board: Arc::clone(&board),
+            shared: Arc::clone(&shared),
             seen,
             run: None,
             runs: 0,
         };
 
-        board.wish(board.lock(), Some(plan.clone()));
-        board.wish(board.lock(), Some(plan.clone()));
+        shared.set_wanted(shared.lock(), Some(plan.clone()));
+        shared.set_wanted(shared.lock(), Some(plan.clone()));
         driver(1).start(plan.clone());
-        assert!(board.lock().wanted.is_some(), "the newer request is kept");
+        assert!(shared.lock().wanted.is_some(), "the newer request is kept");
         driver(2).start(plan);
 
-        let wishes = board.lock();
-        let error = wishes.last_error.clone().unwrap_or_default();
-        assert!(wishes.wanted.is_none() && error.contains("limit"), "{error}");
+        let state = shared.lock();
+        let error = state.last_error.clone().unwrap_or_default();
+        assert!(state.wanted.is_none() && error.contains("limit"), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::{ExitReason, Handle, Pid};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::clock::ClockCost;
 use crate::measure::meter::Meter;
@@ -45,7 +45,7 @@ pub(crate) struct Run {
     start_line: StartLine,
     is_started: bool,
     stop: StopFlag,
-    conductor: Pid,
+    driver: Pid,
     death: Pin<Box<dyn Future<Output = ExitReason> + Send>>,
     outcome: Outcome,
     over: Option<Result<(), RunError>>,
@@ -71,16 +71,16 @@ impl Run {
         let rule = if plan.scenario.takes_turns() { SteadyRule { max: rule.min, ..rule } } else { rule };
         let sampler = Sampler::new(Arc::clone(&meter), rule, clock, card.ops_per_timed, started);
         let live_before = handle.process_count();
-        let conductor = {
+        let driver = {
             let (plan, meter, stop, outcome) = (plan.clone(), Arc::clone(&meter), stop.clone(), Arc::clone(&outcome));
             let (tables, start_line) = (tables.clone(), start_line.clone());
             handle.spawn(move |ctx| async move {
                 ctx.set_label(card.id);
                 drop(ctx.receive().await);
                 let scenario = plan.scenario;
-                let mut stage = Stage::new(ctx, plan.settings(), meter, stop, tables, start_line, live_before);
-                let ran = scenario.run(&mut stage).await;
-                let closed = stage.close().await;
+                let mut context = RunContext::new(ctx, plan.settings(), meter, stop, tables, start_line, live_before);
+                let ran = scenario.run(&mut context).await;
+                let closed = context.close().await;
                 *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.and(closed));
             })?
         };
@@ -97,8 +97,8 @@ impl Run {
             is_started: start_line.is_open(),
             start_line,
             stop,
-            conductor,
-            death: Box::pin(async move { watch.watch(conductor).await }),
+            driver,
+            death: Box::pin(async move { watch.watch(driver).await }),
             outcome,
             over: None,
             told_to_stop: false,
@@ -180,7 +180,7 @@ impl Run {
             Some(outcome) => outcome,
             None => {
                 self.stop.set();
-                orphans::end(&self.handle, self.conductor);
+                orphans::end(&self.handle, self.driver);
                 Err(RunError::Scenario { reason })
             }
         });
@@ -189,7 +189,7 @@ impl Run {
 
     fn wake(&self) {
         // This fails only if the driver process has just ended: then it needs no wake-up.
-        drop(self.handle.try_send(self.conductor, Wake));
+        drop(self.handle.try_send(self.driver, Wake));
     }
 
     /// Returns a closure that counts the errors since the last reading: those that a scenario finds at its end.
@@ -213,7 +213,7 @@ impl Run {
                 (fewest, deadline) = (left, Instant::now() + END_WITHIN);
             }
             if Instant::now() >= deadline {
-                self.handle.exit(self.conductor, ExitReason::Killed);
+                self.handle.exit(self.driver, ExitReason::Killed);
                 return Err(RunError::Stuck);
             }
             thread::park_timeout(Duration::from_millis(1));

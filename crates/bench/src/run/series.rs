@@ -3,7 +3,7 @@
 use rusm_runtime::Config;
 
 use crate::report::Report;
-use crate::report::document::{Document, Kind};
+use crate::report::document::{Document, DocumentKind};
 use crate::report::machine::Machine;
 use crate::run::flags::StopFlag;
 use crate::run::headless::{HeadlessError, HeadlessOptions, RUNS_MAX, run_headless};
@@ -43,5 +43,5 @@ pub fn run_series(
     if runs.is_empty() {
         return Err(HeadlessError::Stopped);
     }
-    Ok(Document::of(Kind::Bench, recipe.clone(), machine, runs))
+    Ok(Document::of(DocumentKind::Bench, recipe.clone(), machine, runs))
 }

@@ -10,10 +10,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::run::error::RunError;
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 
 /// The parameter that selects the background load.
 pub(crate) const LOAD: Parameter = Parameter { kind: Kind::Choice { words: &["quiet", "busy", "both"] }, ..LOADS };
@@ -28,11 +28,11 @@ pub(crate) const LOADS: Parameter = Parameter {
 const LOOP: &str = "while kill -0 $PPID; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done";
 
 /// Runs cases in turn until the run stops, with or without background load as the parameter `load` requests.
-pub(crate) async fn by_load<T: Turns>(stage: &mut Stage, cases: impl Fn() -> T) -> Result<(), RunError> {
-    let word = stage.params().word(LOAD.name);
+pub(crate) async fn by_load<T: Cases>(context: &mut RunContext, cases: impl Fn() -> T) -> Result<(), RunError> {
+    let word = context.params().word(LOAD.name);
     let half = |wanted: &str| (word == wanted || word == "both").then(&cases);
-    let loads = Loads { quiet: half("quiet"), busy: half("busy"), shells: stage.cores() * 2, beside: None };
-    in_turn(stage, loads).await
+    let loads = Loads { quiet: half("quiet"), busy: half("busy"), shells: context.cores() * 2, beside: None };
+    run_in_turn(context, loads).await
 }
 
 /// The same cases without and with background load.
@@ -43,28 +43,28 @@ struct Loads<T> {
     beside: Option<Background>,
 }
 
-impl<T: Turns> Turns for Loads<T> {
-    fn cases(&self) -> usize {
-        self.quiet.iter().chain(&self.busy).map(Turns::cases).sum()
+impl<T: Cases> Cases for Loads<T> {
+    fn count(&self) -> usize {
+        self.quiet.iter().chain(&self.busy).map(Cases::count).sum()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        if let Some(quiet) = self.quiet.as_mut().filter(|quiet| case < quiet.cases()) {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
+        if let Some(quiet) = self.quiet.as_mut().filter(|quiet| case < quiet.count()) {
             self.beside = None;
-            return quiet.turn(case, desk);
+            return quiet.run_turn(case, context);
         }
         if self.beside.is_none() {
             self.beside = Some(Background::start(self.shells)?);
         }
-        let first = self.quiet.as_ref().map_or(0, Turns::cases);
-        self.busy.as_mut().map_or(Ok(()), |busy| busy.turn(case - first, desk))
+        let first = self.quiet.as_ref().map_or(0, Cases::count);
+        self.busy.as_mut().map_or(Ok(()), |busy| busy.run_turn(case - first, context))
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         for (half, beside) in [(&self.quiet, QUIET), (&self.busy, BUSY)] {
             if let Some(half) = half {
-                desk.beside.set(beside);
-                half.show(desk);
+                context.beside.set(beside);
+                half.show(context);
             }
         }
     }

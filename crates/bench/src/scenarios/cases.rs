@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusm_runtime::Handle;
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::parameter::Params;
 use crate::report::table::{Table, Tables};
@@ -20,7 +20,7 @@ use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
 
 /// Context of the cases.
-pub(crate) struct Desk {
+pub(crate) struct CaseContext {
     pub(crate) recorder: Recorder,
     pub(crate) params: Params,
     pub(crate) runtime: Handle,
@@ -30,7 +30,7 @@ pub(crate) struct Desk {
     stop: StopFlag,
 }
 
-impl Desk {
+impl CaseContext {
     /// Returns true if the run stops.
     #[inline]
     pub(crate) fn stops(&self) -> bool {
@@ -54,54 +54,54 @@ impl Desk {
 }
 
 /// Cases to compare.
-pub(crate) trait Turns: Send + 'static {
+pub(crate) trait Cases: Send + 'static {
     /// Returns the number of cases.
-    fn cases(&self) -> usize;
+    fn count(&self) -> usize;
 
     /// Runs one turn of a case, for some milliseconds, and keeps the result unless the run stopped meanwhile.
     ///
     /// # Errors
     /// [`RunError::Lacks`] if the machine lacks a requirement.
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError>;
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError>;
 
     /// Shows the results so far.
-    fn show(&self, desk: &Desk);
+    fn show(&self, context: &CaseContext);
 }
 
 /// Runs cases in turn until the run stops.
-pub(crate) async fn in_turn(stage: &mut Stage, mut turns: impl Turns) -> Result<(), RunError> {
-    let mut desk = Desk {
-        recorder: stage.recorder(),
-        params: stage.params().clone(),
-        runtime: stage.runtime().clone(),
+pub(crate) async fn run_in_turn(context: &mut RunContext, mut cases: impl Cases) -> Result<(), RunError> {
+    let mut case_context = CaseContext {
+        recorder: context.recorder(),
+        params: context.params().clone(),
+        runtime: context.runtime().clone(),
         beside: Cell::default(),
-        tables: stage.tables().clone(),
-        stop: stage.stop_flag(),
+        tables: context.tables().clone(),
+        stop: context.stop_flag(),
     };
     let failed = Arc::new(Mutex::new(None));
     let fails = Arc::clone(&failed);
     let body = move || {
-        while !desk.stops() {
-            for case in 0..turns.cases() {
-                if let Err(error) = turns.turn(case, &mut desk) {
+        while !case_context.stops() {
+            for case in 0..cases.count() {
+                if let Err(error) = cases.run_turn(case, &mut case_context) {
                     *fails.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     return;
                 }
-                if desk.stops() {
+                if case_context.stops() {
                     break;
                 }
             }
-            turns.show(&desk);
+            cases.show(&case_context);
         }
     };
-    stage.crew(move |ctx| async move {
+    context.spawn_worker(move |ctx| async move {
         ctx.set_label("cases in turn");
         ctx.spawn_blocking(body).await;
     })?;
-    let stopped = stage.stopped().await;
+    let stopped = context.stopped().await;
     if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(error);
     }
     stopped?;
-    stage.ended().await
+    context.ended().await
 }

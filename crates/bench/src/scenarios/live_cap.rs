@@ -3,7 +3,7 @@
 
 use rusm_runtime::{Context, Handle};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 
 /// Upper bound on the number of live processes during a storm.
@@ -15,8 +15,8 @@ pub(crate) struct LiveCap {
 
 impl LiveCap {
     /// Creates a cap of `most` processes in addition to those that existed before the run.
-    pub(crate) fn beside_others(stage: &Stage, most: u64) -> Self {
-        Self { runtime: stage.runtime().clone(), live_max: stage.live_before() + most }
+    pub(crate) fn beside_others(context: &RunContext, most: u64) -> Self {
+        Self { runtime: context.runtime().clone(), live_max: context.live_before() + most }
     }
 
     /// Yields if the burst is over, and as long as the cap is reached; returns true if it yielded.

@@ -8,7 +8,7 @@ use rusm_protocol::ErrorCode;
 use rusm_runtime::console::{Host, RunSnapshot};
 use rusm_runtime::{Config, ExitReason, Pid, Runtime, observe};
 
-fn stage() -> (Runtime, Engine) {
+fn idle_engine() -> (Runtime, Engine) {
     let config = Config { schedulers: 2, ..Config::default() };
     let runtime = Runtime::start(config).expect("two schedulers start");
     let rule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(200) };
@@ -40,7 +40,7 @@ fn see_empty(runtime: &Runtime) {
 
 #[test]
 fn a_node_is_idle_and_balanced_at_first() {
-    let (_runtime, engine) = stage();
+    let (_runtime, engine) = idle_engine();
 
     let seen = engine.sample();
 
@@ -52,7 +52,7 @@ fn a_node_is_idle_and_balanced_at_first() {
 
 #[test]
 fn a_run_warms_up_measures_and_stops_without_a_trace() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
 
     engine.run("ping-pong", &BTreeMap::new()).expect("it is in the catalogue");
     let warming = see(&engine, |seen| seen.scenario.is_some());
@@ -69,7 +69,7 @@ fn a_run_warms_up_measures_and_stops_without_a_trace() {
 
 #[test]
 fn parked_processes_stay_until_the_run_is_stopped() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
 
     engine
         .run("parked", &[("processes".to_owned(), "5k".to_owned()), ("renew".to_owned(), "no".to_owned())].into())
@@ -86,7 +86,7 @@ fn parked_processes_stay_until_the_run_is_stopped() {
 
 #[test]
 fn parked_processes_end_with_a_spawner_that_somebody_ended() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
     engine
         .run("parked", &[("processes".to_owned(), "5k".to_owned()), ("renew".to_owned(), "no".to_owned())].into())
         .expect("it is in the catalogue");
@@ -101,7 +101,7 @@ fn parked_processes_end_with_a_spawner_that_somebody_ended() {
 
 #[test]
 fn a_scenario_that_somebody_ended_leaves_nothing_behind() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
     for (scenario, params) in [
         ("parked", &[("processes", "5k"), ("renew", "no")][..]),
         ("ping-pong", &[("pairs", "50")]),
@@ -136,7 +136,7 @@ fn labelled(runtime: &Runtime, label: &str) -> Option<Pid> {
 
 #[test]
 fn another_run_replaces_the_one_before() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
 
     engine.run("spawn-storm", &BTreeMap::new()).expect("it is in the catalogue");
     see(&engine, |seen| seen.ops > 0);
@@ -150,7 +150,7 @@ fn another_run_replaces_the_one_before() {
 
 #[test]
 fn a_change_of_profile_restarts_the_run_with_its_parameters() {
-    let (_runtime, engine) = stage();
+    let (_runtime, engine) = idle_engine();
 
     engine.run("ping-pong", &[("pairs".to_owned(), "3".to_owned())].into()).expect("it is in the catalogue");
     see(&engine, |seen| seen.ops > 0);
@@ -163,7 +163,7 @@ fn a_change_of_profile_restarts_the_run_with_its_parameters() {
 
 #[test]
 fn a_profile_chosen_while_idle_is_for_the_next_run() {
-    let (_runtime, engine) = stage();
+    let (_runtime, engine) = idle_engine();
 
     engine.set_profile("light").expect("it is a profile");
 
@@ -172,7 +172,7 @@ fn a_profile_chosen_while_idle_is_for_the_next_run() {
 
 #[test]
 fn refusals_name_what_is_near_and_change_nothing() {
-    let (_runtime, engine) = stage();
+    let (_runtime, engine) = idle_engine();
     let refused = |scenario: &str, params: &[(&str, &str)]| {
         let pairs = params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         engine.run(scenario, &pairs.collect()).expect_err("it is wrong")
@@ -195,7 +195,7 @@ fn refusals_name_what_is_near_and_change_nothing() {
 
 #[test]
 fn a_hundred_commands_in_a_row_end_in_what_was_asked_last() {
-    let (runtime, engine) = stage();
+    let (runtime, engine) = idle_engine();
 
     for round in 0..50 {
         engine

@@ -277,7 +277,7 @@ fn a_server_that_freezes_is_charged_for_all_who_came_meanwhile() {
     // The server is not slower for the arrivals that waited than for the single request of the closed loop: only the
     // service time shows the difference.
     assert!(open.service.unwrap().p95_ns < tail(&open).p95_ns);
-    assert!(open.signs.pauses > 0);
+    assert!(open.anomalies.pauses > 0);
 }
 
 #[test]
@@ -367,9 +367,9 @@ fn the_highest_rate_under_a_promise_is_looked_for() {
     let options = SearchOptions { slo_p99_ns: Some(60_000_000_000), errors_max: 0.0 };
 
     // A busy machine may give no answer in a short time.
-    let found = [300, 1_200, 4_800]
-        .into_iter()
-        .find_map(|duration_ms| find_max(&mut load.bed(&recipe(None, duration_ms), config()), &options, |_| ()).ok());
+    let found = [300, 1_200, 4_800].into_iter().find_map(|duration_ms| {
+        find_max(&mut load.system(&recipe(None, duration_ms), config()), &options, |_| ()).ok()
+    });
     let found = found.expect("there are answers");
 
     assert!(found.capacity_per_sec > 0.0 && found.levels.len() >= 3, "{found}");

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use rusm_bench::{
-    Card, Params, Plan, Profile, Report, RunError, Scenario, ScenarioRun, Stage, Verdict, find, run_plan,
+    Card, Params, Plan, Profile, Report, RunContext, RunError, Scenario, ScenarioRun, Verdict, find, run_plan,
 };
 use rusm_runtime::{Config, Runtime};
 
@@ -18,7 +18,7 @@ enum Odd {
     ScenarioReturns,
     Lacks,
     DoesNothing,
-    IgnoresItsCrew,
+    IgnoresTheStop,
 }
 
 #[derive(Debug)]
@@ -29,24 +29,24 @@ impl Scenario for OddScenario {
         Card { id: "odd", parameters: &[], ..find("ping-pong").expect("it is in the catalogue").card() }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             match self.0 {
                 Odd::WorkerPanics => {
-                    let worker = stage.crew(|ctx| async move {
+                    let worker = context.spawn_worker(|ctx| async move {
                         drop(ctx.receive().await);
                         panic!("odd worker");
                     })?;
-                    stage.runtime().try_send(worker, ()).expect("it waits");
+                    context.runtime().try_send(worker, ()).expect("it waits");
                 }
-                Odd::WorkerReturns => drop(stage.crew(|_| async {})?),
+                Odd::WorkerReturns => drop(context.spawn_worker(|_| async {})?),
                 Odd::ScenarioPanics => panic!("odd scenario"),
                 Odd::ScenarioReturns => return Ok(()),
                 Odd::Lacks => return Err(RunError::Lacks("needs a second machine".to_owned())),
                 Odd::DoesNothing => {}
-                Odd::IgnoresItsCrew => drop(stage.crew(|_| pending::<()>())?),
+                Odd::IgnoresTheStop => drop(context.spawn_worker(|_| pending::<()>())?),
             }
-            stage.stopped().await
+            context.stopped().await
         })
     }
 }
@@ -57,7 +57,7 @@ fn run(scenario: &'static OddScenario) -> Report {
     let plan = Plan { scenario, profile: Profile::Max, params: Params::default(), rate: None, seed: 1 };
 
     // The other scenarios end earlier by themselves; the long limit leaves a stalled machine enough time.
-    let lasts = matches!(scenario.0, Odd::DoesNothing | Odd::IgnoresItsCrew);
+    let lasts = matches!(scenario.0, Odd::DoesNothing | Odd::IgnoresTheStop);
     let duration = if lasts { Duration::from_millis(200) } else { Duration::from_secs(20) };
 
     let report = run_plan(&runtime, plan, WARM_UP, duration).expect("it starts");
@@ -114,5 +114,5 @@ fn a_run_that_does_nothing_has_failed() {
 
 #[test]
 fn a_crew_that_does_not_end_by_itself_is_ended() {
-    assert_eq!(run(&OddScenario(Odd::IgnoresItsCrew)).error, None);
+    assert_eq!(run(&OddScenario(Odd::IgnoresTheStop)).error, None);
 }

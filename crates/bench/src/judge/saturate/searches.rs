@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Bed, BedError, Level, SaturateOptions, bisect, offer_undisturbed, sort};
+use super::{Level, SaturateOptions, SystemError, SystemUnderTest, bisect, offer_undisturbed, sort};
 use crate::judge::statistics::median;
 
 /// Relative distance below and above the first result at which a search starts, and by which it moves on if that is not
@@ -28,21 +28,21 @@ impl Searches {
     /// Repeats the search around the rate of a first search, whose levels are in `levels`. Without a first rate, no
     /// search is done.
     pub(crate) fn again(
-        bed: &mut impl Bed,
+        system: &mut impl SystemUnderTest,
         levels: &mut Vec<Level>,
         capacity: f64,
         first: Option<f64>,
         options: &SaturateOptions,
         seen: &mut impl FnMut(&str),
         is_good: impl Fn(&Level) -> bool,
-    ) -> Result<Self, BedError> {
+    ) -> Result<Self, SystemError> {
         let Some(first) = first else { return Ok(Self { count: 1, ..Self::default() }) };
         let mut rates = vec![first];
         for search in 2..=options.searches {
             let mut of_this = Vec::new();
-            let mut end = |bed: &mut _, mut factor: f64, step: f64, wanted: bool| -> Result<(), BedError> {
+            let mut end = |system: &mut _, mut factor: f64, step: f64, wanted: bool| -> Result<(), SystemError> {
                 for _ in 0..STEPS_MAX {
-                    let level = offer_undisturbed(bed, first * factor, seen)?;
+                    let level = offer_undisturbed(system, first * factor, seen)?;
                     let is_reached = is_good(&level) == wanted;
                     of_this.push(Level { load: first * factor / capacity, ..level });
                     if is_reached {
@@ -52,9 +52,9 @@ impl Searches {
                 }
                 Ok(())
             };
-            end(bed, 1.0 - STEP, 1.0 - STEP, true)?;
-            end(bed, 1.0 + STEP, 1.0 + STEP, false)?;
-            let found = bisect(bed, &mut of_this, capacity, seen, &is_good)?;
+            end(system, 1.0 - STEP, 1.0 - STEP, true)?;
+            end(system, 1.0 + STEP, 1.0 + STEP, false)?;
+            let found = bisect(system, &mut of_this, capacity, seen, &is_good)?;
             seen(&format!("search {search} of {}: {:.0} operations a second", options.searches, found.unwrap_or(0.0)));
             rates.extend(found);
             levels.extend(of_this.into_iter().map(|level| Level { search, ..level }));
@@ -90,12 +90,12 @@ mod tests {
         offered: Vec<f64>,
     }
 
-    impl Bed for Moody {
-        fn closed(&mut self, _: Option<u64>) -> Result<f64, BedError> {
+    impl SystemUnderTest for Moody {
+        fn closed(&mut self, _: Option<u64>) -> Result<f64, SystemError> {
             Ok(1_000.0)
         }
 
-        fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
+        fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError> {
             // A search begins with the step below the first result.
             if (per_sec - 0.9 * 1_000.0).abs() < 1e-9 && self.highest.len() > 1 {
                 self.highest.remove(0);
@@ -108,10 +108,12 @@ mod tests {
     }
 
     fn searches(highest: &[f64]) -> Searches {
-        let mut bed = Moody { highest: [&[0.0], highest].concat(), offered: Vec::new() };
+        let mut system = Moody { highest: [&[0.0], highest].concat(), offered: Vec::new() };
         let options = SaturateOptions { searches: highest.len() as u32 + 1, ..SaturateOptions::default() };
-        Searches::again(&mut bed, &mut Vec::new(), 1_000.0, Some(1_000.0), &options, &mut |_| (), |level| level.stable)
-            .unwrap()
+        Searches::again(&mut system, &mut Vec::new(), 1_000.0, Some(1_000.0), &options, &mut |_| (), |level| {
+            level.stable
+        })
+        .unwrap()
     }
 
     #[test]

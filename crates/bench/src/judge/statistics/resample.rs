@@ -34,9 +34,9 @@ pub(crate) fn ratio_of(before: &[f64], after: &[f64]) -> Option<Ratio> {
     if before.len() < RUNS_MIN || after.len() < RUNS_MIN || !positive(before) || !positive(after) {
         return None;
     }
-    let mut dice = Dice::new();
+    let mut resampler = Resampler::new();
     let drawn: Vec<f64> =
-        (0..DRAWS).filter_map(|_| Some(median(&dice.draw(after))? / median(&dice.draw(before))?)).collect();
+        (0..DRAWS).filter_map(|_| Some(median(&resampler.draw(after))? / median(&resampler.draw(before))?)).collect();
     middle(median(after)? / median(before)?, &drawn)
 }
 
@@ -47,8 +47,8 @@ pub(crate) fn ratio_of_pairs(ratios: &[f64]) -> Option<Ratio> {
     if ratios.len() < RUNS_MIN || !positive(ratios) {
         return None;
     }
-    let mut dice = Dice::new();
-    let drawn: Vec<f64> = (0..DRAWS).filter_map(|_| median(&dice.draw(ratios))).collect();
+    let mut resampler = Resampler::new();
+    let drawn: Vec<f64> = (0..DRAWS).filter_map(|_| median(&resampler.draw(ratios))).collect();
     middle(median(ratios)?, &drawn)
 }
 
@@ -63,9 +63,9 @@ fn middle(median: f64, drawn: &[f64]) -> Option<Ratio> {
 }
 
 /// Samples with replacement.
-struct Dice(XorShiftStar);
+struct Resampler(XorShiftStar);
 
-impl Dice {
+impl Resampler {
     const fn new() -> Self {
         Self(XorShiftStar::new(GOLDEN))
     }

@@ -47,7 +47,7 @@ fn score_variance(values: &[f64]) -> f64 {
 
 /// A straight line through points with different x values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct FittedLine {
     /// Median of the slopes of all pairs.
     pub(crate) slope: f64,
     /// Lower end of the slope's confidence interval.
@@ -61,7 +61,7 @@ pub(crate) struct Line {
 /// Returns the Theil–Sen line through points, with the interval of its slope at this confidence (Sen, 1968).
 ///
 /// `None` for fewer than three points, or if all have the same x value.
-pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<Line> {
+pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<FittedLine> {
     if points.len() < 3 {
         return None;
     }
@@ -81,7 +81,7 @@ pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<Line> 
     // Round the rank down: this can only make the interval wider.
     let rank = ((slopes.len() as f64 - reach) / 2.0).floor().max(1.0) as usize;
     let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
-    Some(Line { slope, low: slopes[rank - 1], high: slopes[slopes.len() - rank], intercept: median(&rests)? })
+    Some(FittedLine { slope, low: slopes[rank - 1], high: slopes[slopes.len() - rank], intercept: median(&rests)? })
 }
 
 fn median_of_sorted(values: &[f64]) -> Option<f64> {

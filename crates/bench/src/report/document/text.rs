@@ -58,7 +58,7 @@ fn write_figure(f: &mut fmt::Formatter<'_>, figure: &Figure, wide: usize) -> fmt
 #[cfg(test)]
 mod tests {
     use crate::measure::interval::Rates;
-    use crate::report::document::{Document, Kind};
+    use crate::report::document::{Document, DocumentKind};
     use crate::report::machine::Machine;
     use crate::report::{Report, Verdict};
     use crate::run::recipe::Recipe;
@@ -82,7 +82,7 @@ mod tests {
         runs[1].verdict = Verdict::Disturbed;
         let machine = Machine { kernel: "Linux 6.18".to_owned(), cores: 2, ..Machine::default() };
 
-        let document = Document::of(Kind::Bench, Recipe::default(), machine, runs);
+        let document = Document::of(DocumentKind::Bench, Recipe::default(), machine, runs);
 
         insta::assert_snapshot!(document.to_string());
     }

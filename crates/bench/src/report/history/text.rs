@@ -6,7 +6,7 @@ use rusm_runtime::Config;
 
 use super::{Entry, STABLE_RATE};
 use crate::catalogue::find;
-use crate::report::document::Kind;
+use crate::report::document::DocumentKind;
 use crate::report::figure::{CPU, RATE, usual};
 use crate::run::plan::Plan;
 use crate::run::recipe::Recipe;
@@ -24,7 +24,7 @@ pub fn history_text(entries: &[Entry], last: usize) -> String {
     let is_one_machine = !entries.iter().any(is_other);
     for entry in entries {
         let mut title = title(&entry.recipe);
-        if entry.kind == Kind::Saturate {
+        if entry.kind == DocumentKind::Saturate {
             push_word(&mut title, "· saturation");
         }
         if let Some(limits) = &entry.limits {
@@ -43,8 +43,11 @@ pub fn history_text(entries: &[Entry], last: usize) -> String {
     for (title, group) in &groups {
         let newest = group[group.len() - 1];
         let is_open = newest.recipe.rate_per_sec.is_some();
-        let decides =
-            if newest.kind == Kind::Saturate { STABLE_RATE } else { usual(is_open, newest.figure(RATE).is_some()) };
+        let decides = if newest.kind == DocumentKind::Saturate {
+            STABLE_RATE
+        } else {
+            usual(is_open, newest.figure(RATE).is_some())
+        };
         let medians: Vec<f64> =
             group.iter().filter_map(|entry| entry.figure(decides)).map(|figure| figure.median).collect();
         push(&mut text, title);

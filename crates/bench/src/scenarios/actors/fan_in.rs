@@ -10,7 +10,7 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, Pid};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -63,25 +63,25 @@ impl Scenario for FanIn {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let workers = stage.workers(Some(stage.params().number("producers")));
-            let payload = stage.params().number("payload") as usize;
-            let recorder = stage.recorder();
+            let workers = context.workers(Some(context.params().number("producers")));
+            let payload = context.params().number("payload") as usize;
+            let recorder = context.recorder();
             let consumer = if payload == 0 {
-                stage.crew(|ctx| consume(ctx, recorder))?
+                context.spawn_worker(|ctx| consume(ctx, recorder))?
             } else {
-                stage.crew(|ctx| consume_payload(ctx, recorder))?
+                context.spawn_worker(|ctx| consume_payload(ctx, recorder))?
             };
             for index in 0..workers.count {
                 let producer = Producer {
                     consumer,
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, workers.count, workers.duty),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, workers.count, workers.duty),
                 };
-                stage.crew(move |ctx| producer.run(ctx, payload))?;
+                context.spawn_worker(move |ctx| producer.run(ctx, payload))?;
             }
-            stage.stopped().await
+            context.stopped().await
         })
     }
 }
@@ -120,8 +120,8 @@ impl Producer {
     async fn run(mut self, ctx: Context, payload: usize) {
         ctx.set_label("producer");
         let mut number = 0_u64;
-        while let Some(turn) = self.pace.turn(&ctx, BATCH).await {
-            for _ in 0..turn {
+        while let Some(ops) = self.pace.next_batch(&ctx, BATCH).await {
+            for _ in 0..ops {
                 let stamp = self.pace.begin(&mut self.recorder);
                 if payload == 0 {
                     ctx.send(self.consumer, stamp).await;

@@ -20,7 +20,7 @@ use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor, Superv
 use rusm_runtime::{Context, Down, ExitReason, InitError, observe};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -88,41 +88,51 @@ impl Scenario for FaultRecovery {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let workers = stage.workers(stage.params().auto_number("supervisors"));
-            let children = stage.params().number("children");
-            let strategy = match stage.params().word("strategy") {
+            let workers = context.workers(context.params().auto_number("supervisors"));
+            let children = context.params().number("children");
+            let strategy = match context.params().word("strategy") {
                 "one-for-all" => Strategy::OneForAll,
                 "rest-for-one" => Strategy::RestForOne,
                 _ => Strategy::OneForOne,
             };
-            let cause = stage.params().word("cause");
+            let cause = context.params().word("cause");
             let panics = cause == "panic";
             let all = workers.count * children;
-            let before = observe::supervision(stage.runtime());
-            let mut recorder = stage.recorder();
+            let before = observe::supervision(context.runtime());
+            let mut recorder = context.recorder();
             let natives = if cause == "trap" {
-                traps::start(stage, strategy, workers, children).await?;
+                traps::start(context, strategy, workers, children).await?;
                 0
             } else {
-                stage.prepared();
+                context.prepared();
                 workers.count
             };
             for index in 0..natives {
-                let seats: Vec<Seat> = (0..children)
+                let slots: Vec<ChildSlot> = (0..children)
                     .map(|child| {
-                        let pace = stage.pace(index * children + child, all, workers.duty);
-                        Arc::new(Mutex::new(Some(Life { recorder: stage.recorder(), pace, crashed: None, crashes: 0 })))
+                        let pace = context.pace(index * children + child, all, workers.duty);
+                        Arc::new(Mutex::new(Some(SurvivingState {
+                            recorder: context.recorder(),
+                            pace,
+                            crashed: None,
+                            crashes: 0,
+                        })))
                     })
                     .collect();
-                let conductor =
-                    Conductor { strategy, seats, panics, stop: stage.stop_flag(), recorder: stage.recorder() };
-                stage.crew(|ctx| conductor.run(ctx))?;
+                let driver = SupervisorDriver {
+                    strategy,
+                    slots,
+                    panics,
+                    stop: context.stop_flag(),
+                    recorder: context.recorder(),
+                };
+                context.spawn_worker(|ctx| driver.run(ctx))?;
             }
-            stage.stopped().await?;
-            let ended = stage.ended().await;
-            let after = observe::supervision(stage.runtime());
+            context.stopped().await?;
+            let ended = context.ended().await;
+            let after = observe::supervision(context.runtime());
             recorder.fail(after.restarts_failed - before.restarts_failed + after.children_lost - before.children_lost);
             ended
         })
@@ -130,7 +140,7 @@ impl Scenario for FaultRecovery {
 }
 
 /// State of a child that survives its crashes.
-struct Life {
+struct SurvivingState {
     recorder: Recorder,
     pace: Pace,
     crashed: Option<Stamp>,
@@ -138,80 +148,80 @@ struct Life {
 }
 
 /// Slot for the state of one child; empty while an incarnation holds the state.
-type Seat = Arc<Mutex<Option<Life>>>;
+type ChildSlot = Arc<Mutex<Option<SurvivingState>>>;
 
 /// Guard of an incarnation that holds the state; dropping it puts the state back.
 struct Lease<'a> {
-    seat: &'a Seat,
-    life: Option<Life>,
+    slot: &'a ChildSlot,
+    state: Option<SurvivingState>,
 }
 
 impl<'a> Lease<'a> {
-    fn take(seat: &'a Seat) -> Option<Self> {
-        let life = seat.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Self { seat, life: Some(life) })
+    fn take(slot: &'a ChildSlot) -> Option<Self> {
+        let state = slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Self { slot, state: Some(state) })
     }
 }
 
 impl Deref for Lease<'_> {
-    type Target = Life;
+    type Target = SurvivingState;
 
-    fn deref(&self) -> &Life {
-        self.life.as_ref().unwrap_or_else(|| unreachable!("taken only by drop"))
+    fn deref(&self) -> &SurvivingState {
+        self.state.as_ref().unwrap_or_else(|| unreachable!("taken only by drop"))
     }
 }
 
 impl DerefMut for Lease<'_> {
-    fn deref_mut(&mut self) -> &mut Life {
-        self.life.as_mut().unwrap_or_else(|| unreachable!("taken only by drop"))
+    fn deref_mut(&mut self) -> &mut SurvivingState {
+        self.state.as_mut().unwrap_or_else(|| unreachable!("taken only by drop"))
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = self.life.take();
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
     }
 }
 
 /// Body of a child: records the recovery from the last crash, waits for its turn, and crashes.
-async fn live(ctx: Context, seat: Seat, panics: bool) -> ExitReason {
-    let Some(mut lease) = Lease::take(&seat) else {
+async fn live(ctx: Context, slot: ChildSlot, panics: bool) -> ExitReason {
+    let Some(mut lease) = Lease::take(&slot) else {
         return ExitReason::other("two incarnations of one child");
     };
     if let Some(crashed) = lease.crashed.take() {
         lease.recorder.end(crashed);
         lease.recorder.count(1);
     }
-    let life = &mut *lease;
-    if life.pace.turn(&ctx, 1).await.is_none() {
+    let state = &mut *lease;
+    if state.pace.next_batch(&ctx, 1).await.is_none() {
         drop(lease);
         return std::future::pending().await;
     }
-    life.crashed = Some(life.pace.begin(&mut life.recorder));
-    life.crashes += 1;
+    state.crashed = Some(state.pace.begin(&mut state.recorder));
+    state.crashes += 1;
     drop(lease);
     assert!(!panics, "a crash as ordered");
     ExitReason::other("a crash as ordered")
 }
 
 /// Driver of one supervisor: starts it, and checks its children at the end of the run.
-struct Conductor {
+struct SupervisorDriver {
     strategy: Strategy,
-    seats: Vec<Seat>,
+    slots: Vec<ChildSlot>,
     panics: bool,
     stop: StopFlag,
     recorder: Recorder,
 }
 
-impl Conductor {
+impl SupervisorDriver {
     async fn run(mut self, ctx: Context) -> Result<(), InitError> {
         ctx.set_label("conductor");
         ctx.trap_exits(true);
         let panics = self.panics;
         let mut tree = Supervisor::new(self.strategy).intensity(u32::MAX, PERIOD);
-        for (number, seat) in self.seats.iter().enumerate() {
-            let seat = Arc::clone(seat);
-            let child = ChildSpec::new(format!("child {number}"), move |ctx| live(ctx, Arc::clone(&seat), panics));
+        for (number, slot) in self.slots.iter().enumerate() {
+            let slot = Arc::clone(slot);
+            let child = ChildSpec::new(format!("child {number}"), move |ctx| live(ctx, Arc::clone(&slot), panics));
             tree = tree.child(child.shutdown(Shutdown::BrutalKill));
         }
         let supervisor = tree.start_link(&ctx).await?;
@@ -238,21 +248,22 @@ impl Conductor {
     /// Returns the number of faults at the end of the run.
     async fn faults(&self, ctx: &Context, supervisor: SupervisorRef) -> u64 {
         let crashes = if self.strategy == Strategy::OneForOne { self.crashes() } else { 0 };
-        self.unrecovered() + faults_of(ctx, &supervisor, self.seats.len() as u64, crashes).await
+        self.unrecovered() + faults_of(ctx, &supervisor, self.slots.len() as u64, crashes).await
     }
 
     /// Returns the number of crashes of all children.
     fn crashes(&self) -> u64 {
-        let of =
-            |seat: &Seat| seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |life| life.crashes);
-        self.seats.iter().map(of).sum()
+        let of = |slot: &ChildSlot| {
+            slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |state| state.crashes)
+        };
+        self.slots.iter().map(of).sum()
     }
 
     /// Returns the number of children that have not come back from a crash.
     fn unrecovered(&self) -> u64 {
-        let is_open = |seat: &&Seat| {
-            seat.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|life| life.crashed.is_some())
+        let is_open = |slot: &&ChildSlot| {
+            slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|state| state.crashed.is_some())
         };
-        self.seats.iter().filter(is_open).count() as u64
+        self.slots.iter().filter(is_open).count() as u64
     }
 }

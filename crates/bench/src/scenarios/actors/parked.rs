@@ -19,7 +19,7 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, Pid, observe};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -27,7 +27,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
-use guests::Hall;
+use guests::ParkedGuests;
 
 /// Number of processes that a spawner starts or releases before it yields.
 const BATCH: u64 = 64;
@@ -93,42 +93,42 @@ impl Scenario for Parked {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let processes = stage.params().number("processes");
-            let renew = stage.params().word("renew") == "yes";
-            let workers = stage.workers(None);
-            let limit = observe::process_limit(stage.runtime()) as u64;
-            if stage.live_before() + processes + workers.count >= limit {
+            let processes = context.params().number("processes");
+            let renew = context.params().word("renew") == "yes";
+            let workers = context.workers(None);
+            let limit = observe::process_limit(context.runtime()) as u64;
+            if context.live_before() + processes + workers.count >= limit {
                 return Err(RunError::Lacks(format!(
                     "{processes} processes are too many for this node, which has room for {limit}: set --process-limit"
                 )));
             }
-            let hall = match stage.params().word("body") {
+            let parked_guests = match context.params().word("body") {
                 "native" => None,
-                "module" => Some(Hall::open(stage, processes, 1).await?),
-                _ => Some(Hall::open(stage, processes, 0).await?),
+                "module" => Some(ParkedGuests::open(context, processes, 1).await?),
+                _ => Some(ParkedGuests::open(context, processes, 0).await?),
             };
-            stage.prepared();
+            context.prepared();
             let mut spawners = Vec::new();
             for index in 0..workers.count {
                 let spawner = Spawner {
                     share: processes / workers.count + u64::from(index < processes % workers.count),
                     renew,
-                    hall: hall.clone(),
+                    parked_guests: parked_guests.clone(),
                     parked: VecDeque::new(),
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, workers.count, workers.duty),
-                    stop: stage.stop_flag(),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, workers.count, workers.duty),
+                    stop: context.stop_flag(),
                 };
-                spawners.push(stage.crew(|ctx| spawner.run(ctx))?);
+                spawners.push(context.spawn_worker(|ctx| spawner.run(ctx))?);
             }
-            let stopped = stage.stopped().await;
+            let stopped = context.stopped().await;
             if stopped.is_err() {
-                stage.end_children_of(&spawners).await;
+                context.end_children_of(&spawners).await;
             }
             stopped?;
-            stage.ended().await
+            context.ended().await
         })
     }
 }
@@ -137,7 +137,7 @@ struct Spawner {
     share: u64,
     renew: bool,
     /// Set if the waiting processes are guests.
-    hall: Option<Hall>,
+    parked_guests: Option<ParkedGuests>,
     /// Waiting processes, oldest first.
     parked: VecDeque<Pid>,
     recorder: Recorder,
@@ -148,9 +148,9 @@ struct Spawner {
 impl Spawner {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("spawner");
-        while let Some(turn) = self.pace.turn(&ctx, self.room()).await {
-            for _ in 0..turn {
-                if self.hall.is_some() {
+        while let Some(ops) = self.pace.next_batch(&ctx, self.room()).await {
+            for _ in 0..ops {
+                if self.parked_guests.is_some() {
                     self.spawn_guest(&ctx).await;
                 } else {
                     self.spawn(&ctx);
@@ -196,11 +196,11 @@ impl Spawner {
 
     async fn spawn_guest(&mut self, ctx: &Context) {
         let stamp = self.pace.begin(&mut self.recorder);
-        let Some(pid) = self.hall.as_ref().and_then(|hall| hall.spawn(ctx)) else {
+        let Some(pid) = self.parked_guests.as_ref().and_then(|parked_guests| parked_guests.spawn(ctx)) else {
             return self.recorder.fail(1);
         };
         self.parked.push_back(pid);
-        if stamp.is_timed() && !Hall::answers(ctx, pid).await {
+        if stamp.is_timed() && !ParkedGuests::answers(ctx, pid).await {
             return self.recorder.fail(1);
         }
         self.recorder.end(stamp);
@@ -211,11 +211,11 @@ impl Spawner {
         for _ in 0..count {
             let Some(pid) = self.parked.pop_front() else { return };
             // A child may already have been ended from outside: a failed send is not an error.
-            if self.hall.is_none() {
+            if self.parked_guests.is_none() {
                 drop(ctx.try_send(pid, ()));
                 continue;
             }
-            if !Hall::answers(ctx, pid).await {
+            if !ParkedGuests::answers(ctx, pid).await {
                 self.recorder.fail(1);
             }
             drop(ctx.try_send(pid, Bytes::new()));

@@ -11,7 +11,7 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, Pid};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -83,18 +83,18 @@ impl Scenario for PingPong {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            if stage.params().word("body") == "module" {
-                return guests::run(stage, BATCH).await;
+            if context.params().word("body") == "module" {
+                return guests::run(context, BATCH).await;
             }
-            stage.prepared();
-            let workers = stage.workers(stage.params().auto_number("pairs"));
-            let payload = stage.params().number("payload") as usize;
-            let apart = match stage.params().word("placement") {
+            context.prepared();
+            let workers = context.workers(context.params().auto_number("pairs"));
+            let payload = context.params().number("payload") as usize;
+            let apart = match context.params().word("placement") {
                 "free" => None,
                 "same" => Some(0),
-                _ if stage.cores() < 2 => {
+                _ if context.cores() < 2 => {
                     return Err(RunError::Lacks(
                         "placement=other needs two schedulers and this node has one: start it with --schedulers 2"
                             .into(),
@@ -103,22 +103,22 @@ impl Scenario for PingPong {
                 _ => Some(1),
             };
             for index in 0..workers.count {
-                let [here, there] = places(apart, index as usize, stage.cores());
-                let recorder = stage.recorder();
+                let [here, there] = places(apart, index as usize, context.cores());
+                let recorder = context.recorder();
                 let ponger = if payload == 0 {
-                    stage.crew_at(there, pong)?
+                    context.spawn_worker_on(there, pong)?
                 } else {
-                    let recorder = stage.recorder();
-                    stage.crew_at(there, |ctx| pong_payload(ctx, recorder))?
+                    let recorder = context.recorder();
+                    context.spawn_worker_on(there, |ctx| pong_payload(ctx, recorder))?
                 };
-                let sender = Pinger { ponger, recorder, pace: stage.pace(index, workers.count, workers.duty) };
+                let sender = Pinger { ponger, recorder, pace: context.pace(index, workers.count, workers.duty) };
                 if payload == 0 {
-                    stage.crew_at(here, |ctx| sender.run(ctx))?;
+                    context.spawn_worker_on(here, |ctx| sender.run(ctx))?;
                 } else {
-                    stage.crew_at(here, move |ctx| sender.run_payload(ctx, payload))?;
+                    context.spawn_worker_on(here, move |ctx| sender.run_payload(ctx, payload))?;
                 }
             }
-            stage.stopped().await
+            context.stopped().await
         })
     }
 }
@@ -161,8 +161,8 @@ impl Pinger {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("pinger");
         let mut number = 0;
-        while let Some(turn) = self.pace.turn(&ctx, BATCH).await {
-            for _ in 0..turn {
+        while let Some(ops) = self.pace.next_batch(&ctx, BATCH).await {
+            for _ in 0..ops {
                 number += 1;
                 let stamp = self.pace.begin(&mut self.recorder);
                 ctx.send(self.ponger, (ctx.pid(), number)).await;
@@ -177,8 +177,8 @@ impl Pinger {
         ctx.set_label("pinger");
         let mut number = 0;
         let mut payload = vec![0; bytes];
-        while let Some(turn) = self.pace.turn(&ctx, BATCH).await {
-            for _ in 0..turn {
+        while let Some(ops) = self.pace.next_batch(&ctx, BATCH).await {
+            for _ in 0..ops {
                 number += 1;
                 let stamp = self.pace.begin(&mut self.recorder);
                 payload.fill(number as u8);

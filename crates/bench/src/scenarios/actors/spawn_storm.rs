@@ -15,7 +15,7 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, observe};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -75,24 +75,25 @@ impl Scenario for SpawnStorm {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let workers = stage.workers(stage.params().auto_number("spawners"));
-            let live_cap = LiveCap::beside_others(stage, stage.params().number("live-cap") * stage.cores() as u64);
-            let burst = stage.params().number("burst");
-            let runtime = stage.runtime().clone();
-            stage.meter().count_by(move || observe::totals(&runtime).exited);
+            let workers = context.workers(context.params().auto_number("spawners"));
+            let live_cap =
+                LiveCap::beside_others(context, context.params().number("live-cap") * context.cores() as u64);
+            let burst = context.params().number("burst");
+            let runtime = context.runtime().clone();
+            context.meter().count_by(move || observe::totals(&runtime).exited);
             for index in 0..workers.count {
                 let spawner = Spawner {
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, workers.count, workers.duty),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, workers.count, workers.duty),
                     live_cap: live_cap.clone(),
                     burst,
                 };
-                stage.crew(|ctx| spawner.run(ctx))?;
+                context.spawn_worker(|ctx| spawner.run(ctx))?;
             }
-            stage.stopped().await?;
-            stage.ended().await
+            context.stopped().await?;
+            context.ended().await
         })
     }
 }
@@ -108,11 +109,11 @@ impl Spawner {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("spawner");
         let mut in_burst = 0;
-        while let Some(turn) = self.pace.turn(&ctx, BATCH.min(self.burst - in_burst)).await {
-            for _ in 0..turn {
+        while let Some(ops) = self.pace.next_batch(&ctx, BATCH.min(self.burst - in_burst)).await {
+            for _ in 0..ops {
                 self.spawn(&ctx);
             }
-            in_burst += turn;
+            in_burst += ops;
             if self.live_cap.gave_way(&ctx, &mut self.recorder, in_burst == self.burst).await {
                 in_burst = 0;
             }

@@ -19,13 +19,13 @@ use rusm_runtime::counter::{CommitOptions, Counters, Limiter, MemoryStore, Quota
 use rusm_runtime::{Config, Runtime};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::usage::thread_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::rings::cases::median;
 
 /// Number of operations between two checks of the end flag.
@@ -140,11 +140,11 @@ impl Scenario for CounterMicro {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let threads =
-                stage.params().auto_number("threads").map_or_else(|| vec![1, 2], |count| vec![count as usize]);
-            let turn = stage.params().time("turn");
+                context.params().auto_number("threads").map_or_else(|| vec![1, 2], |count| vec![count as usize]);
+            let turn = context.params().time("turn");
             let mut cases = Vec::new();
             for threads in &threads {
                 let lanes = |lanes: usize| lanes.max(threads + 1);
@@ -153,7 +153,7 @@ impl Scenario for CounterMicro {
                 cases.extend([8, 16, 32, 64].map(|count| row(Operation::Available, lanes(count))));
                 cases.extend([8, 64].map(|count| row(Operation::State, lanes(count))));
             }
-            in_turn(stage, Micro { cases }).await
+            run_in_turn(context, Micro { cases }).await
         })
     }
 }
@@ -171,22 +171,22 @@ struct Micro {
     cases: Vec<Case>,
 }
 
-impl Turns for Micro {
-    fn cases(&self) -> usize {
+impl Cases for Micro {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, number: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, number: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[number];
         let (ops, cpu) = case.measure()?;
         let ns = cpu.as_nanos() as f64 / ops as f64;
-        desk.recorder.count(ops);
-        desk.recorder.latency(ns.max(1.0) as u64);
+        context.recorder.count(ops);
+        context.recorder.latency(ns.max(1.0) as u64);
         case.ns.push(ns);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let columns = [
             ("operation", ColumnUnit::Text),
             ("threads", ColumnUnit::Count),
@@ -211,7 +211,7 @@ impl Turns for Micro {
                 go.into(),
             ]);
         }
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -229,7 +229,7 @@ impl Case {
         let admits = self.operation == Operation::LimiterAdmits;
         let (rate, burst) = if admits { (1e8, 1 << 31) } else { (1_000.0, 100) };
         let quota = Quota::per_sec(rate, burst).map_err(|error| RunError::Lacks(error.to_string()))?;
-        let ground = Ground {
+        let fixture = Fixture {
             counters,
             counter,
             names,
@@ -240,19 +240,19 @@ impl Case {
             over: Arc::default(),
             threads: self.threads,
         };
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for thread in 0..self.threads {
-            let (ground, tell, operation) = (ground.clone(), tell.clone(), self.operation);
-            runtime.spawn_pinned(thread, move |_| async move { tell.send(ground.work(operation)) })?;
+            let (fixture, sender, operation) = (fixture.clone(), sender.clone(), self.operation);
+            runtime.spawn_pinned(thread, move |_| async move { sender.send(fixture.work(operation)) })?;
         }
-        drop(tell);
+        drop(sender);
         std::thread::park_timeout(self.turn);
-        ground.over.store(true, Ordering::Relaxed);
+        fixture.over.store(true, Ordering::Relaxed);
         let (mut ops, mut cpu) = (0, Duration::ZERO);
-        for (done, took) in told {
+        for (done, took) in receiver {
             (ops, cpu) = (ops + done, cpu + took);
         }
-        drop(ground);
+        drop(fixture);
         runtime.shutdown(Duration::from_secs(1));
         Ok((ops, cpu))
     }
@@ -260,7 +260,7 @@ impl Case {
 
 /// Objects shared by the threads of a case.
 #[derive(Clone)]
-struct Ground {
+struct Fixture {
     counters: Arc<Counters<Vsa, MemoryStore>>,
     counter: Arc<Vsa>,
     names: Arc<[String]>,
@@ -273,7 +273,7 @@ struct Ground {
     threads: usize,
 }
 
-impl Ground {
+impl Fixture {
     fn work(&self, operation: Operation) -> (u64, Duration) {
         self.ready.fetch_add(1, Ordering::Relaxed);
         // Start together, or one thread's figure would pass for that of several. If the machine runs fewer threads

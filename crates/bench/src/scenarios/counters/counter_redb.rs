@@ -14,16 +14,16 @@ use rusm_runtime::counter::{AchievedDelay, CommitDurability, RedbStore};
 use rustix::fs::statfs;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::clock::ClockCost;
 use crate::measure::meter::Recorder;
 use crate::parameter::{ParameterError, Params};
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::counters::flags::{FLAGS, Flags, fill_from_preset};
-use crate::scenarios::counters::load::{Load, Outcome};
+use crate::scenarios::counters::load::{CounterLoad, RoundOutcome};
 use crate::scenarios::counters::summary::{TSV_HEAD, tsv};
 use crate::scenarios::counters::variants::Variant;
 use crate::scenarios::rings::cases::median;
@@ -86,24 +86,25 @@ impl Scenario for CounterRedb {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let mut flags = Flags::of(stage.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
-            flags.seed = stage.params().auto_number("seed").unwrap_or_else(|| stage.seed());
-            let room = Room::new()?;
+            let mut flags = Flags::of(context.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
+            flags.seed = context.params().auto_number("seed").unwrap_or_else(|| context.seed());
+            let directory = TempDirectory::new()?;
             let cases = Variant::ALL.into_iter().flat_map(|variant| {
                 CommitDurability::ALL.map(|durability| Case { variant, durability, rounds: Vec::new() })
             });
-            let redb = Redb { cases: cases.collect(), flags, room, clock: ClockCost::measure(), recorders: Vec::new() };
-            in_turn(stage, redb).await
+            let redb =
+                Redb { cases: cases.collect(), flags, directory, clock: ClockCost::measure(), recorders: Vec::new() };
+            run_in_turn(context, redb).await
         })
     }
 }
 
 /// A temporary directory, removed on drop.
-struct Room(PathBuf);
+struct TempDirectory(PathBuf);
 
-impl Room {
+impl TempDirectory {
     fn new() -> Result<Self, RunError> {
         let nonce = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
         let path = std::env::temp_dir().join(format!("rusm-counters-{}-{nonce}", std::process::id()));
@@ -114,7 +115,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         // If it cannot be removed, it remains in the directory for temporary files.
         std::fs::remove_dir_all(&self.0).ok();
@@ -146,11 +147,11 @@ fn file_system(path: &Path) -> String {
 struct Case {
     variant: Variant,
     durability: CommitDurability,
-    rounds: Vec<Shown>,
+    rounds: Vec<RoundResult>,
 }
 
-struct Shown {
-    outcome: Outcome,
+struct RoundResult {
+    outcome: RoundOutcome,
     transactions: u64,
     durable: u64,
 }
@@ -158,40 +159,40 @@ struct Shown {
 struct Redb {
     cases: Vec<Case>,
     flags: Flags,
-    room: Room,
+    directory: TempDirectory,
     clock: ClockCost,
     recorders: Vec<Recorder>,
 }
 
-impl Turns for Redb {
-    fn cases(&self) -> usize {
+impl Cases for Redb {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, number: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, number: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[number];
-        let path = self.room.0.join(format!("{}-{}", case.variant.word(), case.durability.word()));
+        let path = self.directory.0.join(format!("{}-{}", case.variant.word(), case.durability.word()));
         let open = RedbStore::open(&path, case.durability);
         let store = Arc::new(open.map_err(|error| RunError::Lacks(error.to_string()))?);
-        let load = Load {
+        let load = CounterLoad {
             flags: Flags { seed: self.flags.seed.wrapping_add(case.rounds.len() as u64), ..self.flags },
             waits: case.variant.waits(),
             adds_up: !matches!(case.variant, Variant::Token | Variant::Leaky),
             clock_ns: 2.0 * self.clock.read_ns,
         };
-        let outcome = case.variant.round(desk, &mut self.recorders, load, &store, |_| AchievedDelay::default())?;
+        let outcome = case.variant.round(context, &mut self.recorders, load, &store, |_| AchievedDelay::default())?;
         let (transactions, durable) = (store.transactions(), store.durable_transactions());
         drop(store);
         // If this fails, the file is removed with the directory.
         std::fs::remove_file(&path).ok();
         if let Some(outcome) = outcome {
             outcome.check()?;
-            case.rounds.push(Shown { outcome, transactions, durable });
+            case.rounds.push(RoundResult { outcome, transactions, durable });
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let columns = [
             ("variant", ColumnUnit::Text),
             ("durability", ColumnUnit::Text),
@@ -207,32 +208,36 @@ impl Turns for Redb {
         let mut table = Table::new("Counters over redb", &columns);
         let mut lines = vec![format!("{TSV_HEAD}\tDurability\tTransactions\tDurableTransactions")];
         for case in self.cases.iter().filter(|case| !case.rounds.is_empty()) {
-            let of = |value: &dyn Fn(&Shown) -> f64| median(case.rounds.iter().map(value).collect());
-            let per = |count: fn(&Shown) -> u64| {
-                let per = of(&|shown| shown.outcome.ops as f64 / (count(shown) as f64));
+            let of = |value: &dyn Fn(&RoundResult) -> f64| median(case.rounds.iter().map(value).collect());
+            let per = |count: fn(&RoundResult) -> u64| {
+                let per = of(&|round| round.outcome.ops as f64 / (count(round) as f64));
                 if per.is_finite() { Cell::from(per) } else { Cell::Missing }
             };
             table.row([
                 case.variant.word().into(),
                 case.durability.word().into(),
-                of(&|shown| shown.outcome.ops_per_sec()).into(),
-                of(&|shown| shown.outcome.cpu_ns_per_op()).into(),
-                of(&|shown| shown.outcome.latency_ns(50.0)).into(),
-                of(&|shown| shown.outcome.latency_ns(99.0)).into(),
-                of(&|shown| shown.transactions as f64 / shown.outcome.wall.as_secs_f64()).into(),
-                per(|shown| shown.transactions),
-                per(|shown| shown.durable),
+                of(&|round| round.outcome.ops_per_sec()).into(),
+                of(&|round| round.outcome.cpu_ns_per_op()).into(),
+                of(&|round| round.outcome.latency_ns(50.0)).into(),
+                of(&|round| round.outcome.latency_ns(99.0)).into(),
+                of(&|round| round.transactions as f64 / round.outcome.wall.as_secs_f64()).into(),
+                per(|round| round.transactions),
+                per(|round| round.durable),
                 (case.rounds.len() as u64).into(),
             ]);
-            let mut by_rate: Vec<&Shown> = case.rounds.iter().collect();
+            let mut by_rate: Vec<&RoundResult> = case.rounds.iter().collect();
             by_rate.sort_by(|a, b| a.outcome.ops_per_sec().total_cmp(&b.outcome.ops_per_sec()));
             let middle = by_rate[by_rate.len() / 2];
             let row = tsv(case.variant.word(), &self.flags, &middle.outcome);
             lines.push(format!("{row}\t{}\t{}\t{}", case.durability.word(), middle.transactions, middle.durable));
         }
-        table.note(format!("in {}, a file system of type {}", self.room.0.display(), file_system(&self.room.0)));
+        table.note(format!(
+            "in {}, a file system of type {}",
+            self.directory.0.display(),
+            file_system(&self.directory.0)
+        ));
         table.note("ops/s covers the time in which workers run; transactions include those of the final flush");
-        desk.print(lines);
-        desk.show(table);
+        context.print(lines);
+        context.show(table);
     }
 }

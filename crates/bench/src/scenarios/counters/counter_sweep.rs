@@ -11,16 +11,16 @@ use rusm_protocol::Unit;
 use rusm_runtime::counter::CommitOptions;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::clock::ClockCost;
 use crate::measure::meter::Recorder;
 use crate::parameter::{ParameterError, Params};
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::counters::flags::{FLAGS, Flags};
-use crate::scenarios::counters::load::Outcome;
+use crate::scenarios::counters::load::RoundOutcome;
 use crate::scenarios::counters::oracle::Oracle;
 use crate::scenarios::counters::summary::{TSV_HEAD, tsv};
 use crate::scenarios::counters::variants::Variant;
@@ -88,25 +88,26 @@ impl Scenario for CounterSweep {
         Flags::of(params).map(drop)
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let mut flags = Flags::of(stage.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
-            flags.seed = stage.params().auto_number("seed").unwrap_or_else(|| stage.seed());
-            in_turn(stage, Sweep { cells: cells(&flags), clock: ClockCost::measure(), recorders: Vec::new() }).await
+            let mut flags = Flags::of(context.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
+            flags.seed = context.params().auto_number("seed").unwrap_or_else(|| context.seed());
+            run_in_turn(context, Sweep { cells: cells(&flags), clock: ClockCost::measure(), recorders: Vec::new() })
+                .await
         })
     }
 }
 
-fn cells(flags: &Flags) -> Vec<Cellular> {
+fn cells(flags: &Flags) -> Vec<VariantCell> {
     let mut cells = Vec::new();
     for delay in DELAYS_US.map(Duration::from_micros) {
         let flags = Flags { write_delay: delay, ..*flags };
         let baselines = Variant::ALL.into_iter().filter(|variant| *variant != Variant::Vsa);
-        cells.extend(baselines.map(|variant| Cellular { variant, flags, rounds: Vec::new() }));
+        cells.extend(baselines.map(|variant| VariantCell { variant, flags, rounds: Vec::new() }));
         for interval in INTERVALS_MS.map(Duration::from_millis) {
             for threshold in THRESHOLDS {
                 let commit = CommitOptions { threshold, low_threshold: threshold / 2, interval, ..flags.commit };
-                cells.push(Cellular { variant: Variant::Vsa, flags: Flags { commit, ..flags }, rounds: Vec::new() });
+                cells.push(VariantCell { variant: Variant::Vsa, flags: Flags { commit, ..flags }, rounds: Vec::new() });
             }
         }
     }
@@ -114,27 +115,27 @@ fn cells(flags: &Flags) -> Vec<Cellular> {
 }
 
 /// One cell of the sweep: a variant with its flags and its rounds.
-struct Cellular {
+struct VariantCell {
     variant: Variant,
     flags: Flags,
-    rounds: Vec<Outcome>,
+    rounds: Vec<RoundOutcome>,
 }
 
 struct Sweep {
-    cells: Vec<Cellular>,
+    cells: Vec<VariantCell>,
     clock: ClockCost,
     recorders: Vec<Recorder>,
 }
 
-impl Turns for Sweep {
-    fn cases(&self) -> usize {
+impl Cases for Sweep {
+    fn count(&self) -> usize {
         self.cells.len()
     }
 
-    fn turn(&mut self, number: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, number: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let cell = &mut self.cells[number];
         let flags = Flags { seed: cell.flags.seed.wrapping_add(cell.rounds.len() as u64), ..cell.flags };
-        let Some(outcome) = cell.variant.in_memory(desk, &mut self.recorders, flags, self.clock)? else {
+        let Some(outcome) = cell.variant.in_memory(context, &mut self.recorders, flags, self.clock)? else {
             return Ok(());
         };
         outcome.check()?;
@@ -144,7 +145,7 @@ impl Turns for Sweep {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let columns = [
             ("variant", ColumnUnit::Text),
             ("delay", ColumnUnit::Ns),
@@ -166,14 +167,14 @@ impl Turns for Sweep {
             lines.push(cell.line());
         }
         table.note("achieved: mean real delay of a call of the store");
-        desk.print(lines);
-        desk.show(table);
+        context.print(lines);
+        context.show(table);
     }
 }
 
-impl Cellular {
+impl VariantCell {
     fn row(&self) -> [Cell; 12] {
-        let of = |value: &dyn Fn(&Outcome) -> f64| median(self.rounds.iter().map(value).collect());
+        let of = |value: &dyn Fn(&RoundOutcome) -> f64| median(self.rounds.iter().map(value).collect());
         let (delay, commit) = (self.flags.write_delay, self.flags.commit);
         let is_vsa = self.variant == Variant::Vsa;
         let achieved = of(&|outcome| outcome.achieved.mean.as_nanos() as f64);
@@ -186,8 +187,8 @@ impl Cellular {
             if delay.is_zero() { Cell::Missing } else { achieved.into() },
             is_vsa.then(|| format!("{:?}", commit.interval)).into(),
             is_vsa.then_some(commit.threshold).into(),
-            of(&Outcome::ops_per_sec).into(),
-            of(&Outcome::cpu_ns_per_op).into(),
+            of(&RoundOutcome::ops_per_sec).into(),
+            of(&RoundOutcome::cpu_ns_per_op).into(),
             of(&|outcome| outcome.account.calls() as f64 / outcome.wall.as_secs_f64()).into(),
             judged
                 .map_or_else(|| of(&|outcome| outcome.ops as f64 / (outcome.account.rows as f64)), |j| j.measured)
@@ -200,7 +201,7 @@ impl Cellular {
 
     /// Returns the TSV row of the round with the median rate, as the seed prints it.
     fn line(&self) -> String {
-        let mut by_rate: Vec<&Outcome> = self.rounds.iter().collect();
+        let mut by_rate: Vec<&RoundOutcome> = self.rounds.iter().collect();
         by_rate.sort_by(|a, b| a.ops_per_sec().total_cmp(&b.ops_per_sec()));
         let row = tsv(self.variant.word(), &self.flags, by_rate[by_rate.len() / 2]);
         format!(

@@ -36,7 +36,7 @@ const INITIAL: i64 = 1_000_000;
 
 /// Settings of a round.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub(crate) struct CounterLoad {
     pub(crate) flags: Flags,
     /// True if an operation may wait for the store.
     pub(crate) waits: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Load {
 
 /// Results of a round.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RoundOutcome {
     pub(crate) ops: u64,
     pub(crate) denied: u64,
     pub(crate) wall: Duration,
@@ -89,7 +89,7 @@ impl Times {
     }
 }
 
-impl Outcome {
+impl RoundOutcome {
     /// Checks that the store agrees with the tallies; if not, the round has no result.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.wrong == 0 {
@@ -126,12 +126,12 @@ impl Outcome {
 pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     runtime: &Handle,
     stop: &StopFlag,
-    meters: &mut Meters<'_>,
-    load: Load,
+    meters: &mut RecorderPool<'_>,
+    load: CounterLoad,
     store: &Arc<S>,
     options: C::Options,
     achieved: impl Fn(&S) -> AchievedDelay,
-) -> Result<Option<Outcome>, RunError> {
+) -> Result<Option<RoundOutcome>, RunError> {
     let lacks = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
     let counters = Counters::<C, S>::over(runtime, Arc::clone(store), options).map_err(|error| lacks(&error))?;
     let before = store.account();
@@ -139,7 +139,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
         (0..load.flags.keys).map(|key| counters.counter(&format!("key-{key}"), INITIAL)).collect();
     let keys = keys.map_err(|error| lacks(&error))?;
     let start_value: i64 = keys.iter().map(|key| key.value()).sum();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut workers = Vec::new();
     for number in 0..load.flags.workers {
         let share = load.flags.ops / load.flags.workers + u64::from(number < load.flags.ops % load.flags.workers);
@@ -152,26 +152,26 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
             stop: stop.clone(),
             recorder: meters.recorder(),
         };
-        let tell = tell.clone();
-        workers.push(runtime.spawn(move |ctx| async move { tell.send(worker.work(&ctx).await) })?);
+        let sender = sender.clone();
+        workers.push(runtime.spawn(move |ctx| async move { sender.send(worker.work(&ctx).await) })?);
     }
-    drop(tell);
+    drop(sender);
     let (start, cpu) = (Instant::now(), process_cpu());
     for worker in workers {
         // A worker that has crashed is missing from the tallies, which is checked below.
-        drop(runtime.try_send(worker, Go));
+        drop(runtime.try_send(worker, StartSignal));
     }
     let mut tallies = Vec::new();
-    for tally in told {
+    for tally in receiver {
         let (tally, recorder) = tally.map_err(|error| lacks(&error))?;
         meters.give_back(recorder);
         tallies.push(tally);
     }
     let (wall, cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
     let (running, looks) = (store.account().since(&before), counters.looks());
-    let (say, said) = mpsc::channel();
-    runtime.spawn(move |_| async move { say.send(counters.stop().await) })?;
-    said.recv().map_err(|error| lacks(&error))?.map_err(|error| lacks(&error))?;
+    let (stop_sender, stopped) = mpsc::channel();
+    runtime.spawn(move |_| async move { stop_sender.send(counters.stop().await) })?;
+    stopped.recv().map_err(|error| lacks(&error))?.map_err(|error| lacks(&error))?;
     if stop.is_set() || tallies.len() as u64 != load.flags.workers {
         return Ok(None);
     }
@@ -184,7 +184,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     for tally in &tallies {
         times += &tally.times;
     }
-    Ok(Some(Outcome {
+    Ok(Some(RoundOutcome {
         ops: tallies.iter().map(|tally| tally.ops).sum(),
         denied: tallies.iter().map(|tally| tally.denied).sum(),
         wall,
@@ -204,12 +204,12 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// Recorders for the workers, reused from round to round.
-pub(crate) struct Meters<'a> {
+pub(crate) struct RecorderPool<'a> {
     own: &'a Recorder,
     idle: &'a mut Vec<Recorder>,
 }
 
-impl<'a> Meters<'a> {
+impl<'a> RecorderPool<'a> {
     pub(crate) const fn new(own: &'a Recorder, idle: &'a mut Vec<Recorder>) -> Self {
         Self { own, idle }
     }
@@ -223,7 +223,7 @@ impl<'a> Meters<'a> {
     }
 }
 
-impl Load {
+impl CounterLoad {
     /// Returns the number of operations timed together.
     const fn group(&self) -> u64 {
         if self.waits { 1 } else { GROUP }
@@ -239,12 +239,12 @@ impl Load {
     }
 }
 
-struct Go;
+struct StartSignal;
 
 struct Worker<C> {
     number: usize,
     keys: Arc<[Arc<C>]>,
-    load: Load,
+    load: CounterLoad,
     share: u64,
     random: XorShiftStar,
     stop: StopFlag,
@@ -267,7 +267,7 @@ impl<C> Worker<C> {
         C: Counter<S>,
     {
         let mut tally = Tally { ops: 0, denied: 0, net: 0, times: histogram() };
-        ctx.receive_of::<Go>().await;
+        ctx.receive_of::<StartSignal>().await;
         let Flags { duration, keys, churn, .. } = self.load.flags;
         let (group, every) = (self.load.group(), self.load.every());
         // The share of negative operations, scaled to the range of the lower 32 bits of a random word.

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::scenarios::counters::flags::Flags;
-use crate::scenarios::counters::load::Outcome;
+use crate::scenarios::counters::load::RoundOutcome;
 
 /// Largest accepted relative difference between measured and expected.
 const TOLERANCE: f64 = 0.20;
@@ -28,7 +28,7 @@ pub(crate) struct Oracle {
 
 /// Result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum OracleVerdict {
     /// Measured and expected differ by at most 20 %.
     Holds,
     /// They differ by more.
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
     DoesNotApply(&'static str),
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for OracleVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Holds => f.write_str("within 20 %"),
@@ -49,15 +49,15 @@ impl fmt::Display for Verdict {
 
 /// Expected and measured number of operations per row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct OracleResult {
     pub(crate) expected: f64,
     pub(crate) measured: f64,
     pub(crate) rows: u64,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: OracleVerdict,
 }
 
 impl Oracle {
-    pub(crate) fn add(&mut self, flags: &Flags, outcome: &Outcome) {
+    pub(crate) fn add(&mut self, flags: &Flags, outcome: &RoundOutcome) {
         self.ops += outcome.ops;
         // Rows written by the final flush are not threshold crossings, so `running` excludes them.
         self.rows += outcome.running.rows;
@@ -65,7 +65,7 @@ impl Oracle {
         self.looks += outcome.looks;
     }
 
-    pub(crate) fn judge(&self, flags: &Flags) -> Judged {
+    pub(crate) fn judge(&self, flags: &Flags) -> OracleResult {
         let keys = flags.keys as f64;
         // Operations per key between two checks: the measured number, because the interval is not kept exactly.
         let per_look = self.ops as f64 / keys / self.looks.max(1) as f64;
@@ -76,17 +76,17 @@ impl Oracle {
         let cut = if flags.churn == 50 { 1.0 / 6.0 } else { 0.5 };
         let measured = self.ops as f64 / (self.rows as f64 + cut * self.walks as f64);
         let verdict = if !flags.commit.oldest_max.is_zero() {
-            Verdict::DoesNotApply("a maximum age is set")
+            OracleVerdict::DoesNotApply("a maximum age is set")
         } else if !flags.commit.max_age.is_zero() && per_look < 20.0 {
-            Verdict::DoesNotApply("keys are idle long enough to be stored by age")
+            OracleVerdict::DoesNotApply("keys are idle long enough to be stored by age")
         } else if self.rows < ROWS_MIN {
-            Verdict::DoesNotApply("too few rows")
+            OracleVerdict::DoesNotApply("too few rows")
         } else if (measured / expected - 1.0).abs() <= TOLERANCE {
-            Verdict::Holds
+            OracleVerdict::Holds
         } else {
-            Verdict::Differs
+            OracleVerdict::Differs
         };
-        Judged { expected, measured, rows: self.rows, verdict }
+        OracleResult { expected, measured, rows: self.rows, verdict }
     }
 }
 

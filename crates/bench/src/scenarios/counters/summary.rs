@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::measure::usage::resident;
 use crate::report::numbers::grouped;
 use crate::scenarios::counters::flags::Flags;
-use crate::scenarios::counters::load::Outcome;
+use crate::scenarios::counters::load::RoundOutcome;
 
 /// Column names of the seed's table.
 pub(crate) const TSV_HEAD: &str = "Variant\tOps\tDuration\tOps/sec\tP50(us)\tP95(us)\tP99(us)\tLogicalWrites\tDBCalls\tOpsPerDBCall\t\
                                    Ops/sec(calc)\tOps/sec/key\tDBCalls/sec\tLogicalWrites/sec";
 
 /// Returns the text block.
-pub(crate) fn block(variant: &str, flags: &Flags, outcome: &Outcome) -> Vec<String> {
+pub(crate) fn block(variant: &str, flags: &Flags, outcome: &RoundOutcome) -> Vec<String> {
     let latency = |percentile| shown(outcome.latency_ns(percentile));
     let (writes, calls) = (outcome.account.events, outcome.account.calls());
     let per_sec = |count: u64| grouped((count as f64 / outcome.wall.as_secs_f64()).round() as u64);
@@ -47,7 +47,7 @@ pub(crate) fn block(variant: &str, flags: &Flags, outcome: &Outcome) -> Vec<Stri
 }
 
 /// Returns the summary line for programs.
-pub(crate) fn summary(variant: &str, flags: &Flags, outcome: &Outcome) -> String {
+pub(crate) fn summary(variant: &str, flags: &Flags, outcome: &RoundOutcome) -> String {
     let latency = |percentile| outcome.latency_ns(percentile).round() as u64;
     format!(
         "Summary: variant={variant} ops={} duration_ns={} goroutines={} keys={} churn_pct={} p50_ns={} p95_ns={} p99_ns={} \
@@ -67,7 +67,7 @@ pub(crate) fn summary(variant: &str, flags: &Flags, outcome: &Outcome) -> String
 }
 
 /// Returns the table row for [`TSV_HEAD`].
-pub(crate) fn tsv(variant: &str, flags: &Flags, outcome: &Outcome) -> String {
+pub(crate) fn tsv(variant: &str, flags: &Flags, outcome: &RoundOutcome) -> String {
     let seconds = outcome.wall.as_secs_f64();
     let micros = |percentile| format!("{:.3}", outcome.latency_ns(percentile) / 1_000.0);
     let (writes, calls) = (outcome.account.events, outcome.account.calls());
@@ -124,7 +124,7 @@ mod tests {
     use crate::scenarios::counters::flags::FLAGS;
     use crate::scenarios::counters::load::Times;
 
-    fn round() -> (Flags, Outcome) {
+    fn round() -> (Flags, RoundOutcome) {
         let given: BTreeMap<_, _> =
             [("keys", "128"), ("write_delay", "50us")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let flags = Flags::of(&Params::check("counter-vsa", FLAGS, &given).unwrap()).unwrap();
@@ -133,7 +133,7 @@ mod tests {
             times.record(ns).unwrap();
         }
         let account = Account { reads: 8, write_calls: 800, rows: 808, events: 808 };
-        let outcome = Outcome {
+        let outcome = RoundOutcome {
             ops: 13_932_835,
             denied: 0,
             wall: Duration::from_nanos(769_123_456),

@@ -14,17 +14,17 @@ use rusm_runtime::counter::{
 };
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::clock::ClockCost;
 use crate::measure::meter::Recorder;
 use crate::parameter::{ParameterError, Params};
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::counters::flags::{FLAGS, Flags, fill_from_preset};
-use crate::scenarios::counters::load::{Load, Meters, Outcome, round};
-use crate::scenarios::counters::oracle::{Oracle, Verdict};
+use crate::scenarios::counters::load::{CounterLoad, RecorderPool, RoundOutcome, round};
+use crate::scenarios::counters::oracle::{Oracle, OracleVerdict};
 use crate::scenarios::counters::summary::{TSV_HEAD, block, summary, tsv};
 use crate::scenarios::rings::cases::median;
 
@@ -64,14 +64,14 @@ impl Variant {
     /// Runs a round over a given store.
     pub(crate) fn round<S: CounterStore>(
         self,
-        desk: &Desk,
+        context: &CaseContext,
         recorders: &mut Vec<Recorder>,
-        load: Load,
+        load: CounterLoad,
         store: &Arc<S>,
         achieved: impl Fn(&S) -> AchievedDelay,
-    ) -> Result<Option<Outcome>, RunError> {
-        let (runtime, stop, flags) = (&desk.runtime, &desk.stop_flag(), load.flags);
-        let meters = &mut Meters::new(&desk.recorder, recorders);
+    ) -> Result<Option<RoundOutcome>, RunError> {
+        let (runtime, stop, flags) = (&context.runtime, &context.stop_flag(), load.flags);
+        let meters = &mut RecorderPool::new(&context.recorder, recorders);
         let bucket = |kind| BucketOptions { kind, quota: flags.quota };
         match self {
             Self::Vsa => round::<Vsa, S>(runtime, stop, meters, load, store, flags.commit, achieved),
@@ -90,13 +90,13 @@ impl Variant {
     /// Runs a round over an in-memory store with the delay given in the flags.
     pub(crate) fn in_memory(
         self,
-        desk: &Desk,
+        context: &CaseContext,
         recorders: &mut Vec<Recorder>,
         flags: Flags,
         clock: ClockCost,
-    ) -> Result<Option<Outcome>, RunError> {
+    ) -> Result<Option<RoundOutcome>, RunError> {
         let has_delay = !flags.write_delay.is_zero();
-        let load = Load {
+        let load = CounterLoad {
             flags,
             waits: has_delay && self.waits(),
             adds_up: !matches!(self, Self::Token | Self::Leaky),
@@ -104,9 +104,9 @@ impl Variant {
         };
         if has_delay {
             let store = DelayedStore::start(flags.write_delay).map_err(|error| RunError::Lacks(error.to_string()))?;
-            self.round(desk, recorders, load, &Arc::new(store), DelayedStore::achieved)
+            self.round(context, recorders, load, &Arc::new(store), DelayedStore::achieved)
         } else {
-            self.round(desk, recorders, load, &Arc::new(MemoryStore::new()), |_| AchievedDelay::default())
+            self.round(context, recorders, load, &Arc::new(MemoryStore::new()), |_| AchievedDelay::default())
         }
     }
 }
@@ -178,10 +178,10 @@ impl Scenario for CounterVariant {
         Flags::of(params).map(drop)
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let mut flags = Flags::of(stage.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
-            flags.seed = stage.params().auto_number("seed").unwrap_or_else(|| stage.seed());
+            let mut flags = Flags::of(context.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
+            flags.seed = context.params().auto_number("seed").unwrap_or_else(|| context.seed());
             let rounds = Rounds {
                 variant: self.0,
                 flags,
@@ -189,7 +189,7 @@ impl Scenario for CounterVariant {
                 outcomes: Vec::new(),
                 recorders: Vec::new(),
             };
-            in_turn(stage, rounds).await
+            run_in_turn(context, rounds).await
         })
     }
 }
@@ -198,19 +198,19 @@ struct Rounds {
     variant: Variant,
     flags: Flags,
     clock: ClockCost,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RoundOutcome>,
     recorders: Vec<Recorder>,
 }
 
-impl Turns for Rounds {
-    fn cases(&self) -> usize {
+impl Cases for Rounds {
+    fn count(&self) -> usize {
         1
     }
 
-    fn turn(&mut self, _: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, _: usize, context: &mut CaseContext) -> Result<(), RunError> {
         // Each round has its own seed, derived from the run's seed.
         let flags = Flags { seed: self.flags.seed.wrapping_add(self.outcomes.len() as u64), ..self.flags };
-        let Some(outcome) = self.variant.in_memory(desk, &mut self.recorders, flags, self.clock)? else {
+        let Some(outcome) = self.variant.in_memory(context, &mut self.recorders, flags, self.clock)? else {
             return Ok(());
         };
         outcome.check()?;
@@ -220,15 +220,15 @@ impl Turns for Rounds {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
-        let mut by_rate: Vec<&Outcome> = self.outcomes.iter().collect();
+    fn show(&self, context: &CaseContext) {
+        let mut by_rate: Vec<&RoundOutcome> = self.outcomes.iter().collect();
         by_rate.sort_by(|a, b| a.ops_per_sec().total_cmp(&b.ops_per_sec()));
         let Some(middle) = by_rate.get(by_rate.len() / 2) else { return };
         let (word, flags) = (self.variant.word(), &self.flags);
         let mut lines = block(word, flags, middle);
         lines.extend([summary(word, flags, middle), TSV_HEAD.to_owned(), tsv(word, flags, middle)]);
-        desk.print(lines);
-        desk.show(self.table());
+        context.print(lines);
+        context.show(self.table());
     }
 }
 
@@ -249,15 +249,15 @@ impl Rounds {
             ("delay max", ColumnUnit::Ns),
         ];
         let mut table = Table::new("Medians of the rounds", &columns);
-        let of = |value: &dyn Fn(&Outcome) -> f64| median(self.outcomes.iter().map(value).collect());
+        let of = |value: &dyn Fn(&RoundOutcome) -> f64| median(self.outcomes.iter().map(value).collect());
         let delay = |value: &dyn Fn(&AchievedDelay) -> f64| {
             let seen = of(&|outcome| value(&outcome.achieved));
             if seen > 0.0 { Cell::from(seen) } else { Cell::Missing }
         };
         table.row([
             (self.outcomes.len() as u64).into(),
-            of(&Outcome::ops_per_sec).into(),
-            of(&Outcome::cpu_ns_per_op).into(),
+            of(&RoundOutcome::ops_per_sec).into(),
+            of(&RoundOutcome::cpu_ns_per_op).into(),
             of(&|outcome| outcome.latency_ns(50.0)).into(),
             of(&|outcome| outcome.latency_ns(95.0)).into(),
             of(&|outcome| outcome.latency_ns(99.0)).into(),
@@ -273,7 +273,7 @@ impl Rounds {
             self.outcomes.iter().for_each(|outcome| oracle.add(&self.flags, outcome));
             let judged = oracle.judge(&self.flags);
             table.note(match judged.verdict {
-                Verdict::DoesNotApply(why) => format!("operations per row: no expectation, {why}"),
+                OracleVerdict::DoesNotApply(why) => format!("operations per row: no expectation, {why}"),
                 verdict => format!(
                     "operations per row: {:.0} expected by the random walk, {:.0} measured over {} rows: {verdict}",
                     judged.expected, judged.measured, judged.rows

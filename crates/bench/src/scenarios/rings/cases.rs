@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
-use crate::scenarios::cases::{Desk, Turns};
-use crate::scenarios::rings::load::{Load, Outcome, run};
+use crate::scenarios::cases::{CaseContext, Cases};
+use crate::scenarios::rings::load::{RingLoad, RingOutcome, run};
 
 /// The seed's own published results for a number of readers: busy threads on 16 cores.
 #[derive(Clone, Copy)]
-pub(crate) struct Seed {
+pub(crate) struct SeedFigures {
     pub(crate) readers: usize,
     /// Millions of items per second: written, and read by all readers together.
     pub(crate) rates: [f64; 2],
@@ -19,8 +19,8 @@ pub(crate) struct Seed {
     pub(crate) looks: f64,
 }
 
-pub(crate) const fn seed(readers: usize, rates: [f64; 2], failed: [f64; 2], looks: f64) -> Seed {
-    Seed { readers, rates, failed, looks }
+pub(crate) const fn seed(readers: usize, rates: [f64; 2], failed: [f64; 2], looks: f64) -> SeedFigures {
+    SeedFigures { readers, rates, failed, looks }
 }
 
 /// Columns for the seed's results.
@@ -32,7 +32,7 @@ pub(crate) const SEED_COLUMNS: [(&str, ColumnUnit); 5] = [
     ("seed looks", ColumnUnit::Amount),
 ];
 
-impl Seed {
+impl SeedFigures {
     /// Returns the cells for those columns, empty if the seed has no result for this row.
     pub(crate) fn cells(seed: Option<&Self>) -> [Cell; 5] {
         seed.map_or([const { Cell::Missing }; 5], |Self { rates, failed, looks, .. }| {
@@ -48,13 +48,13 @@ const KEPT: usize = 1_000;
 
 /// Ring loads that run in turns.
 pub(crate) struct RingCases {
-    cases: Vec<(Load, Vec<Shown>)>,
+    cases: Vec<(RingLoad, Vec<TurnResult>)>,
     table: fn(&Self) -> Table,
 }
 
 /// Result of a turn, or the medians of many turns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct TurnResult {
     pub(crate) written_per_sec: f64,
     pub(crate) delivered_per_sec: f64,
     pub(crate) reads_failed_percent: f64,
@@ -64,8 +64,8 @@ pub(crate) struct Shown {
     pub(crate) turns: u64,
 }
 
-impl Shown {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
+impl TurnResult {
+    pub(crate) fn of(outcome: &RingOutcome) -> Self {
         let percent = |failed: u64, done: u64| 100.0 * failed as f64 / (failed + done).max(1) as f64;
         Self {
             written_per_sec: outcome.written_per_sec(),
@@ -81,12 +81,12 @@ impl Shown {
     pub(crate) fn median(turns: &[Self]) -> Self {
         let of = |value: fn(&Self) -> f64| median(turns.iter().map(value).collect());
         Self {
-            written_per_sec: of(|shown| shown.written_per_sec),
-            delivered_per_sec: of(|shown| shown.delivered_per_sec),
-            reads_failed_percent: of(|shown| shown.reads_failed_percent),
-            writes_failed_percent: of(|shown| shown.writes_failed_percent),
-            looks: of(|shown| shown.looks),
-            cpu_ns_per_item: of(|shown| shown.cpu_ns_per_item),
+            written_per_sec: of(|turn| turn.written_per_sec),
+            delivered_per_sec: of(|turn| turn.delivered_per_sec),
+            reads_failed_percent: of(|turn| turn.reads_failed_percent),
+            writes_failed_percent: of(|turn| turn.writes_failed_percent),
+            looks: of(|turn| turn.looks),
+            cpu_ns_per_item: of(|turn| turn.cpu_ns_per_item),
             turns: turns.len() as u64,
         }
     }
@@ -99,39 +99,39 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl RingCases {
-    pub(crate) fn new(loads: Vec<Load>, table: fn(&Self) -> Table) -> Self {
+    pub(crate) fn new(loads: Vec<RingLoad>, table: fn(&Self) -> Table) -> Self {
         Self { cases: loads.into_iter().map(|load| (load, Vec::new())).collect(), table }
     }
 
     /// Returns the cases that had a turn, with their medians.
-    pub(crate) fn medians(&self) -> impl Iterator<Item = (&Load, Shown)> {
-        self.cases.iter().filter(|(_, shown)| !shown.is_empty()).map(|(load, shown)| (load, Shown::median(shown)))
+    pub(crate) fn medians(&self) -> impl Iterator<Item = (&RingLoad, TurnResult)> {
+        self.cases.iter().filter(|(_, turns)| !turns.is_empty()).map(|(load, turns)| (load, TurnResult::median(turns)))
     }
 
     /// Returns the median write rate of the first case that matches.
-    pub(crate) fn written_per_sec(&self, wanted: impl Fn(&Load) -> bool) -> Option<f64> {
-        self.medians().find(|(load, _)| wanted(load)).map(|(_, shown)| shown.written_per_sec)
+    pub(crate) fn written_per_sec(&self, wanted: impl Fn(&RingLoad) -> bool) -> Option<f64> {
+        self.medians().find(|(load, _)| wanted(load)).map(|(_, turn)| turn.written_per_sec)
     }
 }
 
-impl Turns for RingCases {
-    fn cases(&self) -> usize {
+impl Cases for RingCases {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        let (load, shown) = &mut self.cases[case];
-        let Some(outcome) = run(&desk.runtime, &desk.stop_flag(), *load)? else { return Ok(()) };
-        desk.recorder.count(outcome.delivered);
-        desk.recorder.fail(outcome.wrong);
-        outcome.latencies_ns.iter().for_each(|ns| desk.recorder.latency((*ns).max(1)));
-        if shown.len() < KEPT {
-            shown.push(Shown::of(&outcome));
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
+        let (load, turns) = &mut self.cases[case];
+        let Some(outcome) = run(&context.runtime, &context.stop_flag(), *load)? else { return Ok(()) };
+        context.recorder.count(outcome.delivered);
+        context.recorder.fail(outcome.wrong);
+        outcome.latencies_ns.iter().for_each(|ns| context.recorder.latency((*ns).max(1)));
+        if turns.len() < KEPT {
+            turns.push(TurnResult::of(&outcome));
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
-        desk.show((self.table)(self));
+    fn show(&self, context: &CaseContext) {
+        context.show((self.table)(self));
     }
 }

@@ -9,7 +9,7 @@ use rusm_runtime::ring::RingError;
 use crate::measure::usage::thread_cpu;
 use crate::report::table::Table;
 use crate::run::error::RunError;
-use crate::scenarios::cases::{Desk, Turns};
+use crate::scenarios::cases::{CaseContext, Cases};
 use crate::scenarios::rings::cases::median;
 use laps::{CHUNKS_PER_LAP, Lap};
 
@@ -20,7 +20,7 @@ const KEPT: usize = 1_000;
 
 /// How items are written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CopyMethod {
     /// One item at a time, as the seed did before its fix.
     PerItem,
     /// With at most two copies.
@@ -31,13 +31,13 @@ pub(crate) enum Way {
     Memcpy,
 }
 
-impl Way {
+impl CopyMethod {
     pub(crate) const ALL: [Self; 4] = [Self::Memcpy, Self::Copies, Self::InPlace, Self::PerItem];
 }
 
 /// A way of copying with its sizes, and the results of its turns.
 pub(crate) struct CopyCase {
-    pub(crate) way: Way,
+    pub(crate) method: CopyMethod,
     pub(crate) chunk: usize,
     pub(crate) capacity: usize,
     ns_per_item: Vec<f64>,
@@ -51,18 +51,19 @@ pub(crate) struct CopyCases {
 
 impl CopyCases {
     pub(crate) fn new(sizes: impl Iterator<Item = (usize, usize)>, table: fn(&Self) -> Table) -> Self {
-        let case = |(way, (capacity, chunk))| CopyCase { way, chunk, capacity, ns_per_item: Vec::new() };
-        Self { cases: sizes.flat_map(|sizes| Way::ALL.map(|way| (way, sizes))).map(case).collect(), table }
+        let case = |(method, (capacity, chunk))| CopyCase { method, chunk, capacity, ns_per_item: Vec::new() };
+        Self { cases: sizes.flat_map(|sizes| CopyMethod::ALL.map(|method| (method, sizes))).map(case).collect(), table }
     }
 
     /// Returns the sizes that had turns.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = &CopyCase> {
-        self.cases.iter().filter(|case| case.way == Way::Memcpy && !case.ns_per_item.is_empty())
+        self.cases.iter().filter(|case| case.method == CopyMethod::Memcpy && !case.ns_per_item.is_empty())
     }
 
     /// Returns the CPU time per item in nanoseconds, the median of all turns.
-    pub(crate) fn ns_per_item(&self, way: Way, like: &CopyCase) -> Option<f64> {
-        let same = |case: &&CopyCase| case.way == way && case.chunk == like.chunk && case.capacity == like.capacity;
+    pub(crate) fn ns_per_item(&self, method: CopyMethod, like: &CopyCase) -> Option<f64> {
+        let same =
+            |case: &&CopyCase| case.method == method && case.chunk == like.chunk && case.capacity == like.capacity;
         let case = self.cases.iter().find(same).filter(|case| !case.ns_per_item.is_empty())?;
         Some(median(case.ns_per_item.clone()))
     }
@@ -72,47 +73,47 @@ impl CopyCases {
     }
 }
 
-impl Turns for CopyCases {
-    fn cases(&self) -> usize {
+impl Cases for CopyCases {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[case];
         let error = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
         let mut lap = case.lap().map_err(|failed| error(&failed))?;
         let (mut items, mut cpu, mut wrong) = (0, Duration::ZERO, 0);
         let start = Instant::now();
-        while start.elapsed() < TURN && !desk.stops() {
+        while start.elapsed() < TURN && !context.stops() {
             let began = Instant::now();
             let before = thread_cpu();
             let read = lap();
             cpu += thread_cpu().saturating_sub(before);
             items += CHUNKS_PER_LAP * case.chunk as u64;
             wrong += u64::from(read != (items as u32).wrapping_sub(case.chunk as u32));
-            desk.recorder.latency(began.elapsed().as_nanos() as u64 / CHUNKS_PER_LAP);
+            context.recorder.latency(began.elapsed().as_nanos() as u64 / CHUNKS_PER_LAP);
         }
-        desk.recorder.count(items);
-        desk.recorder.fail(wrong);
-        if !desk.stops() && case.ns_per_item.len() < KEPT {
+        context.recorder.count(items);
+        context.recorder.fail(wrong);
+        if !context.stops() && case.ns_per_item.len() < KEPT {
             case.ns_per_item.push(cpu.as_nanos() as f64 / items as f64);
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
-        desk.show((self.table)(self));
+    fn show(&self, context: &CaseContext) {
+        context.show((self.table)(self));
     }
 }
 
 impl CopyCase {
     fn lap(&self) -> Result<Lap, RingError> {
         let (chunk, capacity, turn) = (self.chunk, self.capacity, self.ns_per_item.len());
-        match self.way {
-            Way::PerItem => laps::per_item(chunk, capacity, turn),
-            Way::Copies => laps::copies(chunk, capacity, turn),
-            Way::InPlace => laps::in_place(chunk, capacity, turn),
-            Way::Memcpy => Ok(laps::memcpy(chunk, capacity, turn)),
+        match self.method {
+            CopyMethod::PerItem => laps::per_item(chunk, capacity, turn),
+            CopyMethod::Copies => laps::copies(chunk, capacity, turn),
+            CopyMethod::InPlace => laps::in_place(chunk, capacity, turn),
+            CopyMethod::Memcpy => Ok(laps::memcpy(chunk, capacity, turn)),
         }
     }
 }

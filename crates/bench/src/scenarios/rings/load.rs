@@ -65,7 +65,7 @@ impl Waiting {
 
 /// Load on a ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub(crate) struct RingLoad {
     pub(crate) waiting: Waiting,
     pub(crate) readers: usize,
     pub(crate) chunk: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Load {
 
 /// Result of a load.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct RingOutcome {
     pub(crate) written: u64,
     pub(crate) delivered: u64,
     pub(crate) wall: Duration,
@@ -94,7 +94,7 @@ pub(crate) struct Outcome {
     pub(crate) latencies_ns: Vec<u64>,
 }
 
-impl Outcome {
+impl RingOutcome {
     pub(crate) fn written_per_sec(&self) -> f64 {
         self.written as f64 / self.wall.as_secs_f64()
     }
@@ -111,16 +111,16 @@ impl Outcome {
 
 /// The most recent stamped chunk.
 #[derive(Default)]
-struct Stamp {
+struct LastStamp {
     /// Position of the chunk plus 1; 0 before the first.
     position: AtomicU64,
     at_ns: AtomicU64,
 }
 
 /// State that both sides of a load share.
-struct Course {
+struct LoadState {
     start: Instant,
-    stamp: Stamp,
+    stamp: LastStamp,
     /// Number of chunks from one stamp to the next.
     stamp_every: u64,
     /// Time of the writer's start: the time to start the readers is not measured.
@@ -129,7 +129,7 @@ struct Course {
     length: Duration,
 }
 
-impl Course {
+impl LoadState {
     fn is_over(&self) -> bool {
         self.begun.get_or_init(Instant::now).elapsed() >= self.length || self.stop.is_set()
     }
@@ -146,16 +146,16 @@ impl Course {
 ///
 /// # Errors
 /// [`RunError`] if the ring or a process cannot be created.
-pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
+pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: RingLoad) -> Result<Option<RingOutcome>, RunError> {
     let (writer, subscriber) = Builder::new(load.capacity)
         .readers_max(load.readers)
         .padding(load.padding)
         .policy(Policy::Lossless)
         .build::<u32>()
         .map_err(|error| RunError::Lacks(error.to_string()))?;
-    let course = Arc::new(Course {
+    let state = Arc::new(LoadState {
         start: Instant::now(),
-        stamp: Stamp::default(),
+        stamp: LastStamp::default(),
         // At least two ring capacities apart: the slowest reader has read one stamped chunk before the next is stamped.
         stamp_every: STAMP_EVERY.max(2 * load.capacity as u64 / load.chunk.max(1) as u64),
         begun: OnceLock::new(),
@@ -163,8 +163,8 @@ pub(crate) fn run(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option
         length: load.length,
     });
     let outcome = match load.waiting {
-        Waiting::Processes | Waiting::InPlace => as_processes(handle, writer, &subscriber, load, &course)?,
-        _ => as_threads(writer, &subscriber, load, &course)?,
+        Waiting::Processes | Waiting::InPlace => as_processes(handle, writer, &subscriber, load, &state)?,
+        _ => as_threads(writer, &subscriber, load, &state)?,
     };
     Ok((!stop.is_set()).then_some(outcome))
 }
@@ -173,31 +173,31 @@ fn as_processes(
     handle: &Handle,
     mut writer: Writer<u32>,
     subscriber: &Subscriber<u32>,
-    load: Load,
-    course: &Arc<Course>,
-) -> Result<Outcome, RunError> {
-    let (tell, told) = mpsc::channel();
+    load: RingLoad,
+    state: &Arc<LoadState>,
+) -> Result<RingOutcome, RunError> {
+    let (sender, receiver) = mpsc::channel();
     for index in 0..load.readers {
-        let reader = seat(subscriber);
-        let (course, tell) = (Arc::clone(course), tell.clone());
+        let reader = attach(subscriber);
+        let (state, sender) = (Arc::clone(state), sender.clone());
         handle.spawn(move |_| async move {
             let mut tally = Tally::new(reader, load.chunk, index == 0);
             if load.waiting == Waiting::InPlace {
-                tally.look_on(&course).await;
+                tally.look_on(&state).await;
             } else {
-                tally.read_on(&course).await;
+                tally.read_on(&state).await;
             }
-            tell.send(tally.outcome())
+            sender.send(tally.outcome())
         })?;
     }
-    drop(tell);
-    let (say, said) = mpsc::channel();
-    let (course, cpu) = (Arc::clone(course), process_cpu());
+    drop(sender);
+    let (writer_sender, writer_outcome) = mpsc::channel();
+    let (state, cpu) = (Arc::clone(state), process_cpu());
     let start = Instant::now();
     handle.spawn(move |_| async move {
         let mut source = Source::new(load.chunk);
-        while !source.is_over(&course) {
-            source.next(&course, writer.written());
+        while !source.is_over(&state) {
+            source.next(&state, writer.written());
             if load.waiting == Waiting::InPlace {
                 number_in_place(&mut writer, load.chunk).await;
             } else {
@@ -206,10 +206,10 @@ fn as_processes(
         }
         let outcome = written(&writer);
         writer.close();
-        say.send(outcome)
+        writer_sender.send(outcome)
     })?;
-    let mut outcome = said.recv().unwrap_or_default();
-    for read in told {
+    let mut outcome = writer_outcome.recv().unwrap_or_default();
+    for read in receiver {
         add(&mut outcome, read);
     }
     (outcome.wall, outcome.cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
@@ -219,9 +219,9 @@ fn as_processes(
 fn as_threads(
     mut writer: Writer<u32>,
     subscriber: &Subscriber<u32>,
-    load: Load,
-    course: &Arc<Course>,
-) -> Result<Outcome, RunError> {
+    load: RingLoad,
+    state: &Arc<LoadState>,
+) -> Result<RingOutcome, RunError> {
     let flush = if load.waiting == Waiting::ParkLazy { Flush::Lazy } else { Flush::Eager };
     writer.set_flush(flush);
     let ready = Barrier::new(load.readers + 1);
@@ -230,13 +230,13 @@ fn as_threads(
     thread::scope(|scope| {
         let threads: Vec<_> = (0..load.readers)
             .map(|index| {
-                let (mut reader, ready, course) = (seat(subscriber), &ready, Arc::clone(course));
+                let (mut reader, ready, state) = (attach(subscriber), &ready, Arc::clone(state));
                 reader.set_flush(flush);
                 scope.spawn(move || {
                     let _pinned = Pinned::at(index + 1, load.pin);
                     let mut tally = Tally::new(reader, load.chunk, index == 0);
                     ready.wait();
-                    read_on_a_thread(&mut tally, load, &course);
+                    read_on_a_thread(&mut tally, load, &state);
                     tally.outcome()
                 })
             })
@@ -245,8 +245,8 @@ fn as_threads(
         ready.wait();
         let (start, cpu) = (Instant::now(), process_cpu());
         let mut source = Source::new(load.chunk);
-        while !source.is_over(course) {
-            source.next(course, writer.written());
+        while !source.is_over(state) {
+            source.next(state, writer.written());
             write_on_a_thread(&mut writer, &source.items, load.waiting);
         }
         let mut outcome = written(&writer);
@@ -270,11 +270,11 @@ async fn number_in_place(writer: &mut Writer<u32>, chunk: usize) {
     grant.commit(chunk);
 }
 
-fn seat(subscriber: &Subscriber<u32>) -> Reader<u32> {
+fn attach(subscriber: &Subscriber<u32>) -> Reader<u32> {
     subscriber.join().expect("the ring was built with a slot for each reader")
 }
 
-fn read_on_a_thread(tally: &mut Tally, load: Load, course: &Course) {
+fn read_on_a_thread(tally: &mut Tally, load: RingLoad, state: &LoadState) {
     let mut items = vec![0; load.chunk];
     let mut tries = 0;
     loop {
@@ -285,7 +285,7 @@ fn read_on_a_thread(tally: &mut Tally, load: Load, course: &Course) {
         match read {
             Ok(count) => {
                 tries = 0;
-                tally.got(&items[..count], course);
+                tally.got(&items[..count], state);
             }
             Err(ReadError::Empty) => retry(load.waiting, &mut tries),
             Err(_) => return,
@@ -325,34 +325,34 @@ impl Source {
     }
 
     #[inline]
-    fn is_over(&mut self, course: &Course) -> bool {
+    fn is_over(&mut self, state: &LoadState) -> bool {
         if self.chunks.is_multiple_of(CHUNKS_PER_LOOK) {
-            self.over = course.is_over();
+            self.over = state.is_over();
         }
         self.over
     }
 
     #[inline]
-    fn next(&mut self, course: &Course, position: u64) {
-        course.stamp(self.chunks, position);
+    fn next(&mut self, state: &LoadState, position: u64) {
+        state.stamp(self.chunks, position);
         self.chunks += 1;
         // Only the first item of each chunk holds its position: the copy keeps the rest in order.
         self.items[0] = position as u32;
     }
 }
 
-fn written(writer: &Writer<u32>) -> Outcome {
+fn written(writer: &Writer<u32>) -> RingOutcome {
     let stats = writer.stats();
-    Outcome {
+    RingOutcome {
         written: writer.written(),
         writes: stats.writes,
         writes_full: stats.full,
         looks: stats.looks,
-        ..Outcome::default()
+        ..RingOutcome::default()
     }
 }
 
-fn add(outcome: &mut Outcome, read: Outcome) {
+fn add(outcome: &mut RingOutcome, read: RingOutcome) {
     outcome.delivered += read.delivered;
     outcome.reads += read.reads;
     outcome.reads_empty += read.reads_empty;
@@ -380,15 +380,15 @@ impl Tally {
     }
 
     /// Copies a chunk at a time and checks the first item of each.
-    async fn read_on(&mut self, course: &Course) {
+    async fn read_on(&mut self, state: &LoadState) {
         let mut items = vec![0; self.chunk as usize];
         while let Ok(count) = self.reader.read(&mut items).await {
-            self.got(&items[..count], course);
+            self.got(&items[..count], state);
         }
     }
 
     /// Checks each item in place.
-    async fn look_on(&mut self, course: &Course) {
+    async fn look_on(&mut self, state: &LoadState) {
         loop {
             let first = self.delivered as u32;
             let Ok(peek) = self.reader.peek().await else { return };
@@ -401,13 +401,13 @@ impl Tally {
             self.wrong += u64::from(wrong);
             self.delivered += count as u64;
             if self.times {
-                self.time(course);
+                self.time(state);
             }
         }
     }
 
     #[inline]
-    fn got(&mut self, items: &[u32], course: &Course) {
+    fn got(&mut self, items: &[u32], state: &LoadState) {
         let first = self.delivered;
         self.delivered += items.len() as u64;
         // The first item of each chunk holds its position.
@@ -416,29 +416,29 @@ impl Tally {
             self.marked += self.chunk;
         }
         if self.times {
-            self.time(course);
+            self.time(state);
         }
     }
 
     #[inline]
-    fn time(&mut self, course: &Course) {
-        let stamped = course.stamp.position.load(Ordering::Acquire);
+    fn time(&mut self, state: &LoadState) {
+        let stamped = state.stamp.position.load(Ordering::Acquire);
         if stamped > self.timed && stamped <= self.delivered {
             self.timed = stamped;
-            let at_ns = course.stamp.at_ns.load(Ordering::Relaxed);
-            self.latencies_ns.push((course.start.elapsed().as_nanos() as u64).saturating_sub(at_ns));
+            let at_ns = state.stamp.at_ns.load(Ordering::Relaxed);
+            self.latencies_ns.push((state.start.elapsed().as_nanos() as u64).saturating_sub(at_ns));
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> RingOutcome {
         let stats = self.reader.stats();
-        Outcome {
+        RingOutcome {
             delivered: self.delivered,
             reads: stats.reads,
             reads_empty: stats.empty,
             wrong: self.wrong,
             latencies_ns: self.latencies_ns,
-            ..Outcome::default()
+            ..RingOutcome::default()
         }
     }
 }

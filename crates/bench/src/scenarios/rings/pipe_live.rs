@@ -16,15 +16,15 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, observe};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
-use crate::measure::histogram::Spread;
+use crate::context::RunContext;
+use crate::measure::histogram::NanosHistogram;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::hz;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 
@@ -94,21 +94,21 @@ impl Scenario for PipeLive {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let readers = stage.params().number("readers");
+            let readers = context.params().number("readers");
             let config = WasmConfig {
                 capacity: 2 * readers as u32,
                 parts_max: 1,
                 memory_max_bytes: PAGES * PAGE_BYTES,
                 ..WasmConfig::default()
             };
-            let guests = Guests::start(stage, config).await?;
-            let tap = guests.load(stage, "tap", Code::of(include_str!("../wasm/guests/tap.wat"), PAGES)).await?;
-            stage.prepared();
+            let guests = Guests::start(context, config).await?;
+            let tap = guests.load(context, "tap", Code::of(include_str!("../wasm/guests/tap.wat"), PAGES)).await?;
+            context.prepared();
             let case = |(native, guests)| Case { native, guests, ..Case::default() };
             let cases = [(1, 0), (0, 1), (readers, 0), (0, readers), (readers, readers)].map(case).into();
-            in_turn(stage, Live { cases, wasm: guests.wasm, tap }).await
+            run_in_turn(context, Live { cases, wasm: guests.wasm, tap }).await
         })
     }
 }
@@ -117,8 +117,8 @@ impl Scenario for PipeLive {
 struct Case {
     native: u64,
     guests: u64,
-    of_native: Spread,
-    of_guests: Spread,
+    of_native: NanosHistogram,
+    of_guests: NanosHistogram,
     account: Account,
     missed: u64,
     cpu_ns: u64,
@@ -131,37 +131,37 @@ struct Live {
 }
 
 /// Result of one reader.
-struct Seen {
+struct ReaderResult {
     guest: bool,
     missed: u64,
     latencies_ns: Vec<u64>,
 }
 
-impl Turns for Live {
-    fn cases(&self) -> usize {
+impl Cases for Live {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[index];
         let source = Source {
             wasm: self.wasm.clone(),
             tap: self.tap.clone(),
             native: case.native,
             guests: case.guests,
-            rate: desk.params.number("hz"),
-            stop: desk.stop_flag(),
+            rate: context.params.number("hz"),
+            stop: context.stop_flag(),
         };
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let cpu = process_cpu();
-        desk.runtime.spawn(move |ctx| async move {
+        context.runtime.spawn(move |ctx| async move {
             let ended = source.run(&ctx).await;
             // The receiver is gone if the run is already over.
-            tell.send(ended).ok();
+            sender.send(ended).ok();
         })?;
-        let ended = told.recv().unwrap_or_else(|_| Err("a reader ended before the ring was closed".to_owned()));
+        let ended = receiver.recv().unwrap_or_else(|_| Err("a reader ended before the ring was closed".to_owned()));
         let cpu = process_cpu().saturating_sub(cpu);
-        if desk.stops() {
+        if context.stops() {
             return Ok(());
         }
         let (account, seen) = ended.map_err(RunError::Lacks)?;
@@ -173,20 +173,20 @@ impl Turns for Live {
         for reader in seen {
             missed += reader.missed;
             case.missed += reader.missed;
-            desk.recorder.count(reader.latencies_ns.len() as u64);
-            let spread = if reader.guest { &mut case.of_guests } else { &mut case.of_native };
+            context.recorder.count(reader.latencies_ns.len() as u64);
+            let histogram = if reader.guest { &mut case.of_guests } else { &mut case.of_native };
             for ns in reader.latencies_ns {
-                spread.add(ns);
-                desk.recorder.latency(ns.max(1));
+                histogram.add(ns);
+                context.recorder.latency(ns.max(1));
             }
         }
-        desk.recorder.drop_ops(missed);
+        context.recorder.drop_ops(missed);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
-            &format!("From a tick at {} through a ring to its readers", hz(desk.params.number("hz"))),
+            &format!("From a tick at {} through a ring to its readers", hz(context.params.number("hz"))),
             &[
                 ("native", ColumnUnit::Count),
                 ("guests", ColumnUnit::Count),
@@ -208,13 +208,13 @@ impl Turns for Live {
             drops += dropped;
             let records = case.of_native.len() + case.of_guests.len();
             let cpu = (records > 0).then(|| case.cpu_ns as f64 / records as f64);
-            for (who, spread) in [("native", &case.of_native), ("guests", &case.of_guests)] {
-                if spread.len() == 0 {
+            for (who, histogram) in [("native", &case.of_native), ("guests", &case.of_guests)] {
+                if histogram.len() == 0 {
                     continue;
                 }
-                let [mean, p50, p99, p999, max] = spread.cells();
+                let [mean, p50, p99, p999, max] = histogram.cells();
                 let (native, guests) = (case.native.into(), case.guests.into());
-                let (records, dropped) = (spread.len().into(), dropped.into());
+                let (records, dropped) = (histogram.len().into(), dropped.into());
                 let overruns = case.account.overruns.into();
                 table.row([
                     native,
@@ -233,7 +233,7 @@ impl Turns for Live {
             }
         }
         table.note(format!("gate: 0 drops; there were {drops}"));
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -248,7 +248,7 @@ struct Source {
 }
 
 impl Source {
-    async fn run(self, ctx: &Context) -> Result<(Account, Vec<Seen>), String> {
+    async fn run(self, ctx: &Context) -> Result<(Account, Vec<ReaderResult>), String> {
         ctx.set_label("live source");
         let readers = self.native + self.guests;
         let ring = Builder::new(RECORDS * RECORD).readers_max(readers as usize).label("pipe-live").build::<u8>();
@@ -289,7 +289,7 @@ impl Source {
         let mut seen = Vec::new();
         while seen.len() < readers as usize {
             let message = ctx.receive().await;
-            match message.downcast::<Seen>() {
+            match message.downcast::<ReaderResult>() {
                 Ok(reader) => seen.push(reader),
                 Err(message) => seen.extend(message.downcast::<Bytes>().ok().as_deref().map(of_guest)),
             }
@@ -299,10 +299,10 @@ impl Source {
 }
 
 /// Reads all records and notes how late each is.
-async fn tap(ctx: &Context, mut reader: Reader<u8>) -> Seen {
+async fn tap(ctx: &Context, mut reader: Reader<u8>) -> ReaderResult {
     let runtime = ctx.runtime();
     let (mut record, mut next) = ([0; RECORD], 0);
-    let mut seen = Seen { guest: false, missed: 0, latencies_ns: Vec::new() };
+    let mut seen = ReaderResult { guest: false, missed: 0, latencies_ns: Vec::new() };
     while reader.read_exact(&mut record).await.is_ok() {
         let now_ns = observe::uptime(&runtime).as_nanos() as u64;
         let [number, due_ns] = words(&record);
@@ -318,8 +318,8 @@ fn words(record: &[u8; RECORD]) -> [u64; 2] {
 }
 
 /// Decodes the result of a guest: the number of missed records, then the latencies.
-fn of_guest(bytes: &[u8]) -> Seen {
+fn of_guest(bytes: &[u8]) -> ReaderResult {
     let mut words = bytes.chunks_exact(8).filter_map(crate::scenarios::wasm::guests::words::<1>).map(|[word]| word);
     let missed = words.next().unwrap_or(0);
-    Seen { guest: true, missed, latencies_ns: words.map(|ns| if ns > 1 << 62 { 0 } else { ns }).collect() }
+    ReaderResult { guest: true, missed, latencies_ns: words.map(|ns| if ns > 1 << 62 { 0 } else { ns }).collect() }
 }

@@ -4,13 +4,13 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::numbers::grouped;
 use crate::report::table::{ColumnUnit, Table};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::rings::copy::{CopyCases, Way};
+use crate::scenarios::rings::copy::{CopyCases, CopyMethod};
 
 /// Chunk sizes, with the seed's rates in items per second: one item at a time, and with its two copies.
 const SEED: [(usize, Option<[f64; 2]>); 6] = [
@@ -69,10 +69,10 @@ impl Scenario for RingChunk {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let capacity = (stage.params().number("capacity") as usize).next_power_of_two();
-            by_load(stage, || CopyCases::new(SEED.into_iter().map(|(chunk, _)| (capacity, chunk)), table)).await
+            let capacity = (context.params().number("capacity") as usize).next_power_of_two();
+            by_load(context, || CopyCases::new(SEED.into_iter().map(|(chunk, _)| (capacity, chunk)), table)).await
         })
     }
 }
@@ -96,19 +96,19 @@ fn table(cases: &CopyCases) -> Table {
         ],
     );
     for size in cases.sizes() {
-        let ns = |way| cases.ns_per_item(way, size);
-        let rate = |way| ns(way).map(|ns| 1e9 / ns);
-        let ratio = |way| ns(way).zip(ns(Way::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
+        let ns = |method| cases.ns_per_item(method, size);
+        let rate = |method| ns(method).map(|ns| 1e9 / ns);
+        let ratio = |method| ns(method).zip(ns(CopyMethod::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
         let seed = SEED.iter().find(|(chunk, _)| *chunk == size.chunk).and_then(|(_, seed)| *seed);
         table.row([
             (size.chunk as u64).into(),
-            rate(Way::Memcpy).into(),
-            rate(Way::Copies).into(),
-            ratio(Way::Copies).into(),
-            rate(Way::InPlace).into(),
-            ratio(Way::InPlace).into(),
-            rate(Way::PerItem).into(),
-            ns(Way::Copies).into(),
+            rate(CopyMethod::Memcpy).into(),
+            rate(CopyMethod::Copies).into(),
+            ratio(CopyMethod::Copies).into(),
+            rate(CopyMethod::InPlace).into(),
+            ratio(CopyMethod::InPlace).into(),
+            rate(CopyMethod::PerItem).into(),
+            ns(CopyMethod::Copies).into(),
             GATES.iter().find(|(chunk, _)| *chunk == size.chunk).map(|(_, least)| *least).into(),
             seed.map(|seed| seed[0]).into(),
             seed.map(|seed| seed[1]).into(),

@@ -8,16 +8,16 @@ use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
 use crate::scenarios::pinned::PIN;
-use crate::scenarios::rings::cases::{RingCases, SEED_COLUMNS, Seed, Shown, TURN, seed};
-use crate::scenarios::rings::load::{Load, Waiting};
+use crate::scenarios::rings::cases::{RingCases, SEED_COLUMNS, SeedFigures, TURN, TurnResult, seed};
+use crate::scenarios::rings::load::{RingLoad, Waiting};
 
-const SEED: [Seed; 5] = [
+const SEED: [SeedFigures; 5] = [
     seed(2, [30.9, 61.9], [95.0, 99.85], 1_240.0),
     seed(4, [19.4, 77.5], [96.5, 99.81], 571.0),
     seed(8, [13.5, 108.4], [99.0, 99.76], 251.0),
@@ -84,9 +84,9 @@ impl Scenario for RingContention {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let (params, wait) = (stage.params(), stage.params().word("wait"));
+            let (params, wait) = (context.params(), context.params().word("wait"));
             let (chunk, pin) = (params.number("chunk") as usize, params.word("pin") == "yes");
             let readers = match params.auto_number("readers") {
                 Some(readers) => vec![readers as usize],
@@ -101,13 +101,13 @@ impl Scenario for RingContention {
                     loads.push(load(waiting, 1_000, chunk, pin));
                 }
             }
-            by_load(stage, || RingCases::new(loads.clone(), table)).await
+            by_load(context, || RingCases::new(loads.clone(), table)).await
         })
     }
 }
 
-fn load(waiting: Waiting, readers: usize, chunk: usize, pin: bool) -> Load {
-    Load { waiting, readers, chunk, capacity: 4096, padding: Padding::Pair, length: TURN, pin }
+fn load(waiting: Waiting, readers: usize, chunk: usize, pin: bool) -> RingLoad {
+    RingLoad { waiting, readers, chunk, capacity: 4096, padding: Padding::Pair, length: TURN, pin }
 }
 
 fn table(cases: &RingCases) -> Table {
@@ -133,7 +133,7 @@ fn table(cases: &RingCases) -> Table {
     for (load, median) in cases.medians() {
         let busy = cases.written_per_sec(|other| other.waiting == Waiting::Busy && other.readers == load.readers);
         let seed = SEED.iter().find(|seed| seed.readers == load.readers && load.waiting == Waiting::Busy);
-        let [written, read, reads_failed, writes_failed, looks] = Seed::cells(seed);
+        let [written, read, reads_failed, writes_failed, looks] = SeedFigures::cells(seed);
         table.row([
             load.waiting.word().into(),
             (load.readers as u64).into(),
@@ -153,8 +153,8 @@ fn table(cases: &RingCases) -> Table {
         ]);
     }
     let read = |readers| {
-        let shown = cases.medians().find(|(load, _)| load.waiting == Waiting::Processes && load.readers == readers);
-        shown.map(|(_, shown)| shown.delivered_per_sec)
+        let turn = cases.medians().find(|(load, _)| load.waiting == Waiting::Processes && load.readers == readers);
+        turn.map(|(_, turn)| turn.delivered_per_sec)
     };
     if let (Some(crowd), Some(few)) = (read(1_000), read(16)) {
         table.note(format!("read by 1,000 processes ÷ by 16: {:.2} (at least 0.5)", crowd / few));
@@ -165,7 +165,7 @@ fn table(cases: &RingCases) -> Table {
     ) {
         table.note(format!("written for 16 processes ÷ for 16 busy threads: {:.0} (at least 300)", ours / busy));
     }
-    let failed = |median: &Shown| median.reads_failed_percent.max(median.writes_failed_percent);
+    let failed = |median: &TurnResult| median.reads_failed_percent.max(median.writes_failed_percent);
     let of_processes = cases.medians().filter(|(load, _)| load.waiting == Waiting::Processes && load.readers <= 32);
     if let Some(most) = of_processes.map(|(_, median)| failed(&median)).reduce(f64::max) {
         table.note(format!("reads or writes of up to 32 processes that failed: at most {most:.2} % (less than 5)"));

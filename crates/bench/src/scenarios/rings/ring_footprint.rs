@@ -7,11 +7,11 @@ use rusm_protocol::Unit;
 use rusm_runtime::ring::{Builder, Padding};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::rings::cases::median;
 
 /// Capacity of the rings, in items of 4 bytes.
@@ -61,11 +61,11 @@ impl Scenario for RingFootprint {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let case = |readers| move |padding| Case { readers, padding, bytes: 0, ns: Vec::new() };
             let cases = SEED.into_iter().flat_map(|(readers, ..)| PADDINGS.map(case(readers))).collect();
-            in_turn(stage, Footprints { cases }).await
+            run_in_turn(context, Footprints { cases }).await
         })
     }
 }
@@ -81,31 +81,31 @@ struct Footprints {
     cases: Vec<Case>,
 }
 
-impl Turns for Footprints {
-    fn cases(&self) -> usize {
+impl Cases for Footprints {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[case];
         let (start, mut rings) = (Instant::now(), 0_u64);
-        while rings == 0 || (start.elapsed() < TURN && !desk.stops()) {
+        while rings == 0 || (start.elapsed() < TURN && !context.stops()) {
             let began = Instant::now();
             let ring = Builder::new(CAPACITY).readers_max(case.readers).padding(case.padding).build::<f32>();
             let (writer, subscriber) = ring.map_err(|error| RunError::Lacks(error.to_string()))?;
             case.bytes = subscriber.bytes() as u64;
             drop(black_box((writer, subscriber)));
-            desk.recorder.latency((began.elapsed().as_nanos() as u64).max(1));
+            context.recorder.latency((began.elapsed().as_nanos() as u64).max(1));
             rings += 1;
         }
-        desk.recorder.count(rings);
-        if !desk.stops() && case.ns.len() < KEPT {
+        context.recorder.count(rings);
+        if !context.stops() && case.ns.len() < KEPT {
             case.ns.push(start.elapsed().as_nanos() as f64 / rings as f64);
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Bytes of a ring of 4,096 items of 4 bytes",
             &[
@@ -121,15 +121,15 @@ impl Turns for Footprints {
         let items = (CAPACITY * size_of::<f32>()) as u64;
         for case in self.cases.iter().filter(|case| case.bytes > 0) {
             let fewest = self.cases.iter().find(|other| other.padding == case.padding && other.bytes > 0);
-            let seats = fewest.filter(|other| other.readers < case.readers);
-            let seat = seats.map(|other| (case.bytes - other.bytes) / (case.readers - other.readers) as u64);
+            let slots = fewest.filter(|other| other.readers < case.readers);
+            let slot = slots.map(|other| (case.bytes - other.bytes) / (case.readers - other.readers) as u64);
             let seed = SEED.iter().find(|(readers, ..)| *readers == case.readers);
             table.row([
                 (case.readers as u64).into(),
                 (case.padding.bytes() as u64).into(),
                 case.bytes.into(),
                 (case.bytes - items).into(),
-                seat.into(),
+                slot.into(),
                 median(case.ns.clone()).into(),
                 match case.padding {
                     Padding::Packed => seed.map(|(.., packed)| *packed),
@@ -140,6 +140,6 @@ impl Turns for Footprints {
             ]);
         }
         table.note("side by side, reader slots are 32 bytes apart; seed: figures of the seed project, for orientation");
-        desk.show(table);
+        context.show(table);
     }
 }

@@ -4,15 +4,15 @@ use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::rings::cases::{RingCases, SEED_COLUMNS, Seed, TURN, seed};
-use crate::scenarios::rings::load::{Load, Waiting};
+use crate::scenarios::rings::cases::{RingCases, SEED_COLUMNS, SeedFigures, TURN, seed};
+use crate::scenarios::rings::load::{RingLoad, Waiting};
 
-const SEED: [Seed; 5] = [
+const SEED: [SeedFigures; 5] = [
     seed(1, [24.3, 24.3], [71.8, 99.80], 1_060.0),
     seed(2, [25.0, 50.0], [87.7, 99.75], 852.0),
     seed(4, [22.1, 88.6], [95.2, 99.56], 415.0),
@@ -69,12 +69,12 @@ impl Scenario for RingSharing {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let wait = stage.params().word("wait");
+            let wait = context.params().word("wait");
             let waiting = Waiting::ALL.into_iter().find(|waiting| waiting.word() == wait).unwrap_or(Waiting::ParkLazy);
             let load = |readers| {
-                move |padding| Load {
+                move |padding| RingLoad {
                     waiting,
                     readers,
                     chunk: CHUNK,
@@ -85,7 +85,7 @@ impl Scenario for RingSharing {
                 }
             };
             let loads: Vec<_> = SEED.into_iter().flat_map(|seed| PADDINGS.map(load(seed.readers))).collect();
-            by_load(stage, || RingCases::new(loads.clone(), table)).await
+            by_load(context, || RingCases::new(loads.clone(), table)).await
         })
     }
 }
@@ -114,7 +114,7 @@ fn table(cases: &RingCases) -> Table {
         let packed = cases.written_per_sec(|other| other.padding == Padding::Packed && other.readers == load.readers);
         // The seed puts each reader on its own cache line.
         let seed = SEED.iter().find(|seed| seed.readers == load.readers && load.padding == Padding::Line);
-        let [written, read, reads_failed, writes_failed, looks] = Seed::cells(seed);
+        let [written, read, reads_failed, writes_failed, looks] = SeedFigures::cells(seed);
         table.row([
             (load.readers as u64).into(),
             (load.padding.bytes() as u64).into(),

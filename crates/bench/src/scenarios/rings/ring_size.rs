@@ -3,12 +3,12 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::rings::copy::{CopyCases, Way};
+use crate::scenarios::rings::copy::{CopyCases, CopyMethod};
 
 /// Ring capacities in items, with the seed's rates in items per second: one item at a time, and with its two copies.
 const SEED: [(usize, Option<[f64; 2]>); 6] =
@@ -55,10 +55,10 @@ impl Scenario for RingSize {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
-            by_load(stage, || CopyCases::new(SEED.into_iter().map(|(capacity, _)| (capacity, chunk)), table)).await
+            let chunk = (context.params().number("chunk") as usize).next_power_of_two();
+            by_load(context, || CopyCases::new(SEED.into_iter().map(|(capacity, _)| (capacity, chunk)), table)).await
         })
     }
 }
@@ -79,18 +79,18 @@ fn table(cases: &CopyCases) -> Table {
         ],
     );
     for size in cases.sizes() {
-        let ns = |way| cases.ns_per_item(way, size);
-        let rate = |way| ns(way).map(|ns| 1e9 / ns);
-        let ratio = ns(Way::Copies).zip(ns(Way::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
+        let ns = |method| cases.ns_per_item(method, size);
+        let rate = |method| ns(method).map(|ns| 1e9 / ns);
+        let ratio = ns(CopyMethod::Copies).zip(ns(CopyMethod::Memcpy)).map(|(ns, memcpy)| memcpy / ns);
         let seed = SEED.iter().find(|(capacity, _)| *capacity == size.capacity).and_then(|(_, seed)| *seed);
         table.row([
             (size.capacity as u64).into(),
-            rate(Way::Memcpy).into(),
-            rate(Way::Copies).into(),
+            rate(CopyMethod::Memcpy).into(),
+            rate(CopyMethod::Copies).into(),
             ratio.into(),
-            rate(Way::InPlace).into(),
-            rate(Way::PerItem).into(),
-            ns(Way::Copies).into(),
+            rate(CopyMethod::InPlace).into(),
+            rate(CopyMethod::PerItem).into(),
+            ns(CopyMethod::Copies).into(),
             seed.map(|seed| seed[0]).into(),
             seed.map(|seed| seed[1]).into(),
         ]);

@@ -16,14 +16,14 @@ use rusm_runtime::ticker::sleep_precise;
 use rusm_runtime::{Pid, observe};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::cases::{Desk, Turns};
+use crate::scenarios::cases::{CaseContext, Cases};
 use crate::scenarios::rings::cases::median;
 use crate::scenarios::timing::ticking::now_ns;
 
@@ -102,14 +102,14 @@ impl Scenario for RingSlow {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let wanted = stage.params().word("policy");
+            let wanted = context.params().word("policy");
             let policies =
                 [("lossless", Policy::Lossless), ("evict", Policy::EvictAfter(PATIENCE)), ("lossy", Policy::Lossy)];
             let cases = policies.into_iter().filter(|(word, _)| wanted == "all" || wanted == *word);
-            let cases: Vec<_> = cases.map(|(word, policy)| Case { word, policy, shown: Vec::new() }).collect();
-            by_load(stage, || SlowReader { cases: cases.clone() }).await
+            let cases: Vec<_> = cases.map(|(word, policy)| Case { word, policy, turns: Vec::new() }).collect();
+            by_load(context, || SlowReader { cases: cases.clone() }).await
         })
     }
 }
@@ -118,12 +118,12 @@ impl Scenario for RingSlow {
 struct Case {
     word: &'static str,
     policy: Policy,
-    shown: Vec<Shown>,
+    turns: Vec<TurnResult>,
 }
 
 /// Result of a turn.
 #[derive(Clone, Copy)]
-struct Shown {
+struct TurnResult {
     written_per_sec: f64,
     fast_per_sec: f64,
     slow_per_sec: f64,
@@ -138,28 +138,28 @@ struct SlowReader {
     cases: Vec<Case>,
 }
 
-impl Turns for SlowReader {
-    fn cases(&self) -> usize {
+impl Cases for SlowReader {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[case];
-        let (readers, slower) = (desk.params.number("readers"), desk.params.number("slower"));
-        let (shown, delivered, latencies) = turn(desk, case.policy, readers, slower)?;
-        if desk.stops() {
+        let (readers, slower) = (context.params.number("readers"), context.params.number("slower"));
+        let (turn, delivered, latencies) = measure(context, case.policy, readers, slower)?;
+        if context.stops() {
             return Ok(());
         }
-        desk.recorder.count(delivered);
+        context.recorder.count(delivered);
         for ns in latencies {
-            desk.recorder.latency(ns.max(1));
+            context.recorder.latency(ns.max(1));
         }
-        case.shown.push(shown);
+        case.turns.push(turn);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
-        let (readers, slower) = (desk.params.number("readers"), desk.params.number("slower"));
+    fn show(&self, context: &CaseContext) {
+        let (readers, slower) = (context.params.number("readers"), context.params.number("slower"));
         let mut table = Table::new(
             &format!("{readers} readers of a ring of 16,384 items, one {slower} times as slow"),
             &[
@@ -176,21 +176,21 @@ impl Turns for SlowReader {
                 ("turns", ColumnUnit::Count),
             ],
         );
-        for case in self.cases.iter().filter(|case| !case.shown.is_empty()) {
-            let median = |value: fn(&Shown) -> f64| median(case.shown.iter().map(value).collect());
+        for case in self.cases.iter().filter(|case| !case.turns.is_empty()) {
+            let median = |value: fn(&TurnResult) -> f64| median(case.turns.iter().map(value).collect());
             let of = |value| median(value).into();
             table.row([
                 case.word.into(),
-                who_waits(median(|shown| shown.for_slow_percent), median(|shown| shown.for_others_percent)).into(),
-                of(|shown| shown.written_per_sec),
-                of(|shown| shown.fast_per_sec),
-                of(|shown| shown.slow_per_sec),
-                of(|shown| shown.missed_percent),
-                of(|shown| shown.evicted),
-                of(|shown| shown.for_slow_percent),
-                of(|shown| shown.for_others_percent),
-                of(|shown| shown.waits),
-                (case.shown.len() as u64).into(),
+                who_waits(median(|turn| turn.for_slow_percent), median(|turn| turn.for_others_percent)).into(),
+                of(|turn| turn.written_per_sec),
+                of(|turn| turn.fast_per_sec),
+                of(|turn| turn.slow_per_sec),
+                of(|turn| turn.missed_percent),
+                of(|turn| turn.evicted),
+                of(|turn| turn.for_slow_percent),
+                of(|turn| turn.for_others_percent),
+                of(|turn| turn.waits),
+                (case.turns.len() as u64).into(),
             ]);
         }
         table.note(
@@ -201,7 +201,7 @@ impl Turns for SlowReader {
             "evict: a reader that has freed no space for 1 ms is dropped; the writer waits for a slow one that \
                     still reads",
         );
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -217,59 +217,65 @@ fn who_waits(for_slow_percent: f64, for_others_percent: f64) -> &'static str {
 
 /// Result of one reader.
 #[derive(Default)]
-struct Got {
+struct ReaderResult {
     read: u64,
     missed: u64,
 }
 
-fn turn(desk: &Desk, policy: Policy, readers: u64, slower: u64) -> Result<(Shown, u64, Vec<u64>), RunError> {
+fn measure(
+    context: &CaseContext,
+    policy: Policy,
+    readers: u64,
+    slower: u64,
+) -> Result<(TurnResult, u64, Vec<u64>), RunError> {
     let error = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
-    let built = Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).seen_by(&desk.runtime);
+    let built =
+        Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).seen_by(&context.runtime);
     let (writer, subscriber) = built.build::<u64>().map_err(|failed| error(&failed))?;
     let seats =
         (0..readers).map(|_| subscriber.join()).collect::<Result<Vec<_>, _>>().map_err(|failed| error(&failed))?;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut slow = None;
     for (index, reader) in seats.into_iter().enumerate() {
-        let (tell, work_ns) = (tell.clone(), if index == 0 { WORK_NS * slower } else { WORK_NS });
-        let pid = desk.runtime.spawn(move |ctx| async move {
+        let (sender, work_ns) = (sender.clone(), if index == 0 { WORK_NS * slower } else { WORK_NS });
+        let pid = context.runtime.spawn(move |ctx| async move {
             ctx.set_label(if index == 0 { "slow reader" } else { "reader" });
-            tell.send((index, read(reader, work_ns).await))
+            sender.send((index, read(reader, work_ns).await))
         })?;
         slow = slow.or(Some(pid));
     }
-    drop(tell);
+    drop(sender);
     let over = Arc::new(AtomicBool::new(false));
-    let (say, said) = mpsc::channel();
+    let (latency_sender, latencies_receiver) = mpsc::channel();
     let (until, total) = (Arc::clone(&over), Arc::new(AtomicU64::new(0)));
     let written = Arc::clone(&total);
     let start = Instant::now();
-    desk.runtime.spawn(move |ctx| async move {
+    context.runtime.spawn(move |ctx| async move {
         ctx.set_label("writer");
-        say.send(write(writer, &until, &written).await)
+        latency_sender.send(write(writer, &until, &written).await)
     })?;
-    let looks = watch(desk, &desk.stop_flag(), slow, start);
+    let looks = watch(context, &context.stop_flag(), slow, start);
     over.store(true, Ordering::Relaxed);
     let seconds = start.elapsed().as_secs_f64();
-    let latencies = said.recv().unwrap_or_default();
-    let mut shown = looks;
-    shown.written_per_sec = total.load(Ordering::Relaxed) as f64 / seconds;
+    let latencies = latencies_receiver.recv().unwrap_or_default();
+    let mut turn = looks;
+    turn.written_per_sec = total.load(Ordering::Relaxed) as f64 / seconds;
     let (mut delivered, mut fast) = (0, 0);
-    for (index, Got { read, missed }) in told {
+    for (index, ReaderResult { read, missed }) in receiver {
         delivered += read;
         if index == 0 {
-            shown.slow_per_sec = read as f64 / seconds;
-            shown.missed_percent = 100.0 * missed as f64 / (read + missed).max(1) as f64;
+            turn.slow_per_sec = read as f64 / seconds;
+            turn.missed_percent = 100.0 * missed as f64 / (read + missed).max(1) as f64;
         } else {
             fast += read;
         }
     }
-    shown.fast_per_sec = fast as f64 / (readers - 1).max(1) as f64 / seconds;
-    Ok((shown, delivered, latencies))
+    turn.fast_per_sec = fast as f64 / (readers - 1).max(1) as f64 / seconds;
+    Ok((turn, delivered, latencies))
 }
 
-async fn read(mut reader: Reader<u64>, work_ns: u64) -> Got {
-    let (mut got, mut items) = (Got::default(), [0; CHUNK]);
+async fn read(mut reader: Reader<u64>, work_ns: u64) -> ReaderResult {
+    let (mut got, mut items) = (ReaderResult::default(), [0; CHUNK]);
     loop {
         match reader.read(&mut items).await {
             Ok(count) => {
@@ -301,12 +307,12 @@ async fn write(mut writer: Writer<u64>, over: &AtomicBool, total: &AtomicU64) ->
 }
 
 /// Samples the ring through the observer interface until the turn is over.
-fn watch(desk: &Desk, stop: &StopFlag, slow: Option<Pid>, start: Instant) -> Shown {
+fn watch(context: &CaseContext, stop: &StopFlag, slow: Option<Pid>, start: Instant) -> TurnResult {
     let (mut looks, mut for_slow, mut for_others, mut evicted, mut waits) = (0_u64, 0_u64, 0_u64, 0, 0);
     while start.elapsed() < TURN && !stop.is_set() {
         sleep_precise(LOOK_EVERY);
         looks += 1;
-        let rings = observe::streams(&desk.runtime, 0);
+        let rings = observe::streams(&context.runtime, 0);
         let Some(ring) = rings.iter().find(|ring| ring.label.as_deref() == Some(LABEL) && !ring.ended) else {
             continue;
         };
@@ -318,7 +324,7 @@ fn watch(desk: &Desk, stop: &StopFlag, slow: Option<Pid>, start: Instant) -> Sho
         }
     }
     let percent = |count: u64| 100.0 * count as f64 / looks.max(1) as f64;
-    Shown {
+    TurnResult {
         written_per_sec: 0.0,
         fast_per_sec: 0.0,
         slow_per_sec: 0.0,

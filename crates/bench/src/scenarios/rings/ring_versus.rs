@@ -4,15 +4,15 @@ use rusm_protocol::Unit;
 use rusm_runtime::ring::Padding;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::cases::{Desk, Turns};
-use crate::scenarios::rings::cases::{Shown, TURN};
-use crate::scenarios::rings::load::{Load, Waiting};
+use crate::scenarios::cases::{CaseContext, Cases};
+use crate::scenarios::rings::cases::{TURN, TurnResult};
+use crate::scenarios::rings::load::{RingLoad, Waiting};
 use crate::scenarios::rings::rivals::Rival;
 
 /// Maximum number of turns kept per case.
@@ -72,14 +72,14 @@ impl Scenario for RingVersus {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
-            let readers = match stage.params().auto_number("readers") {
+            let chunk = (context.params().number("chunk") as usize).next_power_of_two();
+            let readers = match context.params().auto_number("readers") {
                 Some(readers) => vec![readers as usize],
                 None => vec![1, 2, 4, 16],
             };
-            let load = |readers| Load {
+            let load = |readers| RingLoad {
                 waiting: Waiting::Processes,
                 readers,
                 chunk,
@@ -90,40 +90,40 @@ impl Scenario for RingVersus {
             };
             let case = |readers| move |rival| (rival, load(readers), Vec::new());
             let cases: Vec<_> = readers.into_iter().flat_map(|readers| Rival::ALL.map(case(readers))).collect();
-            by_load(stage, || Versus { cases: cases.clone() }).await
+            by_load(context, || Versus { cases: cases.clone() }).await
         })
     }
 }
 
 struct Versus {
-    cases: Vec<(Rival, Load, Vec<Shown>)>,
+    cases: Vec<(Rival, RingLoad, Vec<TurnResult>)>,
 }
 
 impl Versus {
-    fn median(&self, rival: Rival, readers: usize) -> Option<Shown> {
+    fn median(&self, rival: Rival, readers: usize) -> Option<TurnResult> {
         let case = self.cases.iter().find(|(other, load, _)| *other == rival && load.readers == readers)?;
-        (!case.2.is_empty()).then(|| Shown::median(&case.2))
+        (!case.2.is_empty()).then(|| TurnResult::median(&case.2))
     }
 }
 
-impl Turns for Versus {
-    fn cases(&self) -> usize {
+impl Cases for Versus {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        let (rival, load, shown) = &mut self.cases[case];
-        let Some(outcome) = rival.run(&desk.runtime, &desk.stop_flag(), *load)? else { return Ok(()) };
-        desk.recorder.count(outcome.delivered);
-        desk.recorder.fail(outcome.wrong);
-        outcome.latencies_ns.iter().for_each(|ns| desk.recorder.latency((*ns).max(1)));
-        if shown.len() < KEPT {
-            shown.push(Shown::of(&outcome));
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
+        let (rival, load, turns) = &mut self.cases[case];
+        let Some(outcome) = rival.run(&context.runtime, &context.stop_flag(), *load)? else { return Ok(()) };
+        context.recorder.count(outcome.delivered);
+        context.recorder.fail(outcome.wrong);
+        outcome.latencies_ns.iter().for_each(|ns| context.recorder.latency((*ns).max(1)));
+        if turns.len() < KEPT {
+            turns.push(TurnResult::of(&outcome));
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Our ring of 4,096 items of 4 bytes compared with others",
             &[
@@ -136,11 +136,11 @@ impl Turns for Versus {
                 ("turns", ColumnUnit::Count),
             ],
         );
-        for (rival, load, shown) in &self.cases {
-            if shown.is_empty() {
+        for (rival, load, turns) in &self.cases {
+            if turns.is_empty() {
                 continue;
             }
-            let median = Shown::median(shown);
+            let median = TurnResult::median(turns);
             let ours = self.median(Rival::Ours, load.readers).map(|ours| ours.delivered_per_sec);
             table.row([
                 (load.readers as u64).into(),
@@ -166,6 +166,6 @@ impl Turns for Versus {
             }
         }
         table.note("medians of turns of 30 ms each, by items read");
-        desk.show(table);
+        context.show(table);
     }
 }

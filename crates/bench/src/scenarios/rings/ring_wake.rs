@@ -14,14 +14,14 @@ use rusm_runtime::ring::{Builder, Flush, Reader, RingError, Writer};
 use rusm_runtime::ticker::sleep_precise;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
-use crate::measure::histogram::Spread;
+use crate::context::RunContext;
+use crate::measure::histogram::NanosHistogram;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOAD, by_load};
-use crate::scenarios::cases::{Desk, Turns};
+use crate::scenarios::cases::{CaseContext, Cases};
 use crate::scenarios::timing::ticking::now_ns;
 
 /// Number of writes in a turn.
@@ -71,56 +71,61 @@ impl Scenario for RingWake {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let case = |(who, eager)| Case { who, eager, spread: Spread::default() };
-            let cases = [(Who::Process, true), (Who::Process, false), (Who::Thread, true), (Who::Thread, false)];
-            by_load(stage, || Wakes { cases: cases.map(case) }).await
+            let case = |(kind, eager)| Case { kind, eager, histogram: NanosHistogram::default() };
+            let cases = [
+                (SideKind::Process, true),
+                (SideKind::Process, false),
+                (SideKind::Thread, true),
+                (SideKind::Thread, false),
+            ];
+            by_load(context, || Wakes { cases: cases.map(case) }).await
         })
     }
 }
 
 /// Kind of writer and reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum SideKind {
     Process,
     Thread,
 }
 
 struct Case {
-    who: Who,
+    kind: SideKind,
     eager: bool,
-    spread: Spread,
+    histogram: NanosHistogram,
 }
 
 struct Wakes {
     cases: [Case; 4],
 }
 
-impl Turns for Wakes {
-    fn cases(&self) -> usize {
+impl Cases for Wakes {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[case];
-        let work = Duration::from_micros(desk.params.number("work"));
-        let latencies = match case.who {
-            Who::Process => processes(desk, case.eager, work)?,
-            Who::Thread => threads(case.eager, work)?,
+        let work = Duration::from_micros(context.params.number("work"));
+        let latencies = match case.kind {
+            SideKind::Process => processes(context, case.eager, work)?,
+            SideKind::Thread => threads(case.eager, work)?,
         };
-        if desk.stops() {
+        if context.stops() {
             return Ok(());
         }
-        desk.recorder.count(latencies.len() as u64);
+        context.recorder.count(latencies.len() as u64);
         for ns in latencies {
-            case.spread.add(ns);
-            desk.recorder.latency(ns.max(1));
+            case.histogram.add(ns);
+            context.recorder.latency(ns.max(1));
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "From a write to the read of a sleeping reader",
             &[
@@ -135,13 +140,13 @@ impl Turns for Wakes {
             ],
         );
         for case in &self.cases {
-            let [mean, p50, p99, p999, max] = case.spread.cells();
-            let who = if case.who == Who::Process { "processes" } else { "threads" };
+            let [mean, p50, p99, p999, max] = case.histogram.cells();
+            let kind = if case.kind == SideKind::Process { "processes" } else { "threads" };
             let passed_on = if case.eager { "at once" } else { "at the end of the turn" };
-            table.row([who.into(), passed_on.into(), mean, p50, p99, p999, max, case.spread.len().into()]);
+            table.row([kind.into(), passed_on.into(), mean, p50, p99, p999, max, case.histogram.len().into()]);
         }
-        table.note(format!("the writer works for {} µs after the write", desk.params.number("work")));
-        desk.show(table);
+        table.note(format!("the writer works for {} µs after the write", context.params.number("work")));
+        context.show(table);
     }
 }
 
@@ -158,18 +163,18 @@ fn work_for(work: Duration) {
     }
 }
 
-fn processes(desk: &Desk, eager: bool, work: Duration) -> Result<Vec<u64>, RunError> {
+fn processes(context: &CaseContext, eager: bool, work: Duration) -> Result<Vec<u64>, RunError> {
     let (mut writer, mut reader) = ring()?;
-    let (tell, told) = mpsc::channel();
-    desk.runtime.spawn(move |_| async move {
+    let (sender, receiver) = mpsc::channel();
+    context.runtime.spawn(move |_| async move {
         let mut latencies = Vec::new();
         while let Ok(at_ns) = reader.next().await {
             latencies.push(now_ns().saturating_sub(at_ns));
         }
-        tell.send(latencies)
+        sender.send(latencies)
     })?;
-    let stop = desk.stop_flag();
-    desk.runtime.spawn(move |ctx| async move {
+    let stop = context.stop_flag();
+    context.runtime.spawn(move |ctx| async move {
         for _ in 0..WRITES {
             ctx.sleep_precise(GAP).await;
             if stop.is_set() {
@@ -183,7 +188,7 @@ fn processes(desk: &Desk, eager: bool, work: Duration) -> Result<Vec<u64>, RunEr
         }
         writer.close();
     })?;
-    Ok(told.recv().unwrap_or_default())
+    Ok(receiver.recv().unwrap_or_default())
 }
 
 fn threads(eager: bool, work: Duration) -> Result<Vec<u64>, RunError> {

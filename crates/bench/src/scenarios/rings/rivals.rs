@@ -12,7 +12,7 @@ use rusm_runtime::Handle;
 use crate::measure::usage::process_cpu;
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
-use crate::scenarios::rings::load::{Load, Outcome, Waiting, run};
+use crate::scenarios::rings::load::{RingLoad, RingOutcome, Waiting, run};
 
 /// Ring implementation under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +65,11 @@ impl Rival {
     }
 
     /// Sends numbers through the ring for a while. Returns `None` if the run was stopped meanwhile.
-    pub(crate) fn run(self, handle: &Handle, stop: &StopFlag, load: Load) -> Result<Option<Outcome>, RunError> {
+    pub(crate) fn run(self, handle: &Handle, stop: &StopFlag, load: RingLoad) -> Result<Option<RingOutcome>, RunError> {
         let outcome = match self {
-            Self::Ours => return run(handle, stop, Load { waiting: Waiting::Processes, ..load }),
-            Self::OursInPlace => return run(handle, stop, Load { waiting: Waiting::InPlace, ..load }),
-            Self::OursThreads => return run(handle, stop, Load { waiting: Waiting::ParkLazy, ..load }),
+            Self::Ours => return run(handle, stop, RingLoad { waiting: Waiting::Processes, ..load }),
+            Self::OursInPlace => return run(handle, stop, RingLoad { waiting: Waiting::InPlace, ..load }),
+            Self::OursThreads => return run(handle, stop, RingLoad { waiting: Waiting::ParkLazy, ..load }),
             Self::Rtrb => rtrb(stop, load),
             Self::DisruptorBusy => disruptor(stop, load, BusySpin),
             Self::DisruptorSleep => disruptor(stop, load, Sleep::new(Duration::from_micros(50))),
@@ -82,15 +82,15 @@ impl Rival {
 }
 
 /// Measures a load from its creation on.
-struct Watch {
+struct Stopwatch {
     start: Instant,
     cpu: Duration,
     length: Duration,
     stop: StopFlag,
 }
 
-impl Watch {
-    fn start(stop: &StopFlag, load: Load) -> Self {
+impl Stopwatch {
+    fn start(stop: &StopFlag, load: RingLoad) -> Self {
         Self { start: Instant::now(), cpu: process_cpu(), length: load.length, stop: stop.clone() }
     }
 
@@ -98,16 +98,16 @@ impl Watch {
         self.start.elapsed() >= self.length || self.stop.is_set()
     }
 
-    fn outcome(&self, written: u64, delivered: u64, wrong: u64) -> Outcome {
+    fn outcome(&self, written: u64, delivered: u64, wrong: u64) -> RingOutcome {
         let cpu = process_cpu().saturating_sub(self.cpu);
-        Outcome { written, delivered, wrong, wall: self.start.elapsed(), cpu, ..Outcome::default() }
+        RingOutcome { written, delivered, wrong, wall: self.start.elapsed(), cpu, ..RingOutcome::default() }
     }
 }
 
 /// Number of chunks between two reads of the clock.
 const CHUNKS_PER_LOOK: usize = 16;
 
-fn rtrb(stop: &StopFlag, load: Load) -> Outcome {
+fn rtrb(stop: &StopFlag, load: RingLoad) -> RingOutcome {
     let (mut producers, consumers): (Vec<_>, Vec<_>) =
         (0..load.readers).map(|_| rtrb::RingBuffer::<u32>::new(load.capacity)).unzip();
     let chunk = load.chunk;
@@ -130,9 +130,9 @@ fn rtrb(stop: &StopFlag, load: Load) -> Outcome {
                 })
             })
             .collect();
-        let watch = Watch::start(stop, load);
+        let stopwatch = Stopwatch::start(stop, load);
         let (mut items, mut written) = (vec![0; chunk], 0_u64);
-        while !watch.is_over() {
+        while !stopwatch.is_over() {
             for _ in 0..CHUNKS_PER_LOOK {
                 items[0] = written as u32;
                 for producer in &mut producers {
@@ -146,11 +146,11 @@ fn rtrb(stop: &StopFlag, load: Load) -> Outcome {
         drop(producers);
         let read = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
         let (delivered, wrong) = read.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        watch.outcome(written, delivered, wrong)
+        stopwatch.outcome(written, delivered, wrong)
     })
 }
 
-fn disruptor(stop: &StopFlag, load: Load, wait: impl WaitStrategy + 'static) -> Outcome {
+fn disruptor(stop: &StopFlag, load: RingLoad, wait: impl WaitStrategy + 'static) -> RingOutcome {
     let totals: Vec<Arc<(AtomicU64, AtomicU64)>> = (0..load.readers).map(|_| Arc::default()).collect();
     let mut handlers = totals.iter().map(|total| {
         let total = Arc::clone(total);
@@ -166,7 +166,7 @@ fn disruptor(stop: &StopFlag, load: Load, wait: impl WaitStrategy + 'static) -> 
     });
     let first = handlers.next().expect("there is a reader");
     let builder = build_single_producer(load.capacity, || 0_u32, wait).handle_events_with(first);
-    let (watch, written) = match handlers.next() {
+    let (stopwatch, written) = match handlers.next() {
         None => produce(builder.build(), stop, load),
         Some(second) => {
             let mut builder = builder.handle_events_with(second);
@@ -179,14 +179,14 @@ fn disruptor(stop: &StopFlag, load: Load, wait: impl WaitStrategy + 'static) -> 
     let sum = |value: fn(&(AtomicU64, AtomicU64)) -> &AtomicU64| {
         totals.iter().map(|total| value(total).load(Ordering::Relaxed)).sum()
     };
-    watch.outcome(written, sum(|total| &total.0), sum(|total| &total.1))
+    stopwatch.outcome(written, sum(|total| &total.0), sum(|total| &total.1))
 }
 
 /// Publishes chunks; dropping the producer waits until all of them are read.
-fn produce(mut producer: impl Producer<u32>, stop: &StopFlag, load: Load) -> (Watch, u64) {
-    let watch = Watch::start(stop, load);
+fn produce(mut producer: impl Producer<u32>, stop: &StopFlag, load: RingLoad) -> (Stopwatch, u64) {
+    let stopwatch = Stopwatch::start(stop, load);
     let mut written = 0_u64;
-    while !watch.is_over() {
+    while !stopwatch.is_over() {
         for _ in 0..CHUNKS_PER_LOOK {
             producer.batch_publish(load.chunk, |places| {
                 for place in places {
@@ -197,27 +197,27 @@ fn produce(mut producer: impl Producer<u32>, stop: &StopFlag, load: Load) -> (Wa
         }
     }
     drop(producer);
-    (watch, written)
+    (stopwatch, written)
 }
 
-fn async_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outcome, RunError> {
+fn async_broadcast(handle: &Handle, stop: &StopFlag, load: RingLoad) -> Result<RingOutcome, RunError> {
     let (sender, receiver) = async_broadcast::broadcast::<u32>(load.capacity);
-    let (tell, told) = mpsc::channel();
+    let (result_sender, results) = mpsc::channel();
     for _ in 0..load.readers {
-        let (mut receiver, tell) = (receiver.clone(), tell.clone());
+        let (mut receiver, result_sender) = (receiver.clone(), result_sender.clone());
         handle.spawn(move |_| async move {
             let (mut delivered, mut wrong) = (0_u64, 0_u64);
             while let Ok(item) = receiver.recv_direct().await {
                 wrong += u64::from(item != delivered as u32);
                 delivered += 1;
             }
-            tell.send((delivered, wrong))
+            result_sender.send((delivered, wrong))
         })?;
     }
-    drop((receiver, tell));
-    let watch = Arc::new(Watch::start(stop, load));
-    let (say, said) = mpsc::channel();
-    let clock = Arc::clone(&watch);
+    drop((receiver, result_sender));
+    let stopwatch = Arc::new(Stopwatch::start(stop, load));
+    let (written_sender, written) = mpsc::channel();
+    let clock = Arc::clone(&stopwatch);
     handle.spawn(move |_| async move {
         let mut written = 0_u64;
         while !clock.is_over() {
@@ -225,17 +225,17 @@ fn async_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outco
                 written += u64::from(sender.broadcast_direct(written as u32).await.is_ok());
             }
         }
-        say.send(written)
+        written_sender.send(written)
     })?;
-    Ok(collect(&watch, &said, &told))
+    Ok(collect(&stopwatch, &written, &results))
 }
 
-fn tokio_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outcome, RunError> {
+fn tokio_broadcast(handle: &Handle, stop: &StopFlag, load: RingLoad) -> Result<RingOutcome, RunError> {
     use tokio::sync::broadcast::{channel, error::RecvError};
     let (sender, receiver) = channel::<u32>(load.capacity);
-    let (tell, told) = mpsc::channel();
+    let (result_sender, results) = mpsc::channel();
     for _ in 0..load.readers {
-        let (mut receiver, tell) = (receiver.resubscribe(), tell.clone());
+        let (mut receiver, result_sender) = (receiver.resubscribe(), result_sender.clone());
         handle.spawn(move |_| async move {
             let (mut position, mut delivered, mut wrong) = (0_u64, 0_u64, 0_u64);
             loop {
@@ -246,15 +246,15 @@ fn tokio_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outco
                         delivered += 1;
                     }
                     Err(RecvError::Lagged(missed)) => position += missed,
-                    Err(RecvError::Closed) => break tell.send((delivered, wrong)),
+                    Err(RecvError::Closed) => break result_sender.send((delivered, wrong)),
                 }
             }
         })?;
     }
-    drop((receiver, tell));
-    let watch = Arc::new(Watch::start(stop, load));
-    let (say, said) = mpsc::channel();
-    let clock = Arc::clone(&watch);
+    drop((receiver, result_sender));
+    let stopwatch = Arc::new(Stopwatch::start(stop, load));
+    let (written_sender, written) = mpsc::channel();
+    let clock = Arc::clone(&stopwatch);
     handle.spawn(move |ctx| async move {
         let mut written = 0_u64;
         while !clock.is_over() {
@@ -264,23 +264,23 @@ fn tokio_broadcast(handle: &Handle, stop: &StopFlag, load: Load) -> Result<Outco
             // `send` never waits: without this yield, no other process could run on this scheduler.
             ctx.yield_now().await;
         }
-        say.send(written)
+        written_sender.send(written)
     })?;
-    Ok(collect(&watch, &said, &told))
+    Ok(collect(&stopwatch, &written, &results))
 }
 
-fn collect(watch: &Watch, said: &mpsc::Receiver<u64>, told: &mpsc::Receiver<(u64, u64)>) -> Outcome {
-    let written = said.recv().unwrap_or_default();
-    let (delivered, wrong) = told.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    watch.outcome(written, delivered, wrong)
+fn collect(stopwatch: &Stopwatch, written: &mpsc::Receiver<u64>, results: &mpsc::Receiver<(u64, u64)>) -> RingOutcome {
+    let written = written.recv().unwrap_or_default();
+    let (delivered, wrong) = results.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    stopwatch.outcome(written, delivered, wrong)
 }
 
-fn memcpy(stop: &StopFlag, load: Load) -> Outcome {
+fn memcpy(stop: &StopFlag, load: RingLoad) -> RingOutcome {
     use std::hint::black_box;
     let (mut buffer, mut items, mut read) = (vec![0_u32; load.capacity], vec![0; load.chunk], vec![0; load.chunk]);
-    let watch = Watch::start(stop, load);
+    let stopwatch = Stopwatch::start(stop, load);
     let (mut written, mut wrong) = (0_u64, 0);
-    while !watch.is_over() {
+    while !stopwatch.is_over() {
         for _ in 0..CHUNKS_PER_LOOK {
             items[0] = written as u32;
             let at = written as usize & (load.capacity - 1);
@@ -293,5 +293,5 @@ fn memcpy(stop: &StopFlag, load: Load) -> Outcome {
             written += load.chunk as u64;
         }
     }
-    watch.outcome(written, written * load.readers as u64, wrong)
+    stopwatch.outcome(written, written * load.readers as u64, wrong)
 }

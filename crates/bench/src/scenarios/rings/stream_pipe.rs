@@ -19,18 +19,18 @@ use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::rings::cases::median;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 
 use chunks::{CHUNKS, Chunks};
-use ends::{Pipe, Shown, TURN};
+use ends::{Pipe, TURN, TurnResult};
 
 /// Guests of two turns: those of the previous turn may not have ended yet.
 const GUESTS_MAX: u32 = 4;
@@ -98,11 +98,11 @@ impl Scenario for StreamPipe {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let chunk = (stage.params().number("chunk") as usize).next_power_of_two();
-            let capacity = (stage.params().number("capacity") as usize).next_power_of_two();
-            let wanted = stage.params().word("ends");
+            let chunk = (context.params().number("chunk") as usize).next_power_of_two();
+            let capacity = (context.params().number("capacity") as usize).next_power_of_two();
+            let wanted = context.params().word("ends");
             // A source holds all of its chunks, after 1,024 bytes for its own data.
             let pages = ((chunk * CHUNKS + 1_024) as u64).div_ceil(PAGE_BYTES);
             let config = WasmConfig {
@@ -111,13 +111,13 @@ impl Scenario for StreamPipe {
                 memory_max_bytes: pages * PAGE_BYTES,
                 ..WasmConfig::default()
             };
-            let guests = Guests::start(stage, config).await?;
+            let guests = Guests::start(context, config).await?;
             let source =
-                guests.load(stage, "source", Code::of(include_str!("../wasm/guests/pipe_source.wat"), pages)).await?;
+                guests.load(context, "source", Code::of(include_str!("../wasm/guests/pipe_source.wat"), pages)).await?;
             let pages = ((chunk + 1_024) as u64).div_ceil(PAGE_BYTES);
             let sink =
-                guests.load(stage, "sink", Code::of(include_str!("../wasm/guests/pipe_sink.wat"), pages)).await?;
-            stage.prepared();
+                guests.load(context, "sink", Code::of(include_str!("../wasm/guests/pipe_sink.wat"), pages)).await?;
+            context.prepared();
             let ends = [
                 Ends::Bound,
                 Ends::of(false, false),
@@ -128,7 +128,7 @@ impl Scenario for StreamPipe {
             let cases = ends.into_iter().filter(|ends| wanted == "all" || [wanted, "bound"].contains(&ends.word()));
             let cases = cases.map(|ends| (ends, Vec::new())).collect();
             let chunks = Arc::new(Chunks::new(chunk));
-            in_turn(stage, Pipes { cases, chunks, capacity, wasm: guests.wasm, source, sink }).await
+            run_in_turn(context, Pipes { cases, chunks, capacity, wasm: guests.wasm, source, sink }).await
         })
     }
 }
@@ -157,7 +157,7 @@ impl Ends {
 }
 
 struct Pipes {
-    cases: Vec<(Ends, Vec<Shown>)>,
+    cases: Vec<(Ends, Vec<TurnResult>)>,
     chunks: Arc<Chunks>,
     capacity: usize,
     wasm: Wasm,
@@ -165,27 +165,27 @@ struct Pipes {
     sink: Module,
 }
 
-impl Turns for Pipes {
-    fn cases(&self) -> usize {
+impl Cases for Pipes {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        let shown = match self.cases[case].0 {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
+        let turn = match self.cases[case].0 {
             Ends::Bound => bound(&self.chunks),
-            Ends::Pipe { guest_writes, guest_reads } => self.pipe(desk, guest_writes, guest_reads)?,
+            Ends::Pipe { guest_writes, guest_reads } => self.pipe(context, guest_writes, guest_reads)?,
         };
-        if desk.stops() {
+        if context.stops() {
             return Ok(());
         }
-        desk.recorder.count(shown.chunks * self.chunks.chunk as u64);
-        desk.recorder.fail(shown.wrong);
-        desk.recorder.latency((shown.wall.as_nanos() as u64 / shown.chunks.max(1)).max(1));
-        self.cases[case].1.push(shown);
+        context.recorder.count(turn.chunks * self.chunks.chunk as u64);
+        context.recorder.fail(turn.wrong);
+        context.recorder.latency((turn.wall.as_nanos() as u64 / turn.chunks.max(1)).max(1));
+        self.cases[case].1.push(turn);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             &format!("Chunks of {} bytes through a stream of {}", self.chunks.chunk, self.capacity),
             &[
@@ -200,7 +200,7 @@ impl Turns for Pipes {
             ],
         );
         let (bound, native) = (self.median(Ends::Bound), self.median(Ends::of(false, false)));
-        for (ends, shown) in &self.cases {
+        for (ends, turn) in &self.cases {
             let Some((rate, cpu_ns)) = self.median(*ends) else { continue };
             table.row([
                 ends.word().into(),
@@ -209,27 +209,27 @@ impl Turns for Pipes {
                 native.filter(|_| *ends != Ends::Bound).map(|(native, _)| rate / native).into(),
                 cpu_ns.into(),
                 bound.map(|(_, bound_ns)| cpu_ns / bound_ns).into(),
-                shown.iter().map(|shown| shown.wrong).sum::<u64>().into(),
-                (shown.len() as u64).into(),
+                turn.iter().map(|turn| turn.wrong).sum::<u64>().into(),
+                (turn.len() as u64).into(),
             ]);
         }
         table.note("bound: one copy and the same XXH3 on one thread; medians of turns of 60 ms");
         table.note("gates at 64 KiB: native ÷ bound at least 0.5, with a guest ÷ native at least 0.5");
-        desk.show(table);
+        context.show(table);
     }
 }
 
 impl Pipes {
     /// Returns bytes per second, and CPU nanoseconds per 1,024 bytes.
     fn median(&self, ends: Ends) -> Option<(f64, f64)> {
-        let (_, shown) = self.cases.iter().find(|(other, shown)| *other == ends && !shown.is_empty())?;
-        let bytes = |shown: &Shown| (shown.chunks.max(1) * self.chunks.chunk as u64) as f64;
-        let rates = shown.iter().map(|shown| bytes(shown) / shown.wall.as_secs_f64()).collect();
-        let costs = shown.iter().map(|shown| shown.cpu.as_nanos() as f64 * 1_024.0 / bytes(shown)).collect();
+        let (_, turn) = self.cases.iter().find(|(other, turn)| *other == ends && !turn.is_empty())?;
+        let bytes = |turn: &TurnResult| (turn.chunks.max(1) * self.chunks.chunk as u64) as f64;
+        let rates = turn.iter().map(|turn| bytes(turn) / turn.wall.as_secs_f64()).collect();
+        let costs = turn.iter().map(|turn| turn.cpu.as_nanos() as f64 * 1_024.0 / bytes(turn)).collect();
         Some((median(rates), median(costs)))
     }
 
-    fn pipe(&self, desk: &Desk, guest_writes: bool, guest_reads: bool) -> Result<Shown, RunError> {
+    fn pipe(&self, context: &CaseContext, guest_writes: bool, guest_reads: bool) -> Result<TurnResult, RunError> {
         let pipe = Pipe {
             wasm: self.wasm.clone(),
             source: guest_writes.then(|| self.source.clone()),
@@ -237,20 +237,21 @@ impl Pipes {
             chunks: Arc::clone(&self.chunks),
             capacity: self.capacity,
         };
-        let (tell, told) = mpsc::channel();
-        desk.runtime.spawn(move |ctx| async move {
+        let (sender, receiver) = mpsc::channel();
+        context.runtime.spawn(move |ctx| async move {
             let ended = pipe.run(&ctx).await;
             // The receiver is gone if the run is already over.
-            tell.send(ended).ok();
+            sender.send(ended).ok();
         })?;
-        let ended =
-            told.recv().unwrap_or_else(|_| Err("a process of the pair ended before the stream was closed".to_owned()));
+        let ended = receiver
+            .recv()
+            .unwrap_or_else(|_| Err("a process of the pair ended before the stream was closed".to_owned()));
         ended.map_err(RunError::Lacks)
     }
 }
 
 /// Measures the minimum work: one copy and one hash per chunk, on this thread.
-fn bound(chunks: &Chunks) -> Shown {
+fn bound(chunks: &Chunks) -> TurnResult {
     let mut copy = vec![0; chunks.chunk];
     let (start, cpu) = (Instant::now(), process_cpu());
     let (mut count, mut wrong) = (0, 0);
@@ -261,5 +262,5 @@ fn bound(chunks: &Chunks) -> Shown {
             count += 1;
         }
     }
-    Shown { chunks: count, wrong, wall: start.elapsed(), cpu: process_cpu().saturating_sub(cpu) }
+    TurnResult { chunks: count, wrong, wall: start.elapsed(), cpu: process_cpu().saturating_sub(cpu) }
 }

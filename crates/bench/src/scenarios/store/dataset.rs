@@ -47,11 +47,11 @@ pub(crate) fn durability(params: &Params) -> Durability {
 
 /// A temporary directory, removed with its contents on drop.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct StoreDirectory {
     directory: PathBuf,
 }
 
-impl Ground {
+impl StoreDirectory {
     /// Creates a new directory in the directory for temporary files.
     pub(crate) fn new() -> Result<Self, RunError> {
         // The process id is not enough: two runs in one process, as in tests, need separate directories.
@@ -93,25 +93,25 @@ impl Ground {
 }
 
 /// Guard that shows a store to observers of the node until it is dropped.
-pub(crate) struct Watched {
+pub(crate) struct ObservedStore {
     store: Store,
     runtime: Handle,
 }
 
-impl Watched {
+impl ObservedStore {
     pub(crate) fn on(runtime: &Handle, store: &Store) -> Self {
         store.show(runtime);
         Self { store: store.clone(), runtime: runtime.clone() }
     }
 }
 
-impl Drop for Watched {
+impl Drop for ObservedStore {
     fn drop(&mut self) {
         self.store.hide(&self.runtime);
     }
 }
 
-impl Drop for Ground {
+impl Drop for StoreDirectory {
     fn drop(&mut self) {
         // If it cannot be removed, it remains in the directory for temporary files.
         drop(std::fs::remove_dir_all(&self.directory));
@@ -137,7 +137,7 @@ pub(crate) struct Acknowledged(Vec<AtomicU64>);
 
 /// Result of comparing a store with the acknowledged updates.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct UpdateAccount {
     pub(crate) acknowledged: u64,
     pub(crate) lost: u64,
 }
@@ -153,9 +153,9 @@ impl Acknowledged {
     }
 
     /// Compares the acknowledged updates with the contents of a store.
-    pub(crate) fn check(&self, store: &Store) -> Result<Account, String> {
+    pub(crate) fn check(&self, store: &Store) -> Result<UpdateAccount, String> {
         let bucket = store.bucket("rows").map_err(|error| error.to_string())?;
-        let mut account = Account::default();
+        let mut account = UpdateAccount::default();
         for (key, acknowledged) in (0_u64..).zip(&self.0) {
             let acknowledged = acknowledged.load(Ordering::Relaxed);
             let value: Option<Bytes> = bucket.get(key.to_be_bytes()).wait().map_err(|error| error.to_string())?;

@@ -13,7 +13,7 @@ use rusm_runtime::Context;
 use rusm_runtime::store::{Bucket, StorageReport, Store, StoreConfig, defaults};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -21,7 +21,8 @@ use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::store::dataset::{
-    Account, Acknowledged, DURABILITY, Ground, KEYS, Keys, VALUE, WRITERS, Watched, durability, updated,
+    Acknowledged, DURABILITY, KEYS, Keys, ObservedStore, StoreDirectory, UpdateAccount, VALUE, WRITERS, durability,
+    updated,
 };
 
 /// Updates between two checks of the stop flag: only one, because an update can take as long as a slow disk needs.
@@ -77,37 +78,39 @@ impl Scenario for KvStorm {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let load = Load::of(stage);
+            let load = StoreLoad::of(context);
             let config = load.config();
-            let opened = stage.blocking(move || Ground::new().and_then(|ground| Ok((ground.store(config)?, ground))));
-            let (store, ground) = opened.await?;
-            let watched = Watched::on(stage.runtime(), &store);
+            let opened = context.blocking(move || {
+                StoreDirectory::new().and_then(|directory| Ok((directory.store(config)?, directory)))
+            });
+            let (store, directory) = opened.await?;
+            let watched = ObservedStore::on(context.runtime(), &store);
             let acknowledged = Arc::new(Acknowledged::new(load.keys));
-            stage.prepared();
-            let workers = stage.workers(Some(load.writers));
+            context.prepared();
+            let workers = context.workers(Some(load.writers));
             for index in 0..workers.count {
                 let writer = Writer {
                     bucket: store.bucket("rows").map_err(|error| RunError::Lacks(error.to_string()))?,
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, workers.count, workers.duty),
-                    keys: Keys::new(stage.seed().wrapping_add(index), load.keys),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, workers.count, workers.duty),
+                    keys: Keys::new(context.seed().wrapping_add(index), load.keys),
                     value_bytes: load.value_bytes,
                     acknowledged: Arc::clone(&acknowledged),
                 };
-                stage.crew(|ctx| writer.run(ctx))?;
+                context.spawn_worker(|ctx| writer.run(ctx))?;
             }
-            stage.stopped().await?;
-            stage.ended().await?;
+            context.stopped().await?;
+            context.ended().await?;
             drop(watched);
 
-            let tables = stage.tables().clone();
-            stage
+            let tables = context.tables().clone();
+            context
                 .blocking(move || {
                     let report = store.report();
-                    let account = account(&ground, &store, &acknowledged).map_err(RunError::Lacks)?;
-                    tables.show(load.table(&ground, &report, account));
+                    let account = account(&directory, &store, &acknowledged).map_err(RunError::Lacks)?;
+                    tables.show(load.table(&directory, &report, account));
                     match account.lost {
                         0 => Ok(()),
                         lost => Err(RunError::Account(format!(
@@ -121,9 +124,9 @@ impl Scenario for KvStorm {
 }
 
 /// Closes the store, opens it again, and checks that all acknowledged updates exist.
-fn account(ground: &Ground, store: &Store, acknowledged: &Acknowledged) -> Result<Account, String> {
+fn account(directory: &StoreDirectory, store: &Store, acknowledged: &Acknowledged) -> Result<UpdateAccount, String> {
     store.close();
-    let again = ground.store(StoreConfig::default()).map_err(|error| error.to_string())?;
+    let again = directory.store(StoreConfig::default()).map_err(|error| error.to_string())?;
     let account = acknowledged.check(&again);
     again.close();
     account
@@ -131,7 +134,7 @@ fn account(ground: &Ground, store: &Store, acknowledged: &Acknowledged) -> Resul
 
 /// Parameters of the run.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct StoreLoad {
     writers: u64,
     keys: u64,
     value_bytes: usize,
@@ -139,9 +142,9 @@ struct Load {
     groups: bool,
 }
 
-impl Load {
-    fn of(stage: &Stage) -> Self {
-        let params = stage.params();
+impl StoreLoad {
+    fn of(context: &RunContext) -> Self {
+        let params = context.params();
         Self {
             writers: params.number("writers"),
             keys: params.number("keys"),
@@ -159,7 +162,7 @@ impl Load {
         }
     }
 
-    fn table(&self, ground: &Ground, report: &StorageReport, account: Account) -> Table {
+    fn table(&self, directory: &StoreDirectory, report: &StorageReport, account: UpdateAccount) -> Table {
         let columns = [
             ("file system", ColumnUnit::Text),
             ("durability", ColumnUnit::Text),
@@ -177,7 +180,7 @@ impl Load {
         let mut table = Table::new("The store", &columns);
         let per = |whole: u64, part: u64| (part > 0).then(|| whole as f64 / part as f64);
         table.row([
-            ground.file_system().into(),
+            directory.file_system().into(),
             self.durability.word().into(),
             if self.groups { "on" } else { "off" }.into(),
             self.writers.into(),
@@ -210,7 +213,7 @@ struct Writer {
 impl Writer {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("kv writer");
-        while self.pace.turn(&ctx, BATCH).await.is_some() {
+        while self.pace.next_batch(&ctx, BATCH).await.is_some() {
             let (key, bytes) = (self.keys.next(), self.value_bytes);
             let stamp = self.pace.begin(&mut self.recorder);
             let update =

@@ -15,14 +15,16 @@ use rusm_protocol::Unit;
 use rusm_runtime::store::{Durability, Store, StoreConfig};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::usage::process_cpu;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::rings::cases::median;
-use crate::scenarios::store::dataset::{DURABILITY, Ground, KEYS, Keys, VALUE, WRITERS, Watched, durability, updated};
+use crate::scenarios::store::dataset::{
+    DURABILITY, KEYS, Keys, ObservedStore, StoreDirectory, VALUE, WRITERS, durability, updated,
+};
 
 /// Time that a case writes in each turn.
 const TURN: Duration = Duration::from_millis(250);
@@ -65,15 +67,15 @@ impl Scenario for KvVersus {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params().clone();
+            let params = context.params().clone();
             let durability = durability(&params);
-            let opened = stage.blocking(move || {
-                let ground = Ground::new()?;
-                let store = ground.store(StoreConfig { durability, ..StoreConfig::default() })?;
+            let opened = context.blocking(move || {
+                let directory = StoreDirectory::new()?;
+                let store = directory.store(StoreConfig { durability, ..StoreConfig::default() })?;
                 let lacks = |error: redb::DatabaseError| RunError::Lacks(error.to_string());
-                let database = Database::create(ground.path("redb.redb")).map_err(lacks)?;
+                let database = Database::create(directory.path("redb.redb")).map_err(lacks)?;
                 Ok::<_, RunError>(Versus {
                     writers: params.number("writers"),
                     keys: params.number("keys"),
@@ -81,13 +83,13 @@ impl Scenario for KvVersus {
                     durability,
                     store,
                     database,
-                    ground,
-                    shown: [const { Vec::new() }; 3],
+                    directory,
+                    turns: [const { Vec::new() }; 3],
                 })
             });
             let versus = opened.await?;
-            let _watched = Watched::on(stage.runtime(), &versus.store);
-            in_turn(stage, versus).await
+            let _watched = ObservedStore::on(context.runtime(), &versus.store);
+            run_in_turn(context, versus).await
         })
     }
 }
@@ -101,37 +103,37 @@ struct Versus {
     durability: Durability,
     store: Store,
     database: Database,
-    ground: Ground,
-    shown: [Vec<Shown>; 3],
+    directory: StoreDirectory,
+    turns: [Vec<TurnResult>; 3],
 }
 
 /// Results of one turn.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct TurnResult {
     updates_per_sec: f64,
     updates_per_commit: f64,
     cpu_ns: f64,
 }
 
-impl Turns for Versus {
-    fn cases(&self) -> usize {
+impl Cases for Versus {
+    fn count(&self) -> usize {
         NAMES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let (started, cpu) = (Instant::now(), process_cpu());
         let (updates, commits) = match case {
-            0 => self.processes(desk)?,
-            1 => self.redb(self.writers, desk).map_err(|error| RunError::Lacks(error.to_string()))?,
-            _ => self.redb(1, desk).map_err(|error| RunError::Lacks(error.to_string()))?,
+            0 => self.processes(context)?,
+            1 => self.redb(self.writers, context).map_err(|error| RunError::Lacks(error.to_string()))?,
+            _ => self.redb(1, context).map_err(|error| RunError::Lacks(error.to_string()))?,
         };
         let (took, cpu) = (started.elapsed(), process_cpu().saturating_sub(cpu));
-        desk.recorder.count(updates);
-        if desk.stops() || updates == 0 {
+        context.recorder.count(updates);
+        if context.stops() || updates == 0 {
             return Ok(());
         }
-        if self.shown[case].len() < KEPT {
-            self.shown[case].push(Shown {
+        if self.turns[case].len() < KEPT {
+            self.turns[case].push(TurnResult {
                 updates_per_sec: updates as f64 / took.as_secs_f64(),
                 updates_per_commit: updates as f64 / commits.max(1) as f64,
                 cpu_ns: cpu.as_nanos() as f64 / updates as f64,
@@ -140,7 +142,7 @@ impl Turns for Versus {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let columns = [
             ("who", ColumnUnit::Text),
             ("updates/s", ColumnUnit::Amount),
@@ -150,33 +152,34 @@ impl Turns for Versus {
             ("turns", ColumnUnit::Count),
         ];
         let mut table = Table::new("The store compared with plain redb", &columns);
-        for (name, shown) in NAMES.into_iter().zip(&self.shown) {
-            let of = |value: fn(&Shown) -> f64| median(shown.iter().map(value).collect());
-            let pairs = self.shown[0].iter().zip(shown);
+        for (name, turns) in NAMES.into_iter().zip(&self.turns) {
+            let of = |value: fn(&TurnResult) -> f64| median(turns.iter().map(value).collect());
+            let pairs = self.turns[0].iter().zip(turns);
             let ratio = median(pairs.map(|(store, other)| store.updates_per_sec / other.updates_per_sec).collect());
             table.row([
                 name.into(),
-                of(|shown| shown.updates_per_sec).into(),
-                of(|shown| shown.updates_per_commit).into(),
-                of(|shown| shown.cpu_ns).into(),
+                of(|turn| turn.updates_per_sec).into(),
+                of(|turn| turn.updates_per_commit).into(),
+                of(|turn| turn.cpu_ns).into(),
                 ratio.into(),
-                (shown.len() as u64).into(),
+                (turns.len() as u64).into(),
             ]);
         }
-        table.note(format!("{} writers; {}", self.writers, self.ground.note(self.durability)));
-        desk.show(table);
+        table.note(format!("{} writers; {}", self.writers, self.directory.note(self.durability)));
+        context.show(table);
     }
 }
 
 impl Versus {
     /// Runs updates by processes; returns the number of updates and of the commits they took.
-    fn processes(&self, desk: &mut Desk) -> Result<(u64, u64), RunError> {
+    fn processes(&self, context: &mut CaseContext) -> Result<(u64, u64), RunError> {
         let bucket = self.store.bucket("rows").map_err(|error| RunError::Lacks(error.to_string()))?;
         let (count, before) = (Arc::new(AtomicU64::new(0)), self.store.report().commits_total);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let started = Instant::now();
         for index in 0..self.writers {
-            let (bucket, count, tell, stop) = (bucket.clone(), Arc::clone(&count), tell.clone(), desk.stop_flag());
+            let (bucket, count, sender, stop) =
+                (bucket.clone(), Arc::clone(&count), sender.clone(), context.stop_flag());
             let (mut keys, bytes) = (Keys::new(index, self.keys), self.value_bytes);
             let body = async move {
                 let (mut outcome, mut latencies_ns) = (Ok(()), Vec::new());
@@ -188,14 +191,14 @@ impl Versus {
                     // Relaxed: read only after all writers have sent their result through the channel.
                     count.fetch_add(u64::from(outcome.is_ok()), Ordering::Relaxed);
                 }
-                drop(tell.send(outcome.map(|()| latencies_ns)));
+                drop(sender.send(outcome.map(|()| latencies_ns)));
             };
-            desk.runtime.spawn(move |_| body)?;
+            context.runtime.spawn(move |_| body)?;
         }
-        drop(tell);
-        for outcome in told {
+        drop(sender);
+        for outcome in receiver {
             match outcome {
-                Ok(latencies_ns) => latencies_ns.iter().for_each(|ns| desk.recorder.latency((*ns).max(1))),
+                Ok(latencies_ns) => latencies_ns.iter().for_each(|ns| context.recorder.latency((*ns).max(1))),
                 Err(error) => return Err(RunError::Lacks(error.to_string())),
             }
         }
@@ -203,10 +206,10 @@ impl Versus {
     }
 
     /// Runs updates on one thread with `group` updates per commit; returns the number of updates and of commits.
-    fn redb(&self, group: u64, desk: &Desk) -> Result<(u64, u64), redb::Error> {
+    fn redb(&self, group: u64, context: &CaseContext) -> Result<(u64, u64), redb::Error> {
         let (mut keys, mut updates, mut commits) = (Keys::new(1, self.keys), 0, 0);
         let started = Instant::now();
-        while started.elapsed() < TURN && !desk.stops() {
+        while started.elapsed() < TURN && !context.stops() {
             let mut txn = self.database.begin_write()?;
             if self.durability != Durability::Immediate {
                 txn.set_durability(redb::Durability::None)?;

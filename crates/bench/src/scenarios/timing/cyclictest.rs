@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{Command, Stdio};
 
-use crate::measure::histogram::Spread;
+use crate::measure::histogram::NanosHistogram;
 
 /// Installation hint.
 pub(crate) const HOW: &str =
@@ -14,7 +14,7 @@ pub(crate) const HOW: &str =
 ///
 /// # Errors
 /// Returns an error if the program cannot be started, usually because it is not installed, or prints no figures.
-pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Result<Spread> {
+pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Result<NanosHistogram> {
     let policy = match priority {
         Some(priority) => vec!["--policy=fifo".to_owned(), format!("-p{priority}")],
         None => vec!["--policy=other".to_owned()],
@@ -26,23 +26,23 @@ pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Res
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()?;
-    let spread = parse(&String::from_utf8_lossy(&output.stdout));
-    if spread.len() == 0 {
+    let histogram = parse(&String::from_utf8_lossy(&output.stdout));
+    if histogram.len() == 0 {
         return Err(io::Error::other(format!("cyclictest ended with {} and printed no figures", output.status)));
     }
-    Ok(spread)
+    Ok(histogram)
 }
 
 /// Parses lines of the form `thread: number: nanoseconds` and skips all others.
-fn parse(text: &str) -> Spread {
-    let mut spread = Spread::default();
+fn parse(text: &str) -> NanosHistogram {
+    let mut histogram = NanosHistogram::default();
     for line in text.lines() {
         let fields: Vec<Option<u64>> = line.split(':').map(|field| field.trim().parse().ok()).collect();
         if let [Some(_), Some(_), Some(ns)] = fields[..] {
-            spread.add(ns);
+            histogram.add(ns);
         }
     }
-    spread
+    histogram
 }
 
 #[cfg(test)]
@@ -53,8 +53,8 @@ mod tests {
     fn its_lines_are_read_and_all_others_left_out() {
         let text = "Max CPUs = 2\n# /dev/cpu_dma_latency set to 0us\nThread 0 Interval: 100\n       0:       0:    1000\n       0:       1:   3000\n";
 
-        let spread = parse(text);
+        let histogram = parse(text);
 
-        assert_eq!((spread.len(), spread.percentile(50.0)), (2, Some(1000.0)));
+        assert_eq!((histogram.len(), histogram.percentile(50.0)), (2, Some(1000.0)));
     }
 }

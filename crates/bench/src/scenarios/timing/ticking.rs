@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::measure::histogram::Spread;
+use crate::measure::histogram::NanosHistogram;
 use crate::measure::usage::thread_cpu;
 use crate::run::error::RunError;
-use crate::scenarios::cases::Desk;
+use crate::scenarios::cases::CaseContext;
 
 /// Label of a case's ticker for observers.
 const LABEL: &str = "bench thread";
@@ -20,7 +20,7 @@ const SPUN_HZ: u64 = 100_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticks {
     pub(crate) account: Account,
-    pub(crate) lateness: Spread,
+    pub(crate) lateness: NanosHistogram,
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) spun_ns: u64,
@@ -88,31 +88,31 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Runs a ticker until `ticks` ticks were due. Returns `None` if the run stopped before.
 pub(crate) fn tick(
-    desk: &mut Desk,
+    context: &mut CaseContext,
     frequency: Frequency,
     options: TickerOptions,
     ticks: u64,
     mut work: impl FnMut(Firings),
 ) -> Result<Option<Ticks>, RunError> {
-    let mut ticker = Ticker::new(frequency, options)?.seen_by(&desk.runtime, LABEL);
-    let (mut lateness, mut due) = (Spread::default(), 0);
+    let mut ticker = Ticker::new(frequency, options)?.seen_by(&context.runtime, LABEL);
+    let (mut lateness, mut due) = (NanosHistogram::default(), 0);
     let (wall_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
     while due < ticks {
         let firings = ticker.wait();
         work(firings);
         if let Some(late_ns) = firings.late_ns {
             lateness.add(late_ns);
-            desk.recorder.latency(late_ns);
+            context.recorder.latency(late_ns);
         }
         due = ticker.account().ticks;
-        if desk.stops() {
+        if context.stops() {
             return Ok(None);
         }
     }
     let (cpu_ns, wall_ns) = (thread_cpu_ns() - cpu_ns, now_ns() - wall_ns);
     let account = ticker.account();
-    desk.recorder.count(account.fired);
-    desk.recorder.drop_ops(account.dropped);
+    context.recorder.count(account.fired);
+    context.recorder.drop_ops(account.dropped);
     let report = ticker.report();
     if let Some(Err(why)) = report.realtime {
         return Err(RunError::Lacks(format!(
@@ -124,13 +124,18 @@ pub(crate) fn tick(
 
 /// Returns the time of `ticks` ticks at 100 kHz with `batch` empty firings each, minus the time spent spinning. The
 /// ticker never sleeps.
-pub(crate) fn net_of_spinning(desk: &Desk, batch: u64, measure: Measure, ticks: u64) -> Result<f64, RunError> {
+pub(crate) fn net_of_spinning(
+    context: &CaseContext,
+    batch: u64,
+    measure: Measure,
+    ticks: u64,
+) -> Result<f64, RunError> {
     let spin = Spin::Fixed(Duration::from_nanos(1_000_000_000 / SPUN_HZ));
     let options = TickerOptions { tick_rate: Some(hz(SPUN_HZ)), spin, measure, ..TickerOptions::default() };
     let mut ticker = Ticker::new(hz(SPUN_HZ * batch), options)?;
     let before_ns = now_ns();
     let mut taken = 0;
-    while taken < ticks && !desk.stops() {
+    while taken < ticks && !context.stops() {
         let firings = ticker.wait();
         for number in 0..firings.count {
             black_box(number);

@@ -4,11 +4,11 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::{Ticks, hz, tick};
 
 /// Scenario with an empty pipeline.
@@ -47,8 +47,8 @@ impl Scenario for TimerEmpty {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
-        Box::pin(async move { in_turn(stage, Empty::default()).await })
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
+        Box::pin(async move { run_in_turn(context, Empty::default()).await })
     }
 }
 
@@ -67,21 +67,21 @@ struct Empty {
     sums: [Ticks; 3],
 }
 
-impl Turns for Empty {
-    fn cases(&self) -> usize {
+impl Cases for Empty {
+    fn count(&self) -> usize {
         CASES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let (_, tick_rate, measure, _) = CASES[case];
         let options = TickerOptions { tick_rate: Some(hz(tick_rate)), measure, ..TickerOptions::default() };
-        if let Some(ticks) = tick(desk, hz(10_000), options, TICKS, |_| {})? {
+        if let Some(ticks) = tick(context, hz(10_000), options, TICKS, |_| {})? {
             self.sums[case].merge(&ticks);
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Empty pipeline, 1,000 ticks",
             &[
@@ -113,6 +113,6 @@ impl Turns for Empty {
             ]);
         }
         table.note("Gate: fired equals due, without an overrun, on an idle core.");
-        desk.show(table);
+        context.show(table);
     }
 }

@@ -11,14 +11,14 @@ use rusm_protocol::Unit;
 use rusm_runtime::wasm::WasmConfig;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
-use crate::measure::histogram::Spread;
+use crate::measure::histogram::NanosHistogram;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::now_ns;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 use guest::GuestActors;
@@ -71,14 +71,14 @@ impl Scenario for TimerFiring {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let config =
                 WasmConfig { capacity: 8, parts_max: 2, memory_max_bytes: PAGE_BYTES, ..WasmConfig::default() };
-            let guests = Guests::start(stage, config).await?;
-            let module = guests.load(stage, "actors", Code::of(include_str!("../wasm/guests/actors.wat"), 1)).await?;
-            stage.prepared();
-            in_turn(stage, Firings::new(GuestActors { wasm: guests.wasm, module })).await
+            let guests = Guests::start(context, config).await?;
+            let module = guests.load(context, "actors", Code::of(include_str!("../wasm/guests/actors.wat"), 1)).await?;
+            context.prepared();
+            run_in_turn(context, Firings::new(GuestActors { wasm: guests.wasm, module })).await
         })
     }
 }
@@ -98,10 +98,10 @@ const ACTORS: [Actor; 7] = [
 
 struct Firings {
     signals: Signals,
-    single: [Spread; 7],
+    single: [NanosHistogram; 7],
     batches_ns: [Vec<f64>; 7],
     guest: GuestActors,
-    guest_single: [Spread; 7],
+    guest_single: [NanosHistogram; 7],
     guest_batches_ns: [Vec<f64>; 7],
     clock: ClockCost,
 }
@@ -120,12 +120,12 @@ impl Firings {
     }
 }
 
-impl Turns for Firings {
-    fn cases(&self) -> usize {
+impl Cases for Firings {
+    fn count(&self) -> usize {
         ACTORS.len()
     }
 
-    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let (_, fire, _) = ACTORS[index];
         // Start anew, as in a guest: a signal that is scaled down repeatedly becomes subnormal, which is slow on most
         // processors.
@@ -135,18 +135,18 @@ impl Turns for Firings {
             fire(black_box(&mut self.signals));
             let ns = now_ns() - before_ns;
             self.single[index].add(ns);
-            desk.recorder.latency(ns.max(1));
+            context.recorder.latency(ns.max(1));
         }
         let before_ns = now_ns();
         for _ in 0..BATCH {
             fire(black_box(&mut self.signals));
         }
         self.batches_ns[index].push((now_ns() - before_ns) as f64 / BATCH as f64);
-        desk.recorder.count(SINGLE + BATCH);
-        self.fire_in_a_guest(index, desk)
+        context.recorder.count(SINGLE + BATCH);
+        self.fire_in_a_guest(index, context)
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Actor firings, native and in a guest",
             &[
@@ -186,28 +186,28 @@ impl Turns for Firings {
             "Net: median of batches of 1,024. The other columns: single firings, including a clock read of {:.1} ns.",
             self.clock.read_ns
         ));
-        desk.show(table);
+        context.show(table);
     }
 }
 
 impl Firings {
     /// Fires in a guest. It is an error if the guest's final signals differ from those of native code.
-    fn fire_in_a_guest(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn fire_in_a_guest(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let ((_, native, _), guest) = (ACTORS[index], self.guest.clone());
-        let (tell, told) = mpsc::channel();
-        desk.runtime.spawn(move |ctx| async move {
+        let (sender, receiver) = mpsc::channel();
+        context.runtime.spawn(move |ctx| async move {
             let fired = guest.fire(&ctx, index as u64, BATCH).await;
             // The receiver is gone if the run is already over.
-            tell.send(fired).ok();
+            sender.send(fired).ok();
         })?;
-        let fired = told.recv().unwrap_or_else(|_| Err("the guest of an actor ended".to_owned()));
+        let fired = receiver.recv().unwrap_or_else(|_| Err("the guest of an actor ended".to_owned()));
         let fired = fired.map_err(RunError::Lacks)?;
         let mut signals = Signals::new();
         for _ in 0..guest::SINGLE + BATCH {
             native(&mut signals);
         }
-        desk.recorder.fail(u64::from(fired.signals != signals.bytes()));
-        desk.recorder.count(guest::SINGLE + BATCH);
+        context.recorder.fail(u64::from(fired.signals != signals.bytes()));
+        context.recorder.count(guest::SINGLE + BATCH);
         for ns in fired.single_ns {
             self.guest_single[index].add(ns);
         }

@@ -10,14 +10,14 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, Spin, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
-use crate::measure::histogram::Spread;
+use crate::context::RunContext;
+use crate::measure::histogram::NanosHistogram;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::background::{LOADS, QUIET, by_load};
-use crate::scenarios::cases::{Desk, Turns};
+use crate::scenarios::cases::{CaseContext, Cases};
 use crate::scenarios::pinned::{PIN, Pinned};
 use crate::scenarios::timing::cyclictest;
 use crate::scenarios::timing::ticking::{Ticks, hz, tick};
@@ -86,12 +86,12 @@ impl Scenario for TimerJitter {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let rate = stage.params().number("hz");
+            let rate = context.params().number("hz");
             let case = |mode: &Mode| Case { mode: *mode, ticks: Ticks::default() };
             let cases = || MODES.iter().filter(|mode| mode.fits(rate)).map(case).collect();
-            by_load(stage, || Jitter { cases: cases(), lacks: None }).await
+            by_load(context, || Jitter { cases: cases(), lacks: None }).await
         })
     }
 }
@@ -141,7 +141,7 @@ struct Case {
 }
 
 impl Case {
-    fn lateness(&self) -> &Spread {
+    fn lateness(&self) -> &NanosHistogram {
         &self.ticks.lateness
     }
 }
@@ -152,15 +152,15 @@ struct Jitter {
     lacks: Option<String>,
 }
 
-impl Turns for Jitter {
-    fn cases(&self) -> usize {
+impl Cases for Jitter {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
-        let rate = desk.params.number("hz");
-        let priority = (desk.params.word("realtime") == "yes").then_some(PRIORITY);
-        let pin = desk.params.word("pin") == "yes";
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
+        let rate = context.params.number("hz");
+        let priority = (context.params.word("realtime") == "yes").then_some(PRIORITY);
+        let pin = context.params.word("pin") == "yes";
         // A quarter of a second: in the first tenth, the governor only observes.
         let ticks = (rate / 4).max(20);
         let case = &mut self.cases[case];
@@ -171,13 +171,13 @@ impl Turns for Jitter {
                 let realtime = priority.and_then(std::num::NonZeroU8::new);
                 let measure = Measure::Lateness;
                 let options = TickerOptions { spin, lead, slack, measure, realtime, ..TickerOptions::default() };
-                if let Some(ticks) = tick(desk, hz(rate), options, ticks, |_| {})? {
+                if let Some(ticks) = tick(context, hz(rate), options, ticks, |_| {})? {
                     case.ticks.merge(&ticks);
                 }
             }
             Mode::Cyclictest if self.lacks.is_some() => {}
             Mode::Cyclictest => match cyclictest::run(1_000_000 / rate, ticks, priority) {
-                Ok(spread) => case.ticks.lateness.merge(&spread),
+                Ok(histogram) => case.ticks.lateness.merge(&histogram),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     self.lacks = Some(cyclictest::HOW.to_owned());
                 }
@@ -187,9 +187,9 @@ impl Turns for Jitter {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
-        let realtime = desk.params.word("realtime") == "yes";
-        desk.show(self.table(desk.params.number("hz"), realtime, desk.beside.get() != QUIET));
+    fn show(&self, context: &CaseContext) {
+        let realtime = context.params.word("realtime") == "yes";
+        context.show(self.table(context.params.number("hz"), realtime, context.beside.get() != QUIET));
     }
 }
 

@@ -8,14 +8,14 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, Overrun, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::{Ticks, hz, net_of_spinning, tick};
 
 /// Scenario that measures the effect of batches.
@@ -60,9 +60,9 @@ impl Scenario for TimerKfactor {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let policy = match stage.params().word("policy") {
+            let policy = match context.params().word("policy") {
                 "burst" => Overrun::Burst { max: 1_000 },
                 "skip" => Overrun::Skip,
                 "slip" => Overrun::Slip,
@@ -70,7 +70,7 @@ impl Scenario for TimerKfactor {
             };
             let sums = CASES.iter().map(|_| Ticks::default()).collect();
             let net_ns = Default::default();
-            in_turn(stage, Kfactor { policy, sums, net_ns, read_ns: ClockCost::measure().read_ns }).await
+            run_in_turn(context, Kfactor { policy, sums, net_ns, read_ns: ClockCost::measure().read_ns }).await
         })
     }
 }
@@ -79,18 +79,18 @@ struct Case {
     hz: u64,
     tick_rate: u64,
     ticks: u64,
-    seed: Seed,
+    seed: SeedFigures,
 }
 
 /// The seed's result for the same number of ticks.
-struct Seed {
+struct SeedFigures {
     wall_ms: f64,
     overruns: u64,
     firings: u64,
 }
 
 const fn case(hz: u64, tick_rate: u64, ticks: u64, wall_ms: f64, [overruns, firings]: [u64; 2]) -> Case {
-    Case { hz, tick_rate, ticks, seed: Seed { wall_ms, overruns, firings } }
+    Case { hz, tick_rate, ticks, seed: SeedFigures { wall_ms, overruns, firings } }
 }
 
 const CASES: [Case; 8] = [
@@ -116,16 +116,16 @@ struct Kfactor {
     read_ns: f64,
 }
 
-impl Turns for Kfactor {
-    fn cases(&self) -> usize {
+impl Cases for Kfactor {
+    fn count(&self) -> usize {
         CASES.len() + BATCHES.len()
     }
 
-    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         if let Some(which) = index.checked_sub(CASES.len()) {
             let firings = (SPUN_TICKS * BATCHES[which]) as f64;
-            let net_ns = net_of_spinning(desk, BATCHES[which], Measure::Off, SPUN_TICKS)?;
-            if !desk.stops() {
+            let net_ns = net_of_spinning(context, BATCHES[which], Measure::Off, SPUN_TICKS)?;
+            if !context.stops() {
                 self.net_ns[which].push(net_ns / firings);
             }
             return Ok(());
@@ -134,7 +134,7 @@ impl Turns for Kfactor {
         let tick_rate = Some(hz(case.tick_rate));
         let options =
             TickerOptions { tick_rate, overrun: self.policy, measure: Measure::Lateness, ..TickerOptions::default() };
-        let ticked = tick(desk, hz(case.hz), options, case.ticks, |firings| {
+        let ticked = tick(context, hz(case.hz), options, case.ticks, |firings| {
             for number in 0..firings.count {
                 std::hint::black_box(number);
             }
@@ -145,7 +145,7 @@ impl Turns for Kfactor {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Firings in batches",
             &[
@@ -190,8 +190,8 @@ impl Turns for Kfactor {
             "Wall, overruns, fired, dropped and coalesced are those of one turn; a clock read is {:.1} ns.",
             self.read_ns
         ));
-        desk.show(table);
-        desk.show(self.framework());
+        context.show(table);
+        context.show(self.framework());
     }
 }
 

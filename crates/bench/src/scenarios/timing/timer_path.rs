@@ -7,13 +7,13 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, Overrun, Ticker, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
 use crate::measure::clock::ClockCost;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::{hz, net_of_spinning, thread_cpu_ns};
 
 /// Number of waits in a turn.
@@ -58,8 +58,8 @@ impl Scenario for TimerPath {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
-        Box::pin(async move { in_turn(stage, Paths::default()).await })
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
+        Box::pin(async move { run_in_turn(context, Paths::default()).await })
     }
 }
 
@@ -76,28 +76,28 @@ struct Paths {
     reads_ns: Vec<f64>,
 }
 
-impl Turns for Paths {
-    fn cases(&self) -> usize {
+impl Cases for Paths {
+    fn count(&self) -> usize {
         CASES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let (_, on_time, measure, _) = CASES[case];
         self.reads_ns.push(ClockCost::measure().read_ns);
         let ns = if on_time {
-            net_of_spinning(desk, 1, measure, WAITS_ON_TIME)? / WAITS_ON_TIME as f64
+            net_of_spinning(context, 1, measure, WAITS_ON_TIME)? / WAITS_ON_TIME as f64
         } else {
             overruns(measure)?
         };
         self.waits_ns[case].push(ns);
-        desk.recorder.count(if on_time { WAITS_ON_TIME } else { WAITS });
+        context.recorder.count(if on_time { WAITS_ON_TIME } else { WAITS });
         if !on_time {
-            desk.recorder.latency(ns.max(1.0) as u64);
+            context.recorder.latency(ns.max(1.0) as u64);
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "A wait that does not block",
             &[
@@ -128,7 +128,7 @@ impl Turns for Paths {
                             turns. A clock read is {read_ns:.1} ns."
         ));
         table.note("Gate: at most 1.2 clock reads on the overrun path.");
-        desk.show(table);
+        context.show(table);
     }
 }
 

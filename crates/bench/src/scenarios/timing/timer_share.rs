@@ -6,11 +6,11 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Measure, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::{Ticks, hz, now_ns, tick};
 
 /// Scenario that measures sleep and work.
@@ -49,8 +49,8 @@ impl Scenario for TimerShare {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
-        Box::pin(async move { in_turn(stage, Shares::default()).await })
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
+        Box::pin(async move { run_in_turn(context, Shares::default()).await })
     }
 }
 
@@ -74,17 +74,17 @@ struct Shares {
     sums: [Share; 5],
 }
 
-impl Turns for Shares {
-    fn cases(&self) -> usize {
+impl Cases for Shares {
+    fn count(&self) -> usize {
         CASES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let (_, rate, tick_rate, ticks, _) = CASES[case];
         let options =
             TickerOptions { tick_rate: Some(hz(tick_rate)), measure: Measure::Lateness, ..TickerOptions::default() };
         let (mut numbers, mut work_ns) = ([1.000_1_f32; 64], 0);
-        let ticked = tick(desk, hz(rate), options, ticks, |firings| {
+        let ticked = tick(context, hz(rate), options, ticks, |firings| {
             let start_ns = now_ns();
             for _ in 0..firings.count {
                 for number in black_box(&mut numbers) {
@@ -100,7 +100,7 @@ impl Turns for Shares {
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Timer and work",
             &[
@@ -145,6 +145,6 @@ impl Turns for Shares {
             "\"not work/tick ÷ K\" is the seed project's per-firing timer, \"not work\" its overhead ratio. Both come \
              from a period, not from a cost. The cost is CPU/firing.",
         );
-        desk.show(table);
+        context.show(table);
     }
 }

@@ -17,13 +17,13 @@ use rusm_runtime::Context;
 use rusm_runtime::ticker::{Epoch, Measure, Overrun, Start, Ticker, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
-use crate::measure::histogram::Spread;
+use crate::measure::histogram::NanosHistogram;
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::{hz, now_ns};
 
 /// Number of threads created and joined in a turn.
@@ -69,28 +69,28 @@ impl Scenario for TimerStart {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let mut cases = Vec::new();
             for processes in [false, true] {
                 for count in [1, 2, 8, 32] {
-                    for start in [How::None, How::Gate, How::Epoch] {
+                    for start in [StartMethod::None, StartMethod::Gate, StartMethod::Epoch] {
                         // Processes do not wait at gates: they use an epoch.
-                        if !(processes && start == How::Gate) {
-                            cases.push(Case { processes, count, start, skews: Vec::new(), spreads: Vec::new() });
+                        if !(processes && start == StartMethod::Gate) {
+                            cases.push(Case { processes, count, start, skews: Vec::new(), histograms: Vec::new() });
                         }
                     }
                 }
             }
             let (made_ns, released_ns) = (Vec::new(), Vec::new());
-            in_turn(stage, Starts { cases, made_ns, released_ns, lateness: Spread::default() }).await
+            run_in_turn(context, Starts { cases, made_ns, released_ns, lateness: NanosHistogram::default() }).await
         })
     }
 }
 
 /// Way of starting several tickers together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum StartMethod {
     None,
     Gate,
     Epoch,
@@ -102,9 +102,9 @@ type Started = (Epoch, u64, u64);
 struct Case {
     processes: bool,
     count: usize,
-    start: How,
+    start: StartMethod,
     skews: Vec<f64>,
-    spreads: Vec<f64>,
+    histograms: Vec<f64>,
 }
 
 struct Starts {
@@ -112,39 +112,39 @@ struct Starts {
     made_ns: Vec<f64>,
     /// Time to create and join a thread that first waits for a flag.
     released_ns: Vec<f64>,
-    lateness: Spread,
+    lateness: NanosHistogram,
 }
 
-impl Turns for Starts {
-    fn cases(&self) -> usize {
+impl Cases for Starts {
+    fn count(&self) -> usize {
         self.cases.len() + 1
     }
 
-    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let Some(case) = self.cases.get_mut(index) else {
             self.made_ns.push(make_and_join(false));
             self.released_ns.push(make_and_join(true));
-            desk.recorder.count(2 * THREADS);
+            context.recorder.count(2 * THREADS);
             return Ok(());
         };
-        let started = if case.processes { processes(case, desk)? } else { threads(case)? };
+        let started = if case.processes { processes(case, context)? } else { threads(case)? };
         for (_, _, late_ns) in &started {
-            desk.recorder.latency(*late_ns);
-            if case.start == How::Epoch {
+            context.recorder.latency(*late_ns);
+            if case.start == StartMethod::Epoch {
                 self.lateness.add(*late_ns);
             }
         }
-        desk.recorder.count(started.len() as u64);
+        context.recorder.count(started.len() as u64);
         let (Some(first), Some(last)) = (started.iter().map(|s| s.0).min(), started.iter().map(|s| s.0).max()) else {
             return Ok(());
         };
         let fired = || started.iter().map(|started| started.1);
         case.skews.push(last.since(first).as_nanos() as f64);
-        case.spreads.push((fired().max().unwrap_or(0) - fired().min().unwrap_or(0)) as f64);
+        case.histograms.push((fired().max().unwrap_or(0) - fired().min().unwrap_or(0)) as f64);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Starting together",
             &[
@@ -161,18 +161,18 @@ impl Turns for Starts {
                 if case.processes { "processes" } else { "threads" }.into(),
                 (case.count as u64).into(),
                 match case.start {
-                    How::None => "none",
-                    How::Gate => "gate",
-                    How::Epoch => "epoch",
+                    StartMethod::None => "none",
+                    StartMethod::Gate => "gate",
+                    StartMethod::Epoch => "epoch",
                 }
                 .into(),
                 median(&case.skews).into(),
-                median(&case.spreads).into(),
+                median(&case.histograms).into(),
                 (case.skews.len() as u64).into(),
             ]);
         }
         table.note("Medians of all turns. Gate: no phase skew with an epoch.");
-        desk.show(table);
+        context.show(table);
         let columns = [
             ("benchmark", ColumnUnit::Text),
             ("time", ColumnUnit::Ns),
@@ -191,7 +191,7 @@ impl Turns for Starts {
         made.note(
             "seed: figures of the seed project on another machine; its rates are by CPU time, ours by elapsed time",
         );
-        desk.show(made);
+        context.show(made);
     }
 }
 
@@ -222,10 +222,10 @@ fn options(start: Start) -> TickerOptions {
 fn threads(case: &Case) -> Result<Vec<Started>, RunError> {
     let (gate, epoch) = (Barrier::new(case.count), Epoch::after(AHEAD));
     let start = || -> Result<Started, RunError> {
-        if case.start == How::Gate {
+        if case.start == StartMethod::Gate {
             gate.wait();
         }
-        let start = if case.start == How::Epoch { Start::At(epoch) } else { Start::Now };
+        let start = if case.start == StartMethod::Epoch { Start::At(epoch) } else { Start::Now };
         let mut ticker = Ticker::new(hz(1_000), options(start))?;
         let firings = ticker.wait();
         Ok((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0)))
@@ -238,21 +238,21 @@ fn threads(case: &Case) -> Result<Vec<Started>, RunError> {
     })
 }
 
-fn processes(case: &Case, desk: &Desk) -> Result<Vec<Started>, RunError> {
-    let epoch = desk.runtime.epoch_after(AHEAD);
-    let start = if case.start == How::Epoch { Start::At(epoch) } else { Start::Now };
-    let (tell, told) = mpsc::channel();
-    let tell = Arc::new(tell);
+fn processes(case: &Case, context: &CaseContext) -> Result<Vec<Started>, RunError> {
+    let epoch = context.runtime.epoch_after(AHEAD);
+    let start = if case.start == StartMethod::Epoch { Start::At(epoch) } else { Start::Now };
+    let (sender, receiver) = mpsc::channel();
+    let sender = Arc::new(sender);
     for _ in 0..case.count {
-        let tell = Arc::clone(&tell);
-        desk.runtime.spawn(move |ctx: Context| async move {
+        let sender = Arc::clone(&sender);
+        context.runtime.spawn(move |ctx: Context| async move {
             let mut ticker = ctx.ticker(hz(1_000), options(start)).map_err(|error| error.to_string())?;
             let firings = ticker.next().await;
             // The receiver is gone if the run is already over.
-            tell.send((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0))).ok();
+            sender.send((ticker.epoch(), now_ns(), firings.late_ns.unwrap_or(0))).ok();
             Ok::<(), String>(())
         })?;
     }
-    drop(tell);
-    Ok(told.iter().collect())
+    drop(sender);
+    Ok(receiver.iter().collect())
 }

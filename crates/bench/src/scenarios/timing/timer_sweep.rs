@@ -4,13 +4,13 @@ use rusm_protocol::Unit;
 use rusm_runtime::ticker::{Firings, Measure, Spin, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
-use crate::measure::histogram::Spread;
+use crate::context::RunContext;
+use crate::measure::histogram::NanosHistogram;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::cyclictest;
 use crate::scenarios::timing::ticking::{Ticks, hz, tick};
 
@@ -59,10 +59,10 @@ impl Scenario for TimerSweep {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let spin = if stage.params().word("spin") == "governed" { Spin::Governed } else { Spin::Off };
-            in_turn(stage, Sweep { spin, ..Sweep::default() }).await
+            let spin = if context.params().word("spin") == "governed" { Spin::Governed } else { Spin::Off };
+            run_in_turn(context, Sweep { spin, ..Sweep::default() }).await
         })
     }
 }
@@ -88,7 +88,7 @@ const PREEMPTED_NS: u64 = 100_000;
 struct Sweep {
     spin: Spin,
     sums: [Sum; CASES.len()],
-    cyclictest: Spread,
+    cyclictest: NanosHistogram,
     /// Reason why there is no result of cyclictest.
     lacks: Option<String>,
 }
@@ -101,12 +101,12 @@ struct Sum {
     preempted: u64,
 }
 
-impl Turns for Sweep {
-    fn cases(&self) -> usize {
+impl Cases for Sweep {
+    fn count(&self) -> usize {
         CASES.len() + 1
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let Some((rate, ticks, _)) = CASES.get(case) else {
             self.run_cyclictest();
             return Ok(());
@@ -117,14 +117,14 @@ impl Turns for Sweep {
             let late_ns = firings.late_ns.filter(|late_ns| *late_ns >= PREEMPTED_NS);
             preempted += late_ns.map_or(0, |late_ns| late_ns * rate / 1_000_000_000);
         };
-        if let Some(ticks) = tick(desk, hz(*rate), options, *ticks, count)? {
+        if let Some(ticks) = tick(context, hz(*rate), options, *ticks, count)? {
             sum.ticks.merge(&ticks);
             sum.preempted += preempted;
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Frequency sweep",
             &[
@@ -185,7 +185,7 @@ impl Turns for Sweep {
         }
         table.note("late: wake-ups a period late or more; preempted: overruns after wake-ups over 100 µs late");
         table.note("Gate: overruns at 48 kHz at most 5 % where the machine is not busy.");
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -195,7 +195,7 @@ impl Sweep {
             return;
         }
         match cyclictest::run(BESIDE.0, BESIDE.1, None) {
-            Ok(spread) => self.cyclictest.merge(&spread),
+            Ok(histogram) => self.cyclictest.merge(&histogram),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 self.lacks = Some(cyclictest::HOW.to_owned());
             }

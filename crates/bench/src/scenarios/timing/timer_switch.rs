@@ -8,13 +8,13 @@ use rusm_protocol::Unit;
 use rusm_runtime::{Context, Pid};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
 use crate::measure::usage::process_cpu;
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::timing::ticking::now_ns;
 
 /// Number of round trips in a turn.
@@ -56,8 +56,8 @@ impl Scenario for TimerSwitch {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
-        Box::pin(async move { in_turn(stage, Switches::default()).await })
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
+        Box::pin(async move { run_in_turn(context, Switches::default()).await })
     }
 }
 
@@ -69,27 +69,27 @@ struct Switches {
     cpus_ns: [Vec<f64>; 3],
 }
 
-impl Turns for Switches {
-    fn cases(&self) -> usize {
+impl Cases for Switches {
+    fn count(&self) -> usize {
         NAMES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let cpu = process_cpu();
         let wall_ns = match case {
             0 => yields(),
             1 => sleeps(),
-            _ => processes(desk)?,
+            _ => processes(context)?,
         };
         let cpu_ns = process_cpu().saturating_sub(cpu).as_nanos() as f64;
         self.walls_ns[case].push(wall_ns as f64);
         self.cpus_ns[case].push(cpu_ns);
-        desk.recorder.count(ROUNDS);
-        desk.recorder.latency((wall_ns / ROUNDS).max(1));
+        context.recorder.count(ROUNDS);
+        context.recorder.latency((wall_ns / ROUNDS).max(1));
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Context switch, 1,000 round trips",
             &[
@@ -119,7 +119,7 @@ impl Turns for Switches {
             ]);
         }
         table.note("Medians of all turns; CPU is that of the whole program. Gate: processes at most 0.5 of futex.");
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -166,22 +166,22 @@ fn sleeps() -> u64 {
 }
 
 /// Returns the time of the round trips of two processes that send each other a message, in nanoseconds.
-fn processes(desk: &Desk) -> Result<u64, RunError> {
-    let (tell, told) = mpsc::channel();
-    let ponger = desk.runtime.spawn(|ctx: Context| async move {
+fn processes(context: &CaseContext) -> Result<u64, RunError> {
+    let (sender, receiver) = mpsc::channel();
+    let ponger = context.runtime.spawn(|ctx: Context| async move {
         for _ in 0..ROUNDS {
             let from = ctx.receive_of::<Pid>().await;
             ctx.send(from, ()).await;
         }
     })?;
-    desk.runtime.spawn(move |ctx: Context| async move {
+    context.runtime.spawn(move |ctx: Context| async move {
         let before_ns = now_ns();
         for _ in 0..ROUNDS {
             ctx.send(ponger, ctx.pid()).await;
             ctx.receive_of::<()>().await;
         }
         // The receiver is gone if the run is already over.
-        tell.send(now_ns() - before_ns).ok();
+        sender.send(now_ns() - before_ns).ok();
     })?;
-    told.recv().map_err(|_told_nothing| RunError::Lacks("a process was ended by another process".to_owned()))
+    receiver.recv().map_err(|_told_nothing| RunError::Lacks("a process was ended by another process".to_owned()))
 }

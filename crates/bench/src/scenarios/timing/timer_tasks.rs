@@ -10,15 +10,15 @@ use rusm_runtime::Context;
 use rusm_runtime::ticker::{Account, Epoch, Measure, Overrun, Start, Ticker, TickerOptions};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
-use crate::measure::histogram::Spread;
+use crate::context::RunContext;
+use crate::measure::histogram::NanosHistogram;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::pinned::{PIN, Pinned, no_ipc};
 use crate::scenarios::timing::ticking::{Ticks, hz, now_ns};
 
@@ -70,30 +70,30 @@ impl Scenario for TimerTasks {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let most = stage.params().number("most");
-            let case = |who, count, rate| Case { who, count, rate, ticks: Ticks::default() };
+            let most = context.params().number("most");
+            let case = |kind, count, rate| Case { kind, count, rate, ticks: Ticks::default() };
             let mut cases: Vec<Case> =
-                [1, 2, 4, 8, 16, 32].map(|count| case(Who::Threads, count, 10_000)).into_iter().collect();
-            cases.extend([1, 10, 100].map(|count| case(Who::Processes, count, 10_000)));
-            cases.extend([1, 10, 100, 1_000, most].map(|count| case(Who::Processes, count, 1_000)));
-            cases.extend([1, 100].map(|count| case(Who::Sleepers, count, 1_000)));
-            in_turn(stage, Tasks { cases }).await
+                [1, 2, 4, 8, 16, 32].map(|count| case(TickerKind::Threads, count, 10_000)).into_iter().collect();
+            cases.extend([1, 10, 100].map(|count| case(TickerKind::Processes, count, 10_000)));
+            cases.extend([1, 10, 100, 1_000, most].map(|count| case(TickerKind::Processes, count, 1_000)));
+            cases.extend([1, 100].map(|count| case(TickerKind::Sleepers, count, 1_000)));
+            run_in_turn(context, Tasks { cases }).await
         })
     }
 }
 
 /// Kind of ticker.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum TickerKind {
     Threads,
     Processes,
     Sleepers,
 }
 
 struct Case {
-    who: Who,
+    kind: TickerKind,
     count: u64,
     rate: u64,
     ticks: Ticks,
@@ -108,40 +108,40 @@ struct Tasks {
 }
 
 /// Result of one ticker.
-type Seen = (Account, Vec<u64>);
+type TickerResult = (Account, Vec<u64>);
 
-impl Turns for Tasks {
-    fn cases(&self) -> usize {
+impl Cases for Tasks {
+    fn count(&self) -> usize {
         self.cases.len()
     }
 
-    fn turn(&mut self, index: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, index: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[index];
         let ticks = if case.rate == 10_000 { 100 } else { 20 };
         let (cpu, before_ns) = (process_cpu(), now_ns());
-        let (seen, ends_ns) = match case.who {
-            Who::Threads => threads(case, ticks, desk)?,
-            Who::Processes | Who::Sleepers => processes(case, ticks, desk)?,
+        let (seen, ends_ns) = match case.kind {
+            TickerKind::Threads => threads(case, ticks, context)?,
+            TickerKind::Processes | TickerKind::Sleepers => processes(case, ticks, context)?,
         };
         let mut sum = Ticks { wall_ns: ends_ns - before_ns, ..Ticks::default() };
         sum.cpu_ns = process_cpu().saturating_sub(cpu).as_nanos() as u64;
-        if desk.stops() {
+        if context.stops() {
             return Ok(());
         }
         for (account, lateness) in seen {
-            let mut spread = Spread::default();
+            let mut histogram = NanosHistogram::default();
             for late_ns in lateness {
-                spread.add(late_ns);
-                desk.recorder.latency(late_ns);
+                histogram.add(late_ns);
+                context.recorder.latency(late_ns);
             }
-            desk.recorder.count(account.fired);
-            sum.merge(&Ticks { account, lateness: spread, ..Ticks::default() });
+            context.recorder.count(account.fired);
+            sum.merge(&Ticks { account, lateness: histogram, ..Ticks::default() });
         }
         case.ticks.merge(&sum);
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let mut table = Table::new(
             "Task scaling",
             &[
@@ -159,14 +159,14 @@ impl Turns for Tasks {
             ],
         );
         for case in &self.cases {
-            let seed = SEED.iter().find(|seed| case.who == Who::Threads && seed.0 == case.count);
+            let seed = SEED.iter().find(|seed| case.kind == TickerKind::Threads && seed.0 == case.count);
             let (ticks, account) = (&case.ticks, &case.ticks.account);
             let due = account.fired + account.coalesced;
             table.row([
-                match case.who {
-                    Who::Threads => "threads",
-                    Who::Processes => "processes",
-                    Who::Sleepers => "processes, sleep",
+                match case.kind {
+                    TickerKind::Threads => "threads",
+                    TickerKind::Processes => "processes",
+                    TickerKind::Sleepers => "processes, sleep",
                 }
                 .into(),
                 case.count.into(),
@@ -186,7 +186,7 @@ impl Turns for Tasks {
                    creating all threads or processes, and 2 ms or more until their epoch.",
         );
         table.note(no_ipc());
-        desk.show(table);
+        context.show(table);
     }
 }
 
@@ -195,10 +195,10 @@ fn options(epoch: Epoch) -> TickerOptions {
     TickerOptions { start, overrun: Overrun::Skip, measure: Measure::Lateness, ..TickerOptions::default() }
 }
 
-fn threads(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), RunError> {
+fn threads(case: &Case, ticks: u64, context: &CaseContext) -> Result<(Vec<TickerResult>, u64), RunError> {
     let epoch = Epoch::after(AHEAD);
-    let (rate, stop, pin) = (case.rate, &desk.stop_flag(), desk.params.word("pin") == "yes");
-    let body = |place: usize| -> Result<Seen, RunError> {
+    let (rate, stop, pin) = (case.rate, &context.stop_flag(), context.params.word("pin") == "yes");
+    let body = |place: usize| -> Result<TickerResult, RunError> {
         let _pinned = Pinned::at(place, pin)?;
         let mut ticker = Ticker::new(hz(rate), options(epoch))?;
         let mut lateness = Vec::new();
@@ -216,14 +216,15 @@ fn threads(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), Run
     Ok((seen, now_ns()))
 }
 
-fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), RunError> {
+fn processes(case: &Case, ticks: u64, context: &CaseContext) -> Result<(Vec<TickerResult>, u64), RunError> {
     // Starting many processes takes a while: all of them must exist at the epoch.
-    let epoch = desk.runtime.epoch_after(AHEAD + Duration::from_micros(2 * case.count));
+    let epoch = context.runtime.epoch_after(AHEAD + Duration::from_micros(2 * case.count));
     let epoch_ns = now_ns() + (AHEAD + Duration::from_micros(2 * case.count)).as_nanos() as u64;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for _ in 0..case.count {
-        let (tell, stop, rate, sleeps) = (tell.clone(), desk.stop_flag(), case.rate, case.who == Who::Sleepers);
-        desk.runtime.spawn(move |ctx: Context| async move {
+        let (sender, stop, rate, sleeps) =
+            (sender.clone(), context.stop_flag(), case.rate, case.kind == TickerKind::Sleepers);
+        context.runtime.spawn(move |ctx: Context| async move {
             let seen = if sleeps {
                 by_sleep(&ctx, epoch_ns, 1_000_000_000 / rate, ticks, &stop).await
             } else {
@@ -235,17 +236,17 @@ fn processes(case: &Case, ticks: u64, desk: &Desk) -> Result<(Vec<Seen>, u64), R
                 (ticker.account(), lateness)
             };
             // The receiver is gone if the run is already over.
-            tell.send(seen).ok();
+            sender.send(seen).ok();
             Ok::<(), String>(())
         })?;
     }
-    drop(tell);
-    let seen = told.iter().collect();
+    drop(sender);
+    let seen = receiver.iter().collect();
     Ok((seen, now_ns()))
 }
 
 /// Ticks with `Context::sleep`; ticks that pass during a sleep are coalesced.
-async fn by_sleep(ctx: &Context, epoch_ns: u64, period_ns: u64, ticks: u64, stop: &StopFlag) -> Seen {
+async fn by_sleep(ctx: &Context, epoch_ns: u64, period_ns: u64, ticks: u64, stop: &StopFlag) -> TickerResult {
     let (mut account, mut lateness) = (Account::default(), Vec::new());
     while account.ticks < ticks && !stop.is_set() {
         let due_ns = epoch_ns + (account.ticks + 1) * period_ns;

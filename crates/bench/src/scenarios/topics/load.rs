@@ -20,7 +20,7 @@ use rusm_runtime::topic::{
     SubscriptionConfig, Topic, TopicConfig,
 };
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::live_bytes::live_bytes;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -94,7 +94,7 @@ impl Default for TopicLoad {
 
 /// Counts of publishers and receivers.
 #[derive(Default)]
-struct Counts {
+struct MessageCounts {
     published: AtomicU64,
     received: AtomicU64,
     /// Number of deliveries out of order for their key.
@@ -105,7 +105,7 @@ struct Counts {
 }
 
 /// Row of the account: one subscription, or all subscribers together.
-struct Line {
+struct AccountRow {
     name: String,
     published: u64,
     received: u64,
@@ -115,7 +115,7 @@ struct Line {
     dropped: u64,
 }
 
-impl Line {
+impl AccountRow {
     const fn is_exact(&self) -> bool {
         self.published == self.received + self.outstanding + self.backlog + self.dead_lettered + self.dropped
     }
@@ -123,26 +123,26 @@ impl Line {
 
 impl TopicLoad {
     /// Runs the load until the run stops, and accounts for all messages.
-    pub(crate) async fn run(self, stage: &mut Stage, name: &str) -> Result<(), RunError> {
-        let topic = stage
+    pub(crate) async fn run(self, context: &mut RunContext, name: &str) -> Result<(), RunError> {
+        let topic = context
             .runtime()
             .topics()
             .create_with(name, self.config)
             .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-        let outcome = self.run_on(stage, &topic).await;
+        let outcome = self.run_on(context, &topic).await;
         topic.close();
         outcome
     }
 
-    async fn run_on(self, stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
-        let (counts, base) = (Arc::new(Counts::default()), Instant::now());
+    async fn run_on(self, context: &mut RunContext, topic: &Topic) -> Result<(), RunError> {
+        let (counts, base) = (Arc::new(MessageCounts::default()), Instant::now());
         let before = live_bytes();
         let subscriptions = match self.tier {
             Tier::Broadcast => {
-                self.start_subscribers(stage, topic, &counts, base)?;
+                self.start_subscribers(context, topic, &counts, base)?;
                 Vec::new()
             }
-            Tier::AckEach | Tier::AckBatch => self.start_consumers(stage, topic, &counts, base)?,
+            Tier::AckEach | Tier::AckBatch => self.start_consumers(context, topic, &counts, base)?,
         };
         let receivers = self.subscribers * if self.tier == Tier::Broadcast { 1 } else { self.consumers };
         let taken = live_bytes().zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
@@ -150,44 +150,44 @@ impl TopicLoad {
         counts.receiver_bytes.store(if receivers >= RECEIVERS_MIN { taken / receivers } else { 0 }, Ordering::Relaxed);
         counts.publishing.store(self.publishers as usize, Ordering::Relaxed);
         for index in 0..self.publishers {
-            let duty = stage.duty().times(self.load_percent as f64 / 100.0);
+            let duty = context.duty().times(self.load_percent as f64 / 100.0);
             let gather = self.gather.map(|gather| topic.publisher(gather)).transpose();
             let publisher = Publisher {
                 topic: topic.clone(),
                 gather: gather.map_err(|error| RunError::Lacks(error.to_string()))?,
                 batch: self.batch,
-                payloads: Payloads::new(self.mix, self.payload, self.keys, false, base, stage.seed() + index),
-                pace: stage.pace_of(index, self.publishers, duty, self.subscribers),
-                recorder: stage.recorder(),
+                payloads: Payloads::new(self.mix, self.payload, self.keys, false, base, context.seed() + index),
+                pace: context.pace_of(index, self.publishers, duty, self.subscribers),
+                recorder: context.recorder(),
                 counts: Arc::clone(&counts),
             };
-            stage.crew(|ctx| publisher.run(ctx))?;
+            context.spawn_worker(|ctx| publisher.run(ctx))?;
         }
-        stage.stopped().await?;
-        stage.ended().await?;
-        self.account(stage, topic, &counts, &subscriptions)
+        context.stopped().await?;
+        context.ended().await?;
+        self.account(context, topic, &counts, &subscriptions)
     }
 
     fn start_subscribers(
         self,
-        stage: &mut Stage,
+        context: &mut RunContext,
         topic: &Topic,
-        counts: &Arc<Counts>,
+        counts: &Arc<MessageCounts>,
         base: Instant,
     ) -> Result<(), RunError> {
         for _ in 0..self.subscribers {
-            let (subscriber, recorder) = (topic.subscribe(Overflow::Block), stage.recorder());
+            let (subscriber, recorder) = (topic.subscribe(Overflow::Block), context.recorder());
             let (counts, take) = (Arc::clone(counts), self.take);
-            stage.crew(move |ctx| hear(ctx, subscriber, recorder, counts, base, take))?;
+            context.spawn_worker(move |ctx| hear(ctx, subscriber, recorder, counts, base, take))?;
         }
         Ok(())
     }
 
     fn start_consumers(
         self,
-        stage: &mut Stage,
+        context: &mut RunContext,
         topic: &Topic,
-        counts: &Arc<Counts>,
+        counts: &Arc<MessageCounts>,
         base: Instant,
     ) -> Result<Vec<Subscription>, RunError> {
         let config = SubscriptionConfig { ordered: self.keys > 0, ..SubscriptionConfig::default() };
@@ -200,13 +200,13 @@ impl TopicLoad {
             for _ in 0..self.consumers {
                 let worker = Worker {
                     consumer: subscription.consumer(),
-                    recorder: stage.recorder(),
+                    recorder: context.recorder(),
                     counts: Arc::clone(counts),
                     newest: Arc::clone(&newest),
                     base,
                 };
                 let (tier, take) = (self.tier, self.take);
-                stage.crew(move |ctx| worker.run(ctx, tier, take))?;
+                context.spawn_worker(move |ctx| worker.run(ctx, tier, take))?;
             }
             subscriptions.push(subscription);
         }
@@ -215,15 +215,15 @@ impl TopicLoad {
 
     fn account(
         &self,
-        stage: &Stage,
+        context: &RunContext,
         topic: &Topic,
-        counts: &Counts,
+        counts: &MessageCounts,
         subscriptions: &[Subscription],
     ) -> Result<(), RunError> {
         let published = counts.published.load(Ordering::Relaxed);
         let received = counts.received.load(Ordering::Relaxed);
         let view = topic.view(0);
-        let everybody = Line {
+        let everybody = AccountRow {
             name: format!("all {} receivers", self.subscribers),
             published: published * self.subscribers,
             received,
@@ -235,7 +235,7 @@ impl TopicLoad {
         let mut lines = vec![everybody];
         for subscription in subscriptions.iter().take(LINES_MAX) {
             let account = subscription.account();
-            lines.push(Line {
+            lines.push(AccountRow {
                 name: subscription.name().to_owned(),
                 published: account.published,
                 received: account.acked,
@@ -251,7 +251,7 @@ impl TopicLoad {
         if bytes > 0 {
             table.note(format!("{bytes} bytes for each receiver: its process, its subscription and its recorder"));
         }
-        stage.tables().show(table);
+        context.tables().show(table);
         if let Some(line) = lines.iter().find(|line| !line.is_exact()) {
             return Err(RunError::Account(format!(
                 "{}: {} published, {} received",
@@ -273,7 +273,7 @@ const RECEIVERS_MIN: u64 = 10;
 /// Maximum number of subscriptions that the account lists separately.
 const LINES_MAX: usize = 8;
 
-fn table(lines: &[Line], keys: u64, disordered: u64, published: u64) -> Table {
+fn table(lines: &[AccountRow], keys: u64, disordered: u64, published: u64) -> Table {
     let columns = [
         ("of", ColumnUnit::Text),
         ("published", ColumnUnit::Count),
@@ -313,7 +313,7 @@ struct Publisher {
     payloads: Payloads,
     pace: Pace,
     recorder: Recorder,
-    counts: Arc<Counts>,
+    counts: Arc<MessageCounts>,
 }
 
 impl Publisher {
@@ -322,29 +322,29 @@ impl Publisher {
         let most = (self.batch as u64).max(64);
         let mut batch = VecDeque::with_capacity(self.batch);
         let mut published = 0;
-        while let Some(turn) = self.pace.turn(&ctx, most).await {
+        while let Some(ops) = self.pace.next_batch(&ctx, most).await {
             if let Some(gather) = &self.gather {
-                for _ in 0..turn {
+                for _ in 0..ops {
                     let stamp = self.pace.begin(&mut self.recorder);
                     gather.publish(self.payloads.next(stamp)).await?;
                 }
             } else if self.batch == 1 {
-                for _ in 0..turn {
+                for _ in 0..ops {
                     let stamp = self.pace.begin(&mut self.recorder);
                     self.topic.publish(self.payloads.next(stamp)).await?;
                 }
             } else {
-                let mut left = turn;
+                let mut left = ops;
                 while left > 0 {
                     let row = left.min(self.batch as u64);
                     left -= row;
-                    let stamp = self.pace.begin_row(&mut self.recorder, row);
+                    let stamp = self.pace.begin_batch(&mut self.recorder, row);
                     batch.push_back(self.payloads.next(stamp));
                     batch.extend((1..row).map(|_| self.payloads.next(crate::measure::meter::Stamp::default())));
                     self.topic.publish_all(&mut batch).await?;
                 }
             }
-            published += turn;
+            published += ops;
         }
         if let Some(gather) = &self.gather {
             gather.flush().await?;
@@ -361,7 +361,7 @@ async fn hear(
     ctx: Context,
     mut subscriber: Subscriber,
     mut recorder: Recorder,
-    counts: Arc<Counts>,
+    counts: Arc<MessageCounts>,
     base: Instant,
     take: usize,
 ) {
@@ -381,7 +381,7 @@ async fn hear(
 struct Worker {
     consumer: Consumer,
     recorder: Recorder,
-    counts: Arc<Counts>,
+    counts: Arc<MessageCounts>,
     /// Highest position received for each key, plus 1.
     newest: Arc<[AtomicU64]>,
     base: Instant,

@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
@@ -69,9 +69,9 @@ impl Scenario for PubsubFanout {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let load = TopicLoad {
                 publishers: params.number("publishers"),
                 subscribers: params.number("subscribers"),
@@ -81,9 +81,9 @@ impl Scenario for PubsubFanout {
                 ..TopicLoad::default()
             };
             if params.word("through") == "topic" {
-                load.run(stage, "pubsub-fanout").await
+                load.run(context, "pubsub-fanout").await
             } else {
-                rival::run(load, stage).await
+                rival::run(load, context).await
             }
         })
     }

@@ -7,7 +7,7 @@ use rusm_runtime::topic::Message;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::run::error::RunError;
@@ -18,27 +18,27 @@ use crate::scenarios::topics::payload::{Payloads, arrived};
 const CAPACITY: usize = 1024;
 
 /// Runs the publishers and subscribers of a load over a channel until the run stops.
-pub(crate) async fn run(load: TopicLoad, stage: &mut Stage) -> Result<(), RunError> {
+pub(crate) async fn run(load: TopicLoad, context: &mut RunContext) -> Result<(), RunError> {
     let (base, channel) = (Instant::now(), broadcast::channel(CAPACITY).0);
     for _ in 0..load.subscribers {
-        let (receiver, recorder) = (channel.subscribe(), stage.recorder());
-        stage.crew(move |ctx| receive(ctx, receiver, recorder, base))?;
+        let (receiver, recorder) = (channel.subscribe(), context.recorder());
+        context.spawn_worker(move |ctx| receive(ctx, receiver, recorder, base))?;
     }
     for index in 0..load.publishers {
-        let payloads = Payloads::new(load.mix, load.payload, 0, false, base, stage.seed() + index);
-        let pace = stage.pace_of(index, load.publishers, stage.duty(), load.subscribers);
-        let (recorder, channel) = (stage.recorder(), channel.clone());
-        stage.crew(move |ctx| send(ctx, channel, payloads, pace, recorder))?;
+        let payloads = Payloads::new(load.mix, load.payload, 0, false, base, context.seed() + index);
+        let pace = context.pace_of(index, load.publishers, context.duty(), load.subscribers);
+        let (recorder, channel) = (context.recorder(), channel.clone());
+        context.spawn_worker(move |ctx| send(ctx, channel, payloads, pace, recorder))?;
     }
     drop(channel);
-    stage.stopped().await?;
-    stage.ended().await
+    context.stopped().await?;
+    context.ended().await
 }
 
 async fn send(ctx: Context, channel: Sender<Message>, mut payloads: Payloads, mut pace: Pace, mut recorder: Recorder) {
     ctx.set_label("publisher");
-    while let Some(turn) = pace.turn(&ctx, 64).await {
-        for _ in 0..turn {
+    while let Some(ops) = pace.next_batch(&ctx, 64).await {
+        for _ in 0..ops {
             let stamp = pace.begin(&mut recorder);
             // This fails only at the end, when no receiver is left.
             drop(channel.send(payloads.next(stamp)));

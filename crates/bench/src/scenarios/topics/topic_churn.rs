@@ -8,7 +8,7 @@ use rusm_runtime::Context;
 use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig, Topic};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::live_bytes::live_bytes;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -50,14 +50,14 @@ impl Scenario for TopicChurn {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let topic = stage
+            let topic = context
                 .runtime()
                 .topics()
                 .create("topic-churn")
                 .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(stage, &topic).await;
+            let outcome = drive(context, &topic).await;
             topic.close();
             outcome
         })
@@ -67,17 +67,17 @@ impl Scenario for TopicChurn {
 /// Number of cycles after which all one-time allocations have been made.
 const WARM: u64 = 10_000;
 
-async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
-    for _ in 0..stage.params().number("staying") {
+async fn drive(context: &mut RunContext, topic: &Topic) -> Result<(), RunError> {
+    for _ in 0..context.params().number("staying") {
         let mut subscriber = topic.subscribe(Overflow::Block);
-        stage.crew(move |_| async move { while subscriber.next_batch(64).await.is_ok() {} })?;
+        context.spawn_worker(move |_| async move { while subscriber.next_batch(64).await.is_ok() {} })?;
     }
-    let (recorder, pace, own) = (stage.recorder(), stage.pace(0, 1, stage.duty()), topic.clone());
-    let seen = Arc::new(Seen::default());
+    let (recorder, pace, own) = (context.recorder(), context.pace(0, 1, context.duty()), topic.clone());
+    let seen = Arc::new(ChurnResult::default());
     let tells = Arc::clone(&seen);
-    stage.crew(move |ctx| cycles(ctx, own, recorder, pace, tells))?;
-    stage.stopped().await?;
-    stage.ended().await?;
+    context.spawn_worker(move |ctx| cycles(ctx, own, recorder, pace, tells))?;
+    context.stopped().await?;
+    context.ended().await?;
     let view = topic.view(0);
     let failed = seen.failed.load(Ordering::Relaxed);
     let exact = view.subscriptions.is_empty() && view.subscribers == 0 && view.dropped_total == 0 && failed == 0;
@@ -98,23 +98,23 @@ async fn drive(stage: &mut Stage, topic: &Topic) -> Result<(), RunError> {
         view.dropped_total.into(),
         if exact { "yes" } else { "no" }.into(),
     ]);
-    stage.tables().show(table);
+    context.tables().show(table);
     if let Some(memory) = seen.memory() {
-        stage.tables().show(memory);
+        context.tables().show(memory);
     }
     if exact { Ok(()) } else { Err(RunError::Account(format!("{view:?}"))) }
 }
 
 /// Result of the cycles.
 #[derive(Default)]
-struct Seen {
+struct ChurnResult {
     failed: AtomicU64,
     /// Number of cycles and live bytes at that point: after the first [`WARM`] cycles, and at the end.
     first: OnceLock<(u64, u64)>,
     last: OnceLock<(u64, u64)>,
 }
 
-impl Seen {
+impl ChurnResult {
     fn memory(&self) -> Option<Table> {
         let (first, last) = (self.first.get()?, self.last.get()?);
         let columns = [
@@ -132,11 +132,11 @@ impl Seen {
     }
 }
 
-async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace, seen: Arc<Seen>) {
+async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pace, seen: Arc<ChurnResult>) {
     ctx.set_label("churn");
     let mut count = 0;
-    while let Some(turn) = pace.turn(&ctx, 16).await {
-        for _ in 0..turn {
+    while let Some(ops) = pace.next_batch(&ctx, 16).await {
+        for _ in 0..ops {
             let stamp = pace.begin(&mut recorder);
             let cycled = cycle(&topic).await;
             recorder.end(stamp);
@@ -147,7 +147,7 @@ async fn cycles(ctx: Context, topic: Topic, mut recorder: Recorder, mut pace: Pa
                 seen.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
-        count += turn;
+        count += ops;
         if count >= WARM && seen.first.get().is_none() {
             note(&seen.first, count);
         }

@@ -18,14 +18,14 @@ use rusm_runtime::topic::{Account, Consumer, Message, Subscription, Subscription
 use rusm_runtime::{Context, Handle};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::store::dataset::{DURABILITY, Ground, Watched, durability};
+use crate::scenarios::store::dataset::{DURABILITY, ObservedStore, StoreDirectory, durability};
 
 const NAME: &str = "topic-durable";
 const SUBSCRIPTION: &str = "worker";
@@ -89,27 +89,27 @@ impl Scenario for TopicDurable {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let durability = durability(stage.params());
-            let (runtime, config) = (stage.runtime().clone(), StoreConfig { durability, ..StoreConfig::default() });
-            let opened = stage.blocking(move || Desk::open(&runtime, Ground::new()?, config)).await?;
-            let watched = Watched::on(stage.runtime(), &opened.store);
-            stage.prepared();
-            let counts = publish(stage, &opened).await;
+            let durability = durability(context.params());
+            let (runtime, config) = (context.runtime().clone(), StoreConfig { durability, ..StoreConfig::default() });
+            let opened = context.blocking(move || DurableTopic::open(&runtime, StoreDirectory::new()?, config)).await?;
+            let watched = ObservedStore::on(context.runtime(), &opened.store);
+            context.prepared();
+            let counts = publish(context, &opened).await;
             opened.topic.close();
             drop(watched);
-            let (counts, runtime, tables) = (counts?, stage.runtime().clone(), stage.tables().clone());
-            stage
+            let (counts, runtime, tables) = (counts?, context.runtime().clone(), context.tables().clone());
+            context
                 .blocking(move || {
                     let live = opened.subscription.account();
-                    let (report, ground) = opened.close();
-                    let again = Desk::open(&runtime, ground, StoreConfig::default())?;
+                    let (report, directory) = opened.close();
+                    let again = DurableTopic::open(&runtime, directory, StoreConfig::default())?;
                     let disk = again.subscription.account();
                     again.topic.close();
-                    let (_, ground) = again.close();
+                    let (_, directory) = again.close();
                     let account = Loss { counts, live, disk };
-                    tables.show(table(&ground, durability, &report, &account));
+                    tables.show(table(&directory, durability, &report, &account));
                     tables.show(account.table());
                     if account.is_exact() { Ok(()) } else { Err(RunError::Account(format!("{account:?}"))) }
                 })
@@ -119,16 +119,16 @@ impl Scenario for TopicDurable {
 }
 
 /// A topic on disk with its store and backend.
-struct Desk {
-    ground: Ground,
+struct DurableTopic {
+    directory: StoreDirectory,
     store: Store,
     topic: Topic,
     subscription: Subscription,
 }
 
-impl Desk {
-    fn open(runtime: &Handle, ground: Ground, config: StoreConfig) -> Result<Self, RunError> {
-        let store = ground.store(config)?;
+impl DurableTopic {
+    fn open(runtime: &Handle, directory: StoreDirectory, config: StoreConfig) -> Result<Self, RunError> {
+        let store = directory.store(config)?;
         let topic = runtime
             .topics()
             .open_durable(&store, NAME, TopicConfig::default())
@@ -137,20 +137,20 @@ impl Desk {
             .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())
             .map_err(|error| RunError::Lacks(error.to_string()))?;
         subscription.blocking_saved().map_err(|error| RunError::Lacks(error.to_string()))?;
-        Ok(Self { ground, store, topic, subscription })
+        Ok(Self { directory, store, topic, subscription })
     }
 
     /// Closes the store. Returns its storage report and the backend.
-    fn close(self) -> (StorageReport, Ground) {
+    fn close(self) -> (StorageReport, StoreDirectory) {
         let report = self.store.report();
         self.store.close();
-        (report, self.ground)
+        (report, self.directory)
     }
 }
 
 /// Counts of the publishers and of the consumer.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct MessageCounts {
     published: u64,
     acked: u64,
 }
@@ -158,7 +158,7 @@ struct Counts {
 /// Counts of the same messages from all sources.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
-    counts: Counts,
+    counts: MessageCounts,
     /// The topic's own account before its store was closed.
     live: Account,
     /// The topic's account after its store was reopened.
@@ -167,7 +167,7 @@ struct Loss {
 
 impl Loss {
     const fn is_exact(&self) -> bool {
-        let Counts { published, acked } = self.counts;
+        let MessageCounts { published, acked } = self.counts;
         self.live.is_exact()
             && self.disk.is_exact()
             && published == acked
@@ -187,7 +187,7 @@ impl Loss {
         ];
         let mut table = Table::new("Loss account", &columns);
         let exact = if self.is_exact() { "yes" } else { "no" };
-        let Counts { published, acked } = self.counts;
+        let MessageCounts { published, acked } = self.counts;
         table.row([
             "publishers, consumer".into(),
             published.into(),
@@ -203,7 +203,7 @@ impl Loss {
     }
 }
 
-fn table(ground: &Ground, durability: Durability, report: &StorageReport, account: &Loss) -> Table {
+fn table(directory: &StoreDirectory, durability: Durability, report: &StorageReport, account: &Loss) -> Table {
     let columns = [
         ("file system", ColumnUnit::Text),
         ("durability", ColumnUnit::Text),
@@ -219,7 +219,7 @@ fn table(ground: &Ground, durability: Durability, report: &StorageReport, accoun
     let per = |whole: u64, part: u64| (part > 0).then(|| whole as f64 / part as f64);
     let messages = account.counts.published;
     table.row([
-        ground.file_system().into(),
+        directory.file_system().into(),
         durability.word().into(),
         messages.into(),
         report.commits_total.into(),
@@ -234,30 +234,30 @@ fn table(ground: &Ground, durability: Durability, report: &StorageReport, accoun
 }
 
 /// Runs the publishers until the run stops, and the consumer until it has read everything.
-async fn publish(stage: &mut Stage, desk: &Desk) -> Result<Counts, RunError> {
-    let params = stage.params();
+async fn publish(context: &mut RunContext, durable: &DurableTopic) -> Result<MessageCounts, RunError> {
+    let params = context.params();
     let (batch, payload) = (params.number("batch"), params.number("payload") as usize);
-    let workers = stage.workers(Some(params.number("publishers")));
+    let workers = context.workers(Some(params.number("publishers")));
     let (kept, acked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let (consumer, counts) = (desk.subscription.consumer(), Arc::clone(&acked));
-    stage.crew(move |ctx| consume(ctx, consumer, counts))?;
+    let (consumer, counts) = (durable.subscription.consumer(), Arc::clone(&acked));
+    context.spawn_worker(move |ctx| consume(ctx, consumer, counts))?;
     let publishing = Arc::new(AtomicUsize::new(workers.count as usize));
     for index in 0..workers.count {
         let publisher = Publisher {
-            topic: desk.topic.clone(),
+            topic: durable.topic.clone(),
             payload: Bytes::from(vec![0x5a; payload]),
             batch,
-            pace: stage.pace(index, workers.count, workers.duty),
-            recorder: stage.recorder(),
+            pace: context.pace(index, workers.count, workers.duty),
+            recorder: context.recorder(),
             kept: Arc::clone(&kept),
             publishing: Arc::clone(&publishing),
         };
-        stage.crew(|ctx| publisher.run(ctx))?;
+        context.spawn_worker(|ctx| publisher.run(ctx))?;
     }
-    stage.stopped().await?;
-    stage.ended().await?;
+    context.stopped().await?;
+    context.ended().await?;
     // Relaxed: all processes have ended.
-    Ok(Counts { published: kept.load(Ordering::Relaxed), acked: acked.load(Ordering::Relaxed) })
+    Ok(MessageCounts { published: kept.load(Ordering::Relaxed), acked: acked.load(Ordering::Relaxed) })
 }
 
 struct Publisher {
@@ -274,8 +274,8 @@ impl Publisher {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("publisher");
         let mut messages = VecDeque::new();
-        while let Some(count) = self.pace.turn(&ctx, self.batch).await {
-            let stamp = self.pace.begin_row(&mut self.recorder, count);
+        while let Some(count) = self.pace.next_batch(&ctx, self.batch).await {
+            let stamp = self.pace.begin_batch(&mut self.recorder, count);
             messages.extend((0..count).map(|_| Message::new(self.payload.clone())));
             // Messages that the disk rejects are left in the queue.
             drop(self.topic.publish_all(&mut messages).await);

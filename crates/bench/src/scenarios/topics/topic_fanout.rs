@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::load::{LATENCY_IS_QUEUE, MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
@@ -62,9 +62,9 @@ impl Scenario for TopicFanout {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let load = TopicLoad {
                 subscribers: params.number("subscribers"),
                 payload: params.number("payload") as usize,
@@ -73,7 +73,7 @@ impl Scenario for TopicFanout {
                 tier: Tier::Broadcast,
                 ..TopicLoad::default()
             };
-            load.run(stage, "topic-fanout").await
+            load.run(context, "topic-fanout").await
         })
     }
 }

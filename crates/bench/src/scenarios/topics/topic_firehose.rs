@@ -10,7 +10,7 @@ use rusm_runtime::Context;
 use rusm_runtime::topic::{PublishError, Topic, TopicConfig, Unread};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -68,39 +68,40 @@ impl Scenario for TopicFirehose {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let (payload, bytes) = (stage.params().number("payload") as usize, stage.params().number("keep") as usize);
+            let (payload, bytes) =
+                (context.params().number("payload") as usize, context.params().number("keep") as usize);
             let config = TopicConfig { messages: 1 << 24, bytes, unread: Unread::KeepNewest };
-            let topic = stage
+            let topic = context
                 .runtime()
                 .topics()
                 .create_with("topic-firehose", config)
                 .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = pour(stage, &topic, payload).await;
+            let outcome = pour(context, &topic, payload).await;
             topic.close();
             outcome
         })
     }
 }
 
-async fn pour(stage: &mut Stage, topic: &Topic, payload: usize) -> Result<(), RunError> {
-    let (publishers, base) = (stage.params().number("publishers"), Instant::now());
+async fn pour(context: &mut RunContext, topic: &Topic, payload: usize) -> Result<(), RunError> {
+    let (publishers, base) = (context.params().number("publishers"), Instant::now());
     let told = Arc::new(AtomicU64::new(0));
     for index in 0..publishers {
-        let payloads = Payloads::new(&[], payload, 0, true, base, stage.seed() + index);
-        let (pace, recorder) = (stage.pace(index, publishers, stage.duty()), stage.recorder());
+        let payloads = Payloads::new(&[], payload, 0, true, base, context.seed() + index);
+        let (pace, recorder) = (context.pace(index, publishers, context.duty()), context.recorder());
         let (topic, told) = (topic.clone(), Arc::clone(&told));
-        stage.crew(move |ctx| publish(ctx, topic, payloads, pace, recorder, told))?;
+        context.spawn_worker(move |ctx| publish(ctx, topic, payloads, pace, recorder, told))?;
     }
-    stage.stopped().await?;
+    context.stopped().await?;
     let took = base.elapsed();
-    stage.ended().await?;
-    account(stage, topic, told.load(Ordering::Relaxed))?;
-    let (bytes, published) = (stage.params().number("keep") as usize, topic.published());
+    context.ended().await?;
+    account(context, topic, told.load(Ordering::Relaxed))?;
+    let (bytes, published) = (context.params().number("keep") as usize, topic.published());
     let copied = tokio::task::spawn_blocking(move || copy(payload, bytes)).await;
     let copied = copied.map_err(|error| RunError::Lacks(error.to_string()))?;
-    ceiling(stage, published as f64 / took.as_secs_f64(), copied, payload);
+    ceiling(context, published as f64 / took.as_secs_f64(), copied, payload);
     Ok(())
 }
 
@@ -126,7 +127,7 @@ fn copy(payload: usize, bytes: usize) -> f64 {
     copies as f64 / start.elapsed().as_secs_f64()
 }
 
-fn ceiling(stage: &Stage, published: f64, copied: f64, payload: usize) {
+fn ceiling(context: &RunContext, published: f64, copied: f64, payload: usize) {
     let columns = [
         ("what", ColumnUnit::Text),
         ("messages/s", ColumnUnit::Count),
@@ -139,10 +140,10 @@ fn ceiling(stage: &Stage, published: f64, copied: f64, payload: usize) {
         table.row([what.into(), (rate as u64).into(), bytes.into(), (100.0 * rate / copied).into()]);
     }
     table.note("one thread copies, after the run; publishing also allocates, stamps and frees each message".to_owned());
-    stage.tables().show(table);
+    context.tables().show(table);
 }
 
-fn account(stage: &Stage, topic: &Topic, told: u64) -> Result<(), RunError> {
+fn account(context: &RunContext, topic: &Topic, told: u64) -> Result<(), RunError> {
     let view = topic.view(0);
     let exact = told == view.published_total && told == view.messages + view.evicted_total;
     let columns = [
@@ -162,7 +163,7 @@ fn account(stage: &Stage, topic: &Topic, told: u64) -> Result<(), RunError> {
         view.evicted_total.into(),
         if exact { "yes" } else { "no" }.into(),
     ]);
-    stage.tables().show(table);
+    context.tables().show(table);
     if exact {
         return Ok(());
     }
@@ -182,8 +183,8 @@ async fn publish(
 ) -> Result<(), PublishError> {
     ctx.set_label("publisher");
     let mut published = 0;
-    while let Some(turn) = pace.turn(&ctx, 64).await {
-        for _ in 0..turn {
+    while let Some(ops) = pace.next_batch(&ctx, 64).await {
+        for _ in 0..ops {
             let stamp = pace.begin(&mut recorder);
             topic.publish(payloads.next(stamp)).await?;
             recorder.end(stamp);

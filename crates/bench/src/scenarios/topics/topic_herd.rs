@@ -16,7 +16,7 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use self::sockets::Sockets;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
@@ -76,16 +76,16 @@ impl Scenario for TopicHerd {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let body = Body::of(stage).await?;
-            stage.prepared();
-            let topic = stage
+            let body = Body::of(context).await?;
+            context.prepared();
+            let topic = context
                 .runtime()
                 .topics()
                 .create(NAME)
                 .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(stage, &topic, body).await;
+            let outcome = drive(context, &topic, body).await;
             topic.close();
             outcome
         })
@@ -102,18 +102,18 @@ enum Body {
 }
 
 impl Body {
-    async fn of(stage: &mut Stage) -> Result<Self, RunError> {
-        match stage.params().word("publishers") {
+    async fn of(context: &mut RunContext) -> Result<Self, RunError> {
+        match context.params().word("publishers") {
             "native" => return Ok(Self::Native),
-            "websockets" => return Ok(Self::Socket(Sockets::open(NAME, stage.params().number("herd"))?)),
+            "websockets" => return Ok(Self::Socket(Sockets::open(NAME, context.params().number("herd"))?)),
             _ => {}
         }
         // Twice the herd: publishers of the previous herd may not have ended yet.
-        let capacity = 2 * stage.params().number("herd") as u32 + 64;
+        let capacity = 2 * context.params().number("herd") as u32 + 64;
         let config =
             WasmConfig { capacity, topics: true, parts_max: 1, memory_max_bytes: PAGE_BYTES, ..WasmConfig::default() };
-        let guests = Guests::start(stage, config).await?;
-        let module = guests.load(stage, "herder", Code::of(include_str!("../wasm/guests/herder.wat"), 1)).await?;
+        let guests = Guests::start(context, config).await?;
+        let module = guests.load(context, "herder", Code::of(include_str!("../wasm/guests/herder.wat"), 1)).await?;
         Ok(Self::Guest(guests.wasm, module))
     }
 
@@ -159,24 +159,24 @@ fn payload(stamp: u64, number: u64) -> Vec<u8> {
     [stamp.to_le_bytes(), number.to_le_bytes()].concat()
 }
 
-async fn drive(stage: &mut Stage, topic: &Topic, body: Body) -> Result<(), RunError> {
-    let herd = stage.params().number("herd");
+async fn drive(context: &mut RunContext, topic: &Topic, body: Body) -> Result<(), RunError> {
+    let herd = context.params().number("herd");
     let subscription = topic
         .create_subscription("herd", SubscriptionConfig { outstanding_max: 1 << 20, ..SubscriptionConfig::default() })
         .map_err(|error| RunError::Lacks(error.to_string()))?;
     let driver = Herd {
         body,
         consumer: subscription.consumer(),
-        recorder: stage.recorder(),
-        pace: stage.pace(0, 1, stage.duty()),
+        recorder: context.recorder(),
+        pace: context.pace(0, 1, context.duty()),
         size: herd,
         base: Instant::now(),
     };
     let published = Arc::new(AtomicU64::new(0));
     let publishers = Arc::clone(&published);
-    stage.crew(move |ctx| driver.run(ctx, publishers))?;
-    stage.stopped().await?;
-    stage.ended().await?;
+    context.spawn_worker(move |ctx| driver.run(ctx, publishers))?;
+    context.stopped().await?;
+    context.ended().await?;
     let (published, account) = (published.load(Ordering::Relaxed), subscription.account());
     let columns = [
         ("published", ColumnUnit::Count),
@@ -189,7 +189,7 @@ async fn drive(stage: &mut Stage, topic: &Topic, body: Body) -> Result<(), RunEr
     let left = account.outstanding + account.backlog;
     table.row([account.published.into(), account.acked.into(), left.into(), if exact { "yes" } else { "no" }.into()]);
     table.note(format!("{} herds of {herd}", published / herd.max(1)));
-    stage.tables().show(table);
+    context.tables().show(table);
     if exact { Ok(()) } else { Err(RunError::Account(format!("{published} publishers, {account:?}"))) }
 }
 
@@ -216,7 +216,7 @@ impl Herd {
         };
         let (mut published, mut seen) = (0, Vec::new());
         let mut batch = Vec::new();
-        while let Some(count) = self.pace.turn(&ctx, self.size).await {
+        while let Some(count) = self.pace.next_batch(&ctx, self.size).await {
             let mut missing = 0;
             for number in 0..count {
                 let stamp = self.pace.begin(&mut self.recorder).to_ns(self.base);

@@ -10,7 +10,7 @@ use rusm_runtime::topic::{
 };
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::judge::statistics::median;
 use crate::measure::allocations::counted;
 use crate::measure::meter::Stamp;
@@ -18,7 +18,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::cases::{Desk, Turns, in_turn};
+use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::topics::payload::{PAYLOAD_MIN, Payloads};
 
 /// Longer than a turn.
@@ -65,11 +65,11 @@ impl Scenario for TopicMicro {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let payload = stage.params().number("payload") as usize;
-            in_turn(
-                stage,
+            let payload = context.params().number("payload") as usize;
+            run_in_turn(
+                context,
                 Steps { payload, turns: vec![Vec::new(); CASES.len()], allocations: vec![None; CASES.len()] },
             )
             .await
@@ -103,19 +103,19 @@ const CASES: &[Case] = &[
 struct Bench {
     topic: Topic,
     payloads: Payloads,
-    gauge: Gauge,
+    quantity: Quantity,
 }
 
 /// Quantity measured in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gauge {
+enum Quantity {
     /// Nanoseconds.
     Time,
     /// Number of allocations; NaN if the program's allocator does not count.
     Allocations,
 }
 
-impl Gauge {
+impl Quantity {
     fn of(self, work: impl FnOnce()) -> f64 {
         if self == Self::Allocations {
             return counted(work).1.map_or(f64::NAN, |allocations| allocations as f64);
@@ -163,22 +163,22 @@ impl Bench {
 
     fn make(&mut self) -> f64 {
         let mut payloads = self.payloads.copying();
-        self.gauge.of(|| (0..STEPS).for_each(|_| drop(std::hint::black_box(payloads.next(Stamp::default())))))
+        self.quantity.of(|| (0..STEPS).for_each(|_| drop(std::hint::black_box(payloads.next(Stamp::default())))))
     }
 
     fn publish(&mut self) -> f64 {
-        self.gauge.of(|| self.fill())
+        self.quantity.of(|| self.fill())
     }
 
     fn publish_batches(&mut self, size: usize) -> f64 {
         let mut batches: Vec<VecDeque<Message>> =
             (0..STEPS / size).map(|_| (0..size).map(|_| self.message()).collect()).collect();
-        self.gauge.of(|| batches.iter_mut().for_each(|batch| drop(self.topic.try_publish_all(batch))))
+        self.quantity.of(|| batches.iter_mut().for_each(|batch| drop(self.topic.try_publish_all(batch))))
     }
 
     fn broadcast(&mut self) -> f64 {
         let mut subscriber = self.subscriber();
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             self.fill();
             while subscriber.try_next().is_ok_and(|message| message.is_some()) {}
         })
@@ -193,7 +193,7 @@ impl Bench {
 
     fn gather(&mut self) -> f64 {
         let publisher = self.publisher(PublisherConfig { batch_delay: NEVER, ..PublisherConfig::default() });
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             for _ in 0..STEPS {
                 drop(publisher.try_publish(self.message()));
             }
@@ -206,7 +206,7 @@ impl Bench {
         let config = PublisherConfig { batch_delay: NEVER, outstanding_messages: 1, ..PublisherConfig::default() };
         let (publisher, message) = (self.publisher(config), Message::new(vec![0; 1 << 20]));
         drop(publisher.try_publish(message.clone()));
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             for _ in 0..STEPS {
                 drop(publisher.try_publish(message.clone()));
             }
@@ -217,7 +217,7 @@ impl Bench {
         let _slow = self.subscriber();
         while self.topic.try_publish(Message::new(vec![0; 1 << 20])).is_ok() {}
         let message = Message::new(vec![0; 1 << 20]);
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             for _ in 0..STEPS {
                 drop(self.topic.try_publish(message.clone()));
             }
@@ -229,17 +229,17 @@ impl Bench {
         consumer.subscription().ack_all(leases.iter().map(|lease| lease.id));
         self.fill();
         let mut batch = Vec::new();
-        self.gauge.of(|| while consumer.try_next_batch_into(&mut batch, 100).is_ok() && !batch.is_empty() {})
+        self.quantity.of(|| while consumer.try_next_batch_into(&mut batch, 100).is_ok() && !batch.is_empty() {})
     }
 
     fn end(&mut self, end: impl Fn(&Consumer, AckId) -> AckStatus) -> f64 {
         let (consumer, leases) = self.leased();
-        self.gauge.of_each(&leases, |lease| end(&consumer, lease.id))
+        self.quantity.of_each(&leases, |lease| end(&consumer, lease.id))
     }
 
     fn ack_batches(&mut self, size: usize) -> f64 {
         let (consumer, leases) = self.leased();
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             for batch in leases.chunks(size) {
                 consumer.subscription().ack_all(batch.iter().map(|lease| lease.id));
             }
@@ -249,13 +249,13 @@ impl Bench {
     fn ack_again(&mut self) -> f64 {
         let (consumer, leases) = self.leased();
         consumer.subscription().ack_all(leases.iter().map(|lease| lease.id));
-        self.gauge.of_each(&leases, |lease| consumer.ack(lease.id))
+        self.quantity.of_each(&leases, |lease| consumer.ack(lease.id))
     }
 
     fn nack(&mut self, size: usize) -> f64 {
         let (mut consumer, leases) = self.leased();
         let mut again = Vec::new();
-        self.gauge.of(|| {
+        self.quantity.of(|| {
             for batch in leases.chunks(size) {
                 std::hint::black_box(batch.iter().filter(|lease| consumer.nack(lease.id) == AckStatus::Done).count());
                 consumer.try_next_batch_into(&mut again, size).unwrap_or(());
@@ -272,14 +272,14 @@ struct Steps {
     allocations: Vec<Option<f64>>,
 }
 
-impl Turns for Steps {
-    fn cases(&self) -> usize {
+impl Cases for Steps {
+    fn count(&self) -> usize {
         CASES.len()
     }
 
-    fn turn(&mut self, case: usize, desk: &mut Desk) -> Result<(), RunError> {
+    fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, unread: Unread::Forget };
-        let topic = desk
+        let topic = context
             .runtime
             .topics()
             .create_with("topic-micro", config)
@@ -287,22 +287,22 @@ impl Turns for Steps {
         let payloads = Payloads::new(&[], self.payload, 0, false, Instant::now(), 1);
         // Skip the first turn of a case: it may make allocations that later turns reuse.
         let counts = self.allocations[case].is_none() && !self.turns[case].is_empty();
-        let gauge = if counts { Gauge::Allocations } else { Gauge::Time };
-        let mut bench = Bench { topic: topic.clone(), payloads, gauge };
+        let quantity = if counts { Quantity::Allocations } else { Quantity::Time };
+        let mut bench = Bench { topic: topic.clone(), payloads, quantity };
         let step = (CASES[case].1)(&mut bench) / STEPS as f64;
         topic.close();
         if counts {
             self.allocations[case] = Some(step);
-        } else if !desk.stops() {
+        } else if !context.stops() {
             let step_ns = step;
             self.turns[case].push(step_ns);
-            desk.recorder.latency((step_ns as u64).max(1));
-            desk.recorder.count(STEPS as u64);
+            context.recorder.latency((step_ns as u64).max(1));
+            context.recorder.count(STEPS as u64);
         }
         Ok(())
     }
 
-    fn show(&self, desk: &Desk) {
+    fn show(&self, context: &CaseContext) {
         let columns = [
             ("step", ColumnUnit::Text),
             ("each", ColumnUnit::Ns),
@@ -314,6 +314,6 @@ impl Turns for Steps {
             let allocations = allocations.unwrap_or(f64::NAN);
             table.row([(*name).into(), median(turns).into(), allocations.into(), (turns.len() as u64).into()]);
         }
-        desk.show(table);
+        context.show(table);
     }
 }

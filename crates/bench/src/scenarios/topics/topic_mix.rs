@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::gather::{DELAY, GATHER, OUTSTANDING, gather};
@@ -83,9 +83,9 @@ impl Scenario for TopicMix {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let (batch, mix) = (params.number("batch") as usize, params.word("mix"));
             let load = TopicLoad {
                 tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
@@ -101,7 +101,7 @@ impl Scenario for TopicMix {
                 config: TopicConfig { bytes: 256 << 20, ..TopicConfig::default() },
                 ..TopicLoad::default()
             };
-            load.run(stage, "topic-mix").await
+            load.run(context, "topic-mix").await
         })
     }
 }

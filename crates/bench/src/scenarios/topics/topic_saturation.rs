@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::load::{MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
@@ -61,9 +61,9 @@ impl Scenario for TopicSaturation {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let batch = params.number("batch") as usize;
             let load = TopicLoad {
                 tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
@@ -74,7 +74,7 @@ impl Scenario for TopicSaturation {
                 take: batch.max(16),
                 ..TopicLoad::default()
             };
-            load.run(stage, "topic-saturation").await
+            load.run(context, "topic-saturation").await
         })
     }
 }

@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::load::{NUMBERS_AGREE, Tier, TopicLoad};
@@ -59,9 +59,9 @@ impl Scenario for TopicSoak {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let load = TopicLoad {
                 tier: Tier::AckEach,
                 publishers: params.number("publishers"),
@@ -70,7 +70,7 @@ impl Scenario for TopicSoak {
                 load_percent: params.number("load"),
                 ..TopicLoad::default()
             };
-            load.run(stage, "topic-soak").await
+            load.run(context, "topic-soak").await
         })
     }
 }

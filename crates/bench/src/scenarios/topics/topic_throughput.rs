@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::gather::{DELAY, GATHER, OUTSTANDING, gather};
@@ -55,9 +55,9 @@ impl Scenario for TopicThroughput {
         }
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let params = stage.params();
+            let params = context.params();
             let batch = params.number("batch") as usize;
             let load = TopicLoad {
                 tier: if batch == 1 { Tier::AckEach } else { Tier::AckBatch },
@@ -67,7 +67,7 @@ impl Scenario for TopicThroughput {
                 take: batch,
                 ..TopicLoad::default()
             };
-            load.run(stage, "topic-throughput").await
+            load.run(context, "topic-throughput").await
         })
     }
 }

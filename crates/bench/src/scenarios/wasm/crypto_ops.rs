@@ -1,7 +1,7 @@
 //! Digests that guests compute through a host call: measures the cost of a call from each guest language into the node.
 //!
 //! ```text
-//!   clerk ── a chain of 256, or bytes to hash ──▶ service, a guest ── digest ──▶ node, once per digest
+//!   caller ── a chain of 256, or bytes to hash ──▶ service, a guest ── digest ──▶ node, once per digest
 //!      ▲────── the digest, compared with the expected one ──┘
 //! ```
 
@@ -15,7 +15,7 @@ use rusm_runtime::{Context, ExitReason, TaggedBytes};
 use sha2::{Digest, Sha256};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -100,15 +100,15 @@ impl Scenario for CryptoOps {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let services = stage.workers(stage.params().auto_number("services"));
-            let bytes = stage.params().number("bytes");
-            let task = match stage.params().word("request") {
+            let services = context.workers(context.params().auto_number("services"));
+            let bytes = context.params().number("bytes");
+            let task = match context.params().word("request") {
                 "chain" => Task::chain(),
                 _ => Task::bytes(bytes as usize),
             };
-            let code: &'static [u8] = match stage.params().word("language") {
+            let code: &'static [u8] = match context.params().word("language") {
                 "typescript" => include_bytes!("../../../../../examples/guests/prebuilt/ts/guests.wasm"),
                 "rust" => include_bytes!("../../../../../examples/guests/prebuilt/rust/digest.wasm"),
                 _ => include_bytes!("../../../../../examples/guests/prebuilt/c/digest.wasm"),
@@ -119,21 +119,21 @@ impl Scenario for CryptoOps {
                 memory_max_bytes: MEMORY_MAX_BYTES,
                 ..WasmConfig::default()
             };
-            let guests = Guests::start(stage, config).await?;
-            let module = guests.load(stage, "digest", Code::Prebuilt(code)).await?;
-            stage.prepared();
+            let guests = Guests::start(context, config).await?;
+            let module = guests.load(context, "digest", Code::Prebuilt(code)).await?;
+            context.prepared();
             for index in 0..services.count {
-                let clerk = Clerk {
+                let caller = Caller {
                     wasm: guests.wasm.clone(),
                     module: module.clone(),
                     task: task.clone(),
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, services.count, services.duty),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, services.count, services.duty),
                 };
-                stage.crew(|ctx| clerk.run(ctx))?;
+                context.spawn_worker(|ctx| caller.run(ctx))?;
             }
-            stage.stopped().await?;
-            stage.ended().await
+            context.stopped().await?;
+            context.ended().await
         })
     }
 }
@@ -179,7 +179,7 @@ impl Task {
     }
 }
 
-struct Clerk {
+struct Caller {
     wasm: Wasm,
     module: Module,
     task: Task,
@@ -187,15 +187,15 @@ struct Clerk {
     pace: Pace,
 }
 
-impl Clerk {
+impl Caller {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
         // All TypeScript guests are in one component; the argument selects the digest service.
         let guest = Guest::default().args(["digest"]).linked();
         let (service, _) =
             self.wasm.spawn_from(&ctx, &self.module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
-        while let Some(digests) = self.pace.turn(&ctx, self.task.digests_max()).await {
-            let stamp = self.pace.begin_row(&mut self.recorder, digests);
+        while let Some(digests) = self.pace.next_batch(&ctx, self.task.digests_max()).await {
+            let stamp = self.pace.begin_batch(&mut self.recorder, digests);
             let (request, right) = self.task.request(digests);
             let answer = ctx.call::<_, Bytes>(service, request, ANSWER_WITHIN).await;
             self.recorder.end(stamp);

@@ -5,7 +5,7 @@
 //!   bystander ── yields, and times the wait for its next turn ──▶ latency; longest gap; turns of each bystander
 //! ```
 //!
-//! A guest bystander takes its turns in rows: a clerk process requests each row, and the guest replies with the wait
+//! A guest bystander takes its turns in rows: a caller process requests each row, and the guest replies with the wait
 //! before every turn. A native bystander takes and times its turns itself.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig, defaults as wasm_defau
 use rusm_runtime::{Context, ExitReason};
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
@@ -29,14 +29,14 @@ use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::{Code, Guests, message};
 
-/// Number of turns per row that a clerk requests from a guest.
-const ROW: u64 = 16;
+/// Number of turns per row that a caller requests from a guest.
+const CALL_OPS: u64 = 16;
 /// Epoch tick of the control run: so long that it hardly ever preempts a guest.
 const NO_PREEMPTION: Duration = Duration::from_secs(1);
 /// Interval at which the owner of the spinners checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Timeout of a row of turns; after it the bystander counts as starved.
-const ROW_WITHIN: Duration = Duration::from_mins(1);
+const CALL_WITHIN: Duration = Duration::from_mins(1);
 
 /// The scenario `fairness`.
 #[derive(Clone, Copy, Debug)]
@@ -105,51 +105,52 @@ impl Scenario for Fairness {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let cores = stage.cores() as u64;
-            let spinners = stage.params().auto_number("spinners").unwrap_or(cores);
-            let bystanders = stage.params().number("bystanders");
-            let preempts = stage.params().word("preemption") == "on";
+            let cores = context.cores() as u64;
+            let spinners = context.params().auto_number("spinners").unwrap_or(cores);
+            let bystanders = context.params().number("bystanders");
+            let preempts = context.params().word("preemption") == "on";
             let tick = if preempts { wasm_defaults::TICK } else { NO_PREEMPTION };
-            let is_native = stage.params().word("body") == "native";
+            let is_native = context.params().word("body") == "native";
             let config = |capacity: u64, tick| WasmConfig { capacity: capacity as u32, tick, ..WasmConfig::default() };
-            let pinned = stage.params().word("placement") == "pinned";
+            let pinned = context.params().word("placement") == "pinned";
             let place = move |index: u64| pinned.then_some((index % cores) as usize);
-            let spun = Guests::start(stage, config(spinners, tick)).await?;
-            let spinner = spun.load(stage, "spinner", Code::of(include_str!("guests/spinner.wat"), 0)).await?;
+            let spun = Guests::start(context, config(spinners, tick)).await?;
+            let spinner = spun.load(context, "spinner", Code::of(include_str!("guests/spinner.wat"), 0)).await?;
             let mut guest = None;
             if !is_native {
-                let guests = Guests::start(stage, config(bystanders, wasm_defaults::TICK)).await?;
-                let module = guests.load(stage, "bystander", Code::of(include_str!("guests/bystander.wat"), 1)).await?;
+                let guests = Guests::start(context, config(bystanders, wasm_defaults::TICK)).await?;
+                let module =
+                    guests.load(context, "bystander", Code::of(include_str!("guests/bystander.wat"), 1)).await?;
                 guest = Some((guests.wasm, module));
             }
-            stage.prepared();
+            context.prepared();
             let tallies: Arc<[Tally]> = (0..bystanders).map(|_| Tally::default()).collect();
-            let (stop, wasm) = (stage.stop_flag(), spun.wasm.clone());
+            let (stop, wasm) = (context.stop_flag(), spun.wasm.clone());
             let spinning = (0..spinners).map(place).collect();
-            stage.crew(move |ctx| keep_spinning(ctx, wasm, spinner, spinning, stop))?;
+            context.spawn_worker(move |ctx| keep_spinning(ctx, wasm, spinner, spinning, stop))?;
             for index in 0..bystanders {
                 let bystander = Bystander {
                     index: index as usize,
                     tallies: Arc::clone(&tallies),
-                    recorder: stage.recorder(),
-                    pace: stage.pace(index, bystanders, stage.duty()),
+                    recorder: context.recorder(),
+                    pace: context.pace(index, bystanders, context.duty()),
                 };
                 match &guest {
-                    None => stage.crew_at(place(index), |ctx| bystander.run(ctx))?,
+                    None => context.spawn_worker_on(place(index), |ctx| bystander.run(ctx))?,
                     Some((wasm, module)) => {
                         let (wasm, module) = (wasm.clone(), module.clone());
                         let place = place(index);
-                        stage.crew_at(place, move |ctx| bystander.clerk(ctx, wasm, module, place))?
+                        context.spawn_worker_on(place, move |ctx| bystander.caller(ctx, wasm, module, place))?
                     }
                 };
             }
-            let stopped = stage.stopped().await;
+            let stopped = context.stopped().await;
             let bound = 2 * wasm_defaults::TICK * spinners.div_ceil(cores) as u32;
-            stage.tables().show(Shares::of(&tallies).table(preempts, bound));
+            context.tables().show(Shares::of(&tallies).table(preempts, bound));
             stopped?;
-            stage.ended().await
+            context.ended().await
         })
     }
 }
@@ -215,7 +216,7 @@ impl Bystander {
     /// Takes turns as a native process.
     async fn run(mut self, ctx: Context) {
         ctx.set_label("bystander");
-        while self.pace.turn(&ctx, 1).await.is_some() {
+        while self.pace.next_batch(&ctx, 1).await.is_some() {
             let stamp = self.pace.begin(&mut self.recorder);
             let began = Instant::now();
             ctx.yield_now().await;
@@ -226,14 +227,14 @@ impl Bystander {
     }
 
     /// Lets a guest take the turns and records the times that it reports.
-    async fn clerk(mut self, ctx: Context, wasm: Wasm, module: Module, place: Option<usize>) -> Result<(), RunError> {
+    async fn caller(mut self, ctx: Context, wasm: Wasm, module: Module, place: Option<usize>) -> Result<(), RunError> {
         ctx.set_label("clerk");
         let guest = placed(Guest::default().linked().label("bystander"), place);
         let (guest, _) = wasm.spawn_from(&ctx, &module, &guest).map_err(|error| RunError::Lacks(error.to_string()))?;
-        while let Some(turns) = self.pace.turn(&ctx, ROW).await {
+        while let Some(turns) = self.pace.next_batch(&ctx, CALL_OPS).await {
             // Only for the lag of an open loop: the guest times its turns itself.
-            self.pace.begin_row(&mut self.recorder, turns);
-            match ctx.call::<_, Bytes>(guest, message(&[turns]), ROW_WITHIN).await {
+            self.pace.begin_batch(&mut self.recorder, turns);
+            match ctx.call::<_, Bytes>(guest, message(&[turns]), CALL_WITHIN).await {
                 Ok(gaps) if gaps.len() as u64 == 8 * turns => {
                     for gap in gaps.chunks_exact(8) {
                         let gap_ns = u64::from_le_bytes(gap.try_into().unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The engine and the guests of scenarios whose processes are WebAssembly guests.
 //!
 //! ```text
-//!   Stage ── start: one engine per run ──▶ load: text or prebuilt bytes ──▶ Module, spawned any number of times
+//!   RunContext ── start: one engine per run ──▶ load: text or prebuilt bytes ──▶ Module, spawned any number of times
 //! ```
 //!
 //! The texts are in `guests/`. Texts that differ only in a number contain `{pages}` in its place. An engine belongs to
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rusm_runtime::Pid;
 use rusm_runtime::wasm::{Module, Wasm, WasmConfig};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::run::error::RunError;
 
 /// Size of a page of linear memory, in bytes.
@@ -25,16 +25,21 @@ pub(crate) struct Guests {
 
 impl Guests {
     /// Starts an engine for the guests of a run.
-    pub(crate) async fn start(stage: &mut Stage, config: WasmConfig) -> Result<Self, RunError> {
-        let wasm = stage.blocking(move || Wasm::start(config)).await;
+    pub(crate) async fn start(context: &mut RunContext, config: WasmConfig) -> Result<Self, RunError> {
+        let wasm = context.blocking(move || Wasm::start(config)).await;
         wasm.map(|wasm| Self { wasm })
             .map_err(|error| RunError::Lacks(format!("cannot allocate memory for the guests: {error}")))
     }
 
     /// Compiles a guest.
-    pub(crate) async fn load(&self, stage: &mut Stage, name: &'static str, code: Code) -> Result<Module, RunError> {
+    pub(crate) async fn load(
+        &self,
+        context: &mut RunContext,
+        name: &'static str,
+        code: Code,
+    ) -> Result<Module, RunError> {
         let wasm = self.wasm.clone();
-        let compiled = stage.blocking(move || match code {
+        let compiled = context.blocking(move || match code {
             Code::Text(text) => {
                 let bytes = wat::parse_str(text).map_err(|error| format!("{name}: {error}"))?;
                 wasm.load(name, &bytes).map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::Code;
 use crate::scenarios::wasm::wasm_storm;
@@ -47,13 +47,13 @@ impl Scenario for ModuleStorm {
         true
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let code = match wasm_storm::pages(stage) {
+            let code = match wasm_storm::pages(context) {
                 0 => Code::of(include_str!("guests/instant.wat"), 0),
                 pages => Code::of(include_str!("guests/worker.wat"), pages),
             };
-            wasm_storm::run(stage, "module-storm", code).await
+            wasm_storm::run(context, "module-storm", code).await
         })
     }
 }

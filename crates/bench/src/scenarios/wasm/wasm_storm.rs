@@ -18,7 +18,7 @@ use std::time::Duration;
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Down, MonitorRef};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::defaults;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
@@ -57,14 +57,15 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 ];
 
 /// Returns the number of memory pages of an instance.
-pub(crate) fn pages(stage: &Stage) -> u64 {
-    stage.params().word("memory").parse().unwrap_or_else(|_| unreachable!("the words are numbers"))
+pub(crate) fn pages(context: &RunContext) -> u64 {
+    context.params().word("memory").parse().unwrap_or_else(|_| unreachable!("the words are numbers"))
 }
 
 /// Runs a storm of one guest.
-pub(crate) async fn run(stage: &mut Stage, name: &'static str, code: Code) -> Result<(), RunError> {
-    let workers = stage.workers(stage.params().auto_number("spawners"));
-    let (live_cap, burst) = (stage.params().number("live-cap") * stage.cores() as u64, stage.params().number("burst"));
+pub(crate) async fn run(context: &mut RunContext, name: &'static str, code: Code) -> Result<(), RunError> {
+    let workers = context.workers(context.params().auto_number("spawners"));
+    let (live_cap, burst) =
+        (context.params().number("live-cap") * context.cores() as u64, context.params().number("burst"));
     let config = WasmConfig {
         // A spawner checks the cap after each burst.
         capacity: u32::try_from(live_cap + workers.count * burst).unwrap_or(u32::MAX),
@@ -72,33 +73,33 @@ pub(crate) async fn run(stage: &mut Stage, name: &'static str, code: Code) -> Re
         parts_max: 1,
         ..WasmConfig::default()
     };
-    let guests = Guests::start(stage, config).await?;
-    let module = guests.load(stage, name, code).await?;
+    let guests = Guests::start(context, config).await?;
+    let module = guests.load(context, name, code).await?;
     let counted = guests.wasm.clone();
-    stage.meter().count_by(move || {
+    context.meter().count_by(move || {
         let stats = counted.stats();
         stats.started_total.saturating_sub(u64::from(stats.live) + stats.failed_total)
     });
     let counted = guests.wasm.clone();
-    stage.meter().fail_by(move || counted.stats().failed_total);
-    stage.meter().timing_costs(MONITOR_NS);
-    stage.prepared();
+    context.meter().fail_by(move || counted.stats().failed_total);
+    context.meter().timing_costs(MONITOR_NS);
+    context.prepared();
     for index in 0..workers.count {
         let spawner = Spawner {
             wasm: guests.wasm.clone(),
             module: module.clone(),
             guest: Guest::default(),
             monitored: Guest::default().monitored(),
-            recorder: stage.recorder(),
-            pace: stage.pace(index, workers.count, workers.duty),
-            live_cap: LiveCap::beside_others(stage, live_cap),
+            recorder: context.recorder(),
+            pace: context.pace(index, workers.count, workers.duty),
+            live_cap: LiveCap::beside_others(context, live_cap),
             burst,
             asked: HashMap::new(),
         };
-        stage.crew(|ctx| spawner.run(ctx))?;
+        context.spawn_worker(|ctx| spawner.run(ctx))?;
     }
-    stage.stopped().await?;
-    stage.ended().await
+    context.stopped().await?;
+    context.ended().await
 }
 
 /// Memory limit of an instance: somewhat above the largest parameter value.
@@ -121,11 +122,11 @@ impl Spawner {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("spawner");
         let mut in_burst = 0;
-        while let Some(turn) = self.pace.turn(&ctx, self.burst - in_burst).await {
-            for _ in 0..turn {
+        while let Some(ops) = self.pace.next_batch(&ctx, self.burst - in_burst).await {
+            for _ in 0..ops {
                 self.spawn(&ctx);
             }
-            in_burst += turn;
+            in_burst += ops;
             if self.live_cap.gave_way(&ctx, &mut self.recorder, in_burst == self.burst).await {
                 in_burst = 0;
             }

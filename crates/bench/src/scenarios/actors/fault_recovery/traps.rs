@@ -14,7 +14,7 @@ use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Down, ExitReason, InitError, Message, ReplyTo, Request};
 
 use super::checks::{LOOK_EVERY, LOOKS_MAX, PERIOD, faults_of};
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::run::error::RunError;
@@ -24,7 +24,7 @@ use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, number, words};
 
 /// Starts the supervisors, each with a driver process.
 pub(super) async fn start(
-    stage: &mut Stage,
+    context: &mut RunContext,
     strategy: Strategy,
     workers: Workers,
     children: u64,
@@ -32,27 +32,27 @@ pub(super) async fn start(
     // A restarted child may start before the instance of its predecessor is gone.
     let capacity = u32::try_from(2 * workers.count * children).unwrap_or(u32::MAX);
     let config = WasmConfig { capacity, memory_max_bytes: PAGE_BYTES, parts_max: 1, ..WasmConfig::default() };
-    let guests = Guests::start(stage, config).await?;
-    let module = guests.load(stage, "crasher", Code::of(include_str!("../../wasm/guests/crasher.wat"), 1)).await?;
-    stage.prepared();
+    let guests = Guests::start(context, config).await?;
+    let module = guests.load(context, "crasher", Code::of(include_str!("../../wasm/guests/crasher.wat"), 1)).await?;
+    context.prepared();
     for index in 0..workers.count {
-        let conductor = Conductor {
+        let driver = SupervisorDriver {
             strategy,
             wasm: guests.wasm.clone(),
             module: module.clone(),
             crashed: vec![None; children as usize],
             crashes: 0,
-            pace: stage.pace(index, workers.count, workers.duty),
-            stop: stage.stop_flag(),
-            recorder: stage.recorder(),
+            pace: context.pace(index, workers.count, workers.duty),
+            stop: context.stop_flag(),
+            recorder: context.recorder(),
         };
-        stage.crew(|ctx| conductor.run(ctx))?;
+        context.spawn_worker(|ctx| driver.run(ctx))?;
     }
     Ok(())
 }
 
 /// Starts one supervisor, tells its children when to crash, and shuts them down when the run is over.
-struct Conductor {
+struct SupervisorDriver {
     strategy: Strategy,
     wasm: Wasm,
     module: Module,
@@ -64,7 +64,7 @@ struct Conductor {
     recorder: Recorder,
 }
 
-impl Conductor {
+impl SupervisorDriver {
     async fn run(mut self, ctx: Context) -> Result<(), InitError> {
         ctx.set_label("conductor");
         ctx.trap_exits(true);
@@ -77,7 +77,7 @@ impl Conductor {
         while !self.stop.is_set() {
             if let Some(message) = ctx.receive_timeout(LOOK_EVERY).await
                 && let Some(child) = self.take(message)
-                && self.pace.turn(&ctx, 1).await.is_some()
+                && self.pace.next_batch(&ctx, 1).await.is_some()
             {
                 self.pace.begin(&mut self.recorder);
                 child.send(&ctx, Bytes::new());

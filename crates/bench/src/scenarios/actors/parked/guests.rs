@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, Pid};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::run::error::RunError;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 
@@ -17,24 +17,24 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Starts waiting guests.
 #[derive(Clone)]
-pub(super) struct Hall {
+pub(super) struct ParkedGuests {
     wasm: Wasm,
     module: Module,
     guest: Guest,
 }
 
-impl Hall {
+impl ParkedGuests {
     /// Creates the engine for this number of guests, each with `pages` pages of memory.
-    pub(super) async fn open(stage: &mut Stage, processes: u64, pages: u64) -> Result<Self, RunError> {
+    pub(super) async fn open(context: &mut RunContext, processes: u64, pages: u64) -> Result<Self, RunError> {
         let config = WasmConfig {
             capacity: u32::try_from(processes + CAPACITY_SPARE).unwrap_or(u32::MAX),
             memory_max_bytes: PAGE_BYTES,
             parts_max: 1,
             ..WasmConfig::default()
         };
-        let guests = Guests::start(stage, config).await?;
+        let guests = Guests::start(context, config).await?;
         let module =
-            guests.load(stage, "parked", Code::of(include_str!("../../wasm/guests/parked.wat"), pages)).await?;
+            guests.load(context, "parked", Code::of(include_str!("../../wasm/guests/parked.wat"), pages)).await?;
         Ok(Self { wasm: guests.wasm, module, guest: Guest::default() })
     }
 

@@ -1,7 +1,7 @@
-//! Pairs of guests: a clerk process tells a pinger how many round trips to make, and counts them.
+//! Pairs of guests: a caller process tells a pinger how many round trips to make, and counts them.
 //!
 //! ```text
-//!   clerk ── call: at most 64 round trips ──▶ pinger ◀── messages ──▶ ponger      both are instances
+//!   caller ── call: at most 64 round trips ──▶ pinger ◀── messages ──▶ ponger      both are instances
 //!      ▲── time of the last, number of wrong ones ───────┘
 //! ```
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rusm_runtime::wasm::{Guest, Module, Wasm, WasmConfig};
 use rusm_runtime::{Context, ExitReason};
 
-use crate::context::Stage;
+use crate::context::RunContext;
 use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::run::error::RunError;
@@ -22,15 +22,15 @@ const HEAD_BYTES: u64 = 16;
 /// Address of the message in the pinger's memory.
 const MESSAGE_PLACE: u64 = 64;
 /// Timeout of one batch of round trips.
-const ROW_WITHIN: Duration = Duration::from_secs(10);
+const CALL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Runs the scenario with guests, with at most `batch` round trips per call.
-pub(super) async fn run(stage: &mut Stage, batch: u64) -> Result<(), RunError> {
-    if stage.params().word("placement") != "free" {
+pub(super) async fn run(context: &mut RunContext, batch: u64) -> Result<(), RunError> {
+    if context.params().word("placement") != "free" {
         return Err(RunError::Lacks("placement is not supported with body=module: leave placement=free".into()));
     }
-    let workers = stage.workers(stage.params().auto_number("pairs"));
-    let bytes = HEAD_BYTES + stage.params().number("payload");
+    let workers = context.workers(context.params().auto_number("pairs"));
+    let bytes = HEAD_BYTES + context.params().number("payload");
     let pages = (MESSAGE_PLACE + bytes).div_ceil(PAGE_BYTES);
     let config = WasmConfig {
         capacity: 2 * workers.count as u32,
@@ -38,27 +38,27 @@ pub(super) async fn run(stage: &mut Stage, batch: u64) -> Result<(), RunError> {
         parts_max: 1,
         ..WasmConfig::default()
     };
-    let guests = Guests::start(stage, config).await?;
-    let asks = guests.load(stage, "pinger", Code::of(include_str!("../../wasm/guests/pinger.wat"), pages)).await?;
-    let answers = guests.load(stage, "ponger", Code::of(include_str!("../../wasm/guests/ponger.wat"), pages)).await?;
-    stage.prepared();
+    let guests = Guests::start(context, config).await?;
+    let asks = guests.load(context, "pinger", Code::of(include_str!("../../wasm/guests/pinger.wat"), pages)).await?;
+    let answers = guests.load(context, "ponger", Code::of(include_str!("../../wasm/guests/ponger.wat"), pages)).await?;
+    context.prepared();
     for index in 0..workers.count {
-        let clerk = Clerk {
+        let caller = Caller {
             wasm: guests.wasm.clone(),
             asks: asks.clone(),
             answers: answers.clone(),
             bytes,
             batch,
-            recorder: stage.recorder(),
-            pace: stage.pace(index, workers.count, workers.duty),
+            recorder: context.recorder(),
+            pace: context.pace(index, workers.count, workers.duty),
         };
-        stage.crew(|ctx| clerk.run(ctx))?;
+        context.spawn_worker(|ctx| caller.run(ctx))?;
     }
-    stage.stopped().await?;
-    stage.ended().await
+    context.stopped().await?;
+    context.ended().await
 }
 
-struct Clerk {
+struct Caller {
     wasm: Wasm,
     asks: Module,
     answers: Module,
@@ -69,20 +69,20 @@ struct Clerk {
     pace: Pace,
 }
 
-impl Clerk {
+impl Caller {
     async fn run(mut self, ctx: Context) -> Result<(), RunError> {
         ctx.set_label("clerk");
         let start = |module: &Module, label| {
-            // The clerk sends the ponger's pid to the pinger.
+            // The caller sends the ponger's pid to the pinger.
             let started =
                 self.wasm.spawn_from(&ctx, module, &Guest::default().profile("trusted").linked().label(label));
             started.map(|(pid, _)| pid).map_err(|error| RunError::Lacks(error.to_string()))
         };
         let (asking, answering) = (start(&self.asks, "pinger")?, start(&self.answers, "ponger")?);
-        while let Some(rounds) = self.pace.turn(&ctx, self.batch).await {
-            let stamp = self.pace.begin_row(&mut self.recorder, rounds);
+        while let Some(rounds) = self.pace.next_batch(&ctx, self.batch).await {
+            let stamp = self.pace.begin_batch(&mut self.recorder, rounds);
             let row = message(&[rounds, number(answering) as u64, self.bytes]);
-            let said = ctx.call::<_, Bytes>(asking, row, ROW_WITHIN).await;
+            let said = ctx.call::<_, Bytes>(asking, row, CALL_WITHIN).await;
             match said.ok().and_then(|said| words(&said)) {
                 Some([last_ns, wrong]) => {
                     if self.pace.is_open() {

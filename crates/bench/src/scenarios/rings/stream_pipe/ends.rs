@@ -30,7 +30,7 @@ pub(super) struct Pipe {
 
 /// Result of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
+pub(super) struct TurnResult {
     pub(super) chunks: u64,
     pub(super) wrong: u64,
     pub(super) wall: Duration,
@@ -45,7 +45,7 @@ struct Read {
 
 impl Pipe {
     /// Writes and reads for a while. If an end fails, the process that runs this function ends with it.
-    pub(super) async fn run(self, ctx: &Context) -> Result<Shown, String> {
+    pub(super) async fn run(self, ctx: &Context) -> Result<TurnResult, String> {
         ctx.set_label("stream pipe");
         let (writer, reader) = labelled_pipe(self.capacity, "stream-pipe").map_err(|error| error.to_string())?;
         let chunk = self.chunks.chunk as u64;
@@ -98,7 +98,7 @@ impl Pipe {
             Read { chunks, wrong }
         };
         let cpu = process_cpu().saturating_sub(cpu);
-        Ok(Shown { chunks: read.chunks, wrong: read.wrong, wall: start.elapsed(), cpu })
+        Ok(TurnResult { chunks: read.chunks, wrong: read.wrong, wall: start.elapsed(), cpu })
     }
 
     fn guest(&self, ctx: &Context, module: &Module) -> Result<Pid, String> {

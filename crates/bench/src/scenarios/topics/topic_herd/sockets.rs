@@ -39,12 +39,12 @@ pub(super) struct Sockets {
     address: SocketAddr,
     /// Name of the topic that the server publishes to.
     topic: &'static str,
-    told: Arc<Told>,
+    reports: Arc<ClientReports>,
 }
 
 /// State reported by the clients.
 #[derive(Default)]
-struct Told {
+struct ClientReports {
     left: AtomicU64,
     /// Error of the first client that failed.
     failure: OnceLock<String>,
@@ -64,7 +64,7 @@ impl Sockets {
         };
         let (address, listener) =
             listen().map_err(|error| RunError::Lacks(format!("cannot listen on {}: {error}", Ipv4Addr::LOCALHOST)))?;
-        Ok(Self { listener, address, topic, told: Arc::default() })
+        Ok(Self { listener, address, topic, reports: Arc::default() })
     }
 
     /// Starts the server; it is linked to this process and ends with it.
@@ -81,28 +81,28 @@ impl Sockets {
 
     /// Starts a client that publishes a payload.
     pub(super) fn start(&self, ctx: &Context, payload: Vec<u8>) {
-        let (address, told) = (self.address, Arc::clone(&self.told));
+        let (address, reports) = (self.address, Arc::clone(&self.reports));
         ctx.spawn(move |_| async move {
             match client(address, payload.into()).await {
                 Ok(()) => {
-                    told.left.fetch_add(1, Ordering::Relaxed);
+                    reports.left.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(error) => drop(told.failure.set(format!("a WebSocket client: {error}"))),
+                Err(error) => drop(reports.failure.set(format!("a WebSocket client: {error}"))),
             }
-            told.changed.notify_one();
+            reports.changed.notify_one();
         });
     }
 
     /// Waits until `count` clients in total have left; returns the error of the first client that failed.
     pub(super) async fn left(&self, count: u64) -> Result<(), String> {
         loop {
-            if let Some(why) = self.told.failure.get() {
+            if let Some(why) = self.reports.failure.get() {
                 return Err(why.clone());
             }
-            if self.told.left.load(Ordering::Relaxed) >= count {
+            if self.reports.left.load(Ordering::Relaxed) >= count {
                 return Ok(());
             }
-            self.told.changed.notified().await;
+            self.reports.changed.notified().await;
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const TEETH_MIN: u64 = 3;
 /// Signs of trouble in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Signs {
+pub struct Anomalies {
     /// Number of times that no operation finished, or one took longer, for 100 ms or more.
     pub pauses: u64,
     /// Longest pause, in milliseconds.
@@ -30,7 +30,7 @@ pub struct Signs {
     pub teeth: u64,
 }
 
-impl Signs {
+impl Anomalies {
     /// Examines the intervals since the warm-up, oldest first.
     pub(crate) fn of(intervals: &[Interval]) -> Self {
         let (mut pauses, mut longest) = (0, Duration::ZERO);
@@ -49,7 +49,7 @@ impl Signs {
         Self { pauses, longest_pause_ms: longest.as_millis() as u64, teeth: teeth(intervals) }
     }
 
-    /// Returns a line for each sign.
+    /// Returns a line for each kind of anomaly.
     pub(crate) fn lines(self) -> Vec<String> {
         let pauses = (self.pauses > 0)
             .then(|| format!("pauses of 100 ms or more: {}, the longest {} ms", self.pauses, self.longest_pause_ms));
@@ -93,17 +93,17 @@ mod tests {
 
     #[test]
     fn silence_between_operations_is_a_pause() {
-        let signs = Signs::of(&intervals(&[100, 0, 0, 0, 100, 100, 0, 100], &[10; 8]));
+        let anomalies = Anomalies::of(&intervals(&[100, 0, 0, 0, 100, 100, 0, 100], &[10; 8]));
 
-        assert_eq!(signs, Signs { pauses: 2, longest_pause_ms: 300, teeth: 0 });
-        assert_eq!(signs.lines(), ["pauses of 100 ms or more: 2, the longest 300 ms"]);
+        assert_eq!(anomalies, Anomalies { pauses: 2, longest_pause_ms: 300, teeth: 0 });
+        assert_eq!(anomalies.lines(), ["pauses of 100 ms or more: 2, the longest 300 ms"]);
     }
 
     #[test]
     fn a_silence_and_the_late_answers_after_it_are_one_pause() {
-        let signs = Signs::of(&intervals(&[100, 0, 0, 300, 100], &[10, 0, 0, 280_000, 10]));
+        let anomalies = Anomalies::of(&intervals(&[100, 0, 0, 300, 100], &[10, 0, 0, 280_000, 10]));
 
-        assert_eq!((signs.pauses, signs.longest_pause_ms), (1, 280));
+        assert_eq!((anomalies.pauses, anomalies.longest_pause_ms), (1, 280));
     }
 
     #[test]
@@ -111,13 +111,13 @@ mod tests {
         let mut seen = intervals(&[10_000; 5], &[10; 5]);
         seen[2].latency_max_ns = 150_000_000;
 
-        assert_eq!((Signs::of(&seen).pauses, Signs::of(&seen).longest_pause_ms), (1, 150));
+        assert_eq!((Anomalies::of(&seen).pauses, Anomalies::of(&seen).longest_pause_ms), (1, 150));
     }
 
     #[test]
     fn a_low_rate_pauses_only_if_an_operation_is_late() {
-        assert_eq!(Signs::of(&intervals(&[1, 0, 0, 1, 0, 1], &[10, 0, 0, 10, 0, 10])), Signs::default());
-        let late = Signs::of(&intervals(&[1, 0, 0, 1, 0, 1], &[10, 0, 0, 250_000, 0, 10]));
+        assert_eq!(Anomalies::of(&intervals(&[1, 0, 0, 1, 0, 1], &[10, 0, 0, 10, 0, 10])), Anomalies::default());
+        let late = Anomalies::of(&intervals(&[1, 0, 0, 1, 0, 1], &[10, 0, 0, 250_000, 0, 10]));
         assert_eq!((late.pauses, late.longest_pause_ms), (1, 250));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let saw = [10, 12, 13, 15, 17, 18, 5, 8, 10, 11, 13, 14, 5, 7, 8, 9, 10, 12, 4];
         let noise = [10, 11, 9, 12, 10, 11, 12, 13, 12, 11, 10, 11, 9];
 
-        assert_eq!(Signs::of(&intervals(&[50; 19], &saw)).teeth, 3);
-        assert_eq!(Signs::of(&intervals(&[50; 13], &noise)).teeth, 0);
+        assert_eq!(Anomalies::of(&intervals(&[50; 19], &saw)).teeth, 3);
+        assert_eq!(Anomalies::of(&intervals(&[50; 13], &noise)).teeth, 0);
     }
 }

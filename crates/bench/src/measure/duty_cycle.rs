@@ -17,14 +17,14 @@ const REST_MIN: Duration = Duration::from_millis(4);
 
 /// Balance of work and rest of one worker.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Duty {
+pub(crate) struct DutyCycle {
     /// Required rest per nanosecond of work, in nanoseconds.
     rest_per_work: f64,
     /// Rest owed, in nanoseconds; negative after a sleep that took too long.
     debt_ns: f64,
 }
 
-impl Duty {
+impl DutyCycle {
     /// Creates the balance of a worker; returns `None` if the share is unlimited.
     pub(crate) fn new(share: Share) -> Option<Self> {
         (!share.is_whole()).then(|| Self { rest_per_work: (1.0 - share.fraction()) / share.fraction(), debt_ns: 0.0 })
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_whole_share_never_rests() {
-        assert!(Duty::new(Share::WHOLE).is_none());
+        assert!(DutyCycle::new(Share::WHOLE).is_none());
     }
 
     proptest! {
@@ -62,7 +62,7 @@ mod tests {
             light: bool,
         ) {
             let share = if light { Profile::Light.duty() } else { Profile::Balanced.duty() };
-            let mut duty = Duty::new(share).unwrap();
+            let mut duty = DutyCycle::new(share).unwrap();
             let (mut worked, mut rested) = (Duration::ZERO, Duration::ZERO);
 
             for (work_us, late_us) in steps {

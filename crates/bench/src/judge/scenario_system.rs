@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusm_runtime::Config;
 
-use crate::judge::saturate::{Bed, BedError, Level};
+use crate::judge::saturate::{Level, SystemError, SystemUnderTest};
 use crate::measure::interval::Interval;
 use crate::measure::schedule::Rate;
 use crate::parameter::Kind;
@@ -15,7 +15,7 @@ use crate::run::recipe::Recipe;
 
 /// A scenario as the system under test; each load runs on a new runtime.
 #[derive(Debug)]
-pub struct ScenarioBed {
+pub struct ScenarioSystem {
     recipe: Recipe,
     runtime: Config,
     /// Parameter that sets the number of workers.
@@ -24,7 +24,7 @@ pub struct ScenarioBed {
     plan: Option<Plan>,
 }
 
-impl ScenarioBed {
+impl ScenarioSystem {
     /// Creates it from a scenario of the catalogue; `workers` names the parameter that sets the number of workers.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl ScenarioBed {
         recipe
     }
 
-    fn run(&self, recipe: &Recipe) -> Result<(Report, Vec<Interval>), BedError> {
+    fn run(&self, recipe: &Recipe) -> Result<(Report, Vec<Interval>), SystemError> {
         let options: HeadlessOptions = recipe.options(&self.runtime);
         let mut intervals = Vec::new();
         let keep = |run: &mut crate::run::execution::Run| {
@@ -78,26 +78,26 @@ impl ScenarioBed {
         };
         let report = if let Some(plan) = &self.plan {
             let rate = recipe.rate_per_sec.map(Rate::from_per_sec).transpose();
-            let rate = rate.map_err(|error| BedError::Failed(error.to_string()))?;
+            let rate = rate.map_err(|error| SystemError::Failed(error.to_string()))?;
             drive_plan(Plan { rate, ..plan.clone() }, &options, keep)?
         } else {
             drive_alone(&options, keep)?
         };
         match &report.error {
-            Some(error) => Err(BedError::Failed(error.clone())),
+            Some(error) => Err(SystemError::Failed(error.clone())),
             None => Ok((report, intervals)),
         }
     }
 }
 
-impl Bed for ScenarioBed {
-    fn closed(&mut self, workers: Option<u64>) -> Result<f64, BedError> {
+impl SystemUnderTest for ScenarioSystem {
+    fn closed(&mut self, workers: Option<u64>) -> Result<f64, SystemError> {
         let (report, _) = self.run(&self.closed_recipe(workers))?;
         // Use the mean rate and not the median: in a system that answers in bursts, the median is that of the pauses.
         Ok(if report.duration_s > 0.0 { report.ops_total as f64 / report.duration_s } else { 0.0 })
     }
 
-    fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
+    fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError> {
         // The offered rate must be in the valid range, however slow the scenario is.
         let per_sec = per_sec.clamp(Rate::MIN_PER_SEC, Rate::MAX_PER_SEC);
         let (report, intervals) = self.run(&Recipe { rate_per_sec: Some(per_sec), ..self.recipe.clone() })?;
@@ -114,15 +114,15 @@ mod tests {
 
     #[test]
     fn a_parameter_that_takes_no_number_of_workers_is_refused_before_anything_runs() {
-        let bed = |workers| {
+        let system = |workers| {
             let recipe = Recipe { scenario: "ping-pong".to_owned(), ..Recipe::default() };
-            ScenarioBed::new(recipe, Config::default(), workers).unwrap()
+            ScenarioSystem::new(recipe, Config::default(), workers).unwrap()
         };
 
-        let refused = bed(Some("placement")).check_workers(&[1, 2]).unwrap_err().to_string();
+        let refused = system(Some("placement")).check_workers(&[1, 2]).unwrap_err().to_string();
         assert!(refused.starts_with("placement of \"1\" is not in "), "{refused}");
-        let refused = bed(Some("pairs")).check_workers(&[1, 1_000_000]).unwrap_err().to_string();
+        let refused = system(Some("pairs")).check_workers(&[1, 1_000_000]).unwrap_err().to_string();
         assert!(refused.starts_with("pairs of \"1000000\" is not in "), "{refused}");
-        bed(None).check_workers(&[1, 32]).unwrap();
+        system(None).check_workers(&[1, 32]).unwrap();
     }
 }
