@@ -92,9 +92,9 @@ impl Scenario for CounterRedb {
             let mut flags = Flags::of(context.params()).map_err(|error| RunError::Lacks(error.to_string()))?;
             flags.seed = context.params().auto_number("seed").unwrap_or_else(|| context.seed());
             let directory = TempDirectory::new()?;
-            let cases = Variant::ALL.into_iter().flat_map(|variant| {
-                CommitDurability::ALL.map(|durability| Case { variant, durability, rounds: Vec::new() })
-            });
+            let cases = Variant::ALL
+                .into_iter()
+                .flat_map(|variant| Durability::ALL.map(|durability| Case { variant, durability, rounds: Vec::new() }));
             let redb =
                 Redb { cases: cases.collect(), flags, directory, clock: ClockCost::measure(), recorders: Vec::new() };
             run_in_turn(context, redb).await
@@ -147,7 +147,7 @@ fn file_system(path: &Path) -> String {
 
 struct Case {
     variant: Variant,
-    durability: CommitDurability,
+    durability: Durability,
     rounds: Vec<RoundResult>,
 }
 
@@ -173,7 +173,8 @@ impl Cases for Redb {
     fn run_turn(&mut self, number: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let case = &mut self.cases[number];
         let path = self.directory.0.join(format!("{}-{}", case.variant.word(), case.durability.word()));
-        let open = RedbStore::open(&path, case.durability);
+        let file = Store::open(&path, StoreConfig::default()).map_err(|error| RunError::Lacks(error.to_string()))?;
+        let open = DurableCounters::open(&file, "counters", case.durability);
         let store = Arc::new(open.map_err(|error| RunError::Lacks(error.to_string()))?);
         let load = CounterLoad {
             flags: Flags { seed: self.flags.seed.wrapping_add(case.rounds.len() as u64), ..self.flags },
@@ -182,7 +183,8 @@ impl Cases for Redb {
             clock_ns: 2.0 * self.clock.read_ns,
         };
         let outcome = case.variant.round(context, &mut self.recorders, load, &store, |_| AchievedDelay::default())?;
-        let (transactions, durable) = (store.transactions(), store.durable_transactions());
+        let report = file.report();
+        let (transactions, durable) = (report.commits_total, report.durable_commits_total);
         drop(store);
         file.close();
         // If this fails, the file is removed with the directory.

@@ -168,7 +168,7 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
         tallies.push(tally);
     }
     let (wall, cpu) = (start.elapsed(), process_cpu().saturating_sub(cpu));
-    let (running, looks) = (store.account().since(&before), counters.looks());
+    let (running, looks) = (store.account().since(&before), counters.checks());
     let (stop_sender, stopped) = mpsc::channel();
     runtime.spawn(move |_| async move { stop_sender.send(counters.stop().await) })?;
     stopped.recv().map_err(|error| lacks(&error))?.map_err(|error| lacks(&error))?;

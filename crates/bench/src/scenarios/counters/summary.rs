@@ -132,7 +132,7 @@ mod tests {
         for ns in [16, 16, 16, 48, 16_000] {
             times.record(ns).unwrap();
         }
-        let account = Account { reads: 8, write_calls: 800, rows: 808, events: 808 };
+        let account = StoreAccount { reads: 8, write_calls: 800, rows: 808, events: 808 };
         let outcome = RoundOutcome {
             ops: 13_932_835,
             denied: 0,

@@ -347,7 +347,7 @@ fn written(writer: &Writer<u32>) -> RingOutcome {
         written: writer.written(),
         writes: stats.writes,
         writes_full: stats.full,
-        looks: stats.looks,
+        looks: stats.tail_scans,
         ..RingOutcome::default()
     }
 }

@@ -119,7 +119,7 @@ struct Case {
     guests: u64,
     of_native: NanosHistogram,
     of_guests: NanosHistogram,
-    account: Account,
+    account: TickCounts,
     missed: u64,
     cpu_ns: u64,
 }
@@ -248,7 +248,7 @@ struct Source {
 }
 
 impl Source {
-    async fn run(self, ctx: &Context) -> Result<(Account, Vec<ReaderResult>), String> {
+    async fn run(self, ctx: &Context) -> Result<(TickCounts, Vec<ReaderResult>), String> {
         ctx.set_label("live source");
         let readers = self.native + self.guests;
         let ring = Builder::new(RECORDS * RECORD).readers_max(readers as usize).label("pipe-live").build::<u8>();

@@ -230,7 +230,7 @@ fn measure(
 ) -> Result<(TurnResult, u64, Vec<u64>), RunError> {
     let error = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
     let built =
-        Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).seen_by(&context.runtime);
+        Builder::new(CAPACITY).readers_max(readers as usize).policy(policy).label(LABEL).observed_by(&context.runtime);
     let (writer, subscriber) = built.build::<u64>().map_err(|failed| error(&failed))?;
     let seats =
         (0..readers).map(|_| subscriber.join()).collect::<Result<Vec<_>, _>>().map_err(|failed| error(&failed))?;

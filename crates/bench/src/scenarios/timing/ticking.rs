@@ -19,7 +19,7 @@ const SPUN_HZ: u64 = 100_000;
 /// Result of some ticks, summed over several turns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticks {
-    pub(crate) account: Account,
+    pub(crate) account: TickCounts,
     pub(crate) lateness: NanosHistogram,
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
@@ -94,7 +94,7 @@ pub(crate) fn tick(
     ticks: u64,
     mut work: impl FnMut(Firings),
 ) -> Result<Option<Ticks>, RunError> {
-    let mut ticker = Ticker::new(frequency, options)?.seen_by(&context.runtime, LABEL);
+    let mut ticker = Ticker::new(frequency, options)?.observed_by(&context.runtime, LABEL);
     let (mut lateness, mut due) = (NanosHistogram::default(), 0);
     let (wall_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
     while due < ticks {

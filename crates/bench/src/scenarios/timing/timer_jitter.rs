@@ -170,7 +170,8 @@ impl Cases for Jitter {
             Mode::Ticker { spin, slack, lead, .. } => {
                 let realtime = priority.and_then(std::num::NonZeroU8::new);
                 let measure = Measure::Lateness;
-                let options = TickerOptions { spin, lead, slack, measure, realtime, ..TickerOptions::default() };
+                let options =
+                    TickerOptions { spin, early_wake: lead, slack, measure, realtime, ..TickerOptions::default() };
                 if let Some(ticks) = tick(context, hz(rate), options, ticks, |_| {})? {
                     case.ticks.merge(&ticks);
                 }

@@ -108,7 +108,7 @@ struct Tasks {
 }
 
 /// Result of one ticker.
-type TickerResult = (Account, Vec<u64>);
+type TickerResult = (TickCounts, Vec<u64>);
 
 impl Cases for Tasks {
     fn count(&self) -> usize {
@@ -247,7 +247,7 @@ fn processes(case: &Case, ticks: u64, context: &CaseContext) -> Result<(Vec<Tick
 
 /// Ticks with `Context::sleep`; ticks that pass during a sleep are coalesced.
 async fn by_sleep(ctx: &Context, epoch_ns: u64, period_ns: u64, ticks: u64, stop: &StopFlag) -> TickerResult {
-    let (mut account, mut lateness) = (Account::default(), Vec::new());
+    let (mut account, mut lateness) = (TickCounts::default(), Vec::new());
     while account.ticks < ticks && !stop.is_set() {
         let due_ns = epoch_ns + (account.ticks + 1) * period_ns;
         ctx.sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns()))).await;

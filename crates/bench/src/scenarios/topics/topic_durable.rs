@@ -131,14 +131,13 @@ struct DurableTopic {
 impl DurableTopic {
     fn open(runtime: &Handle, directory: StoreDirectory, config: StoreConfig) -> Result<Self, RunError> {
         let store = directory.store(config)?;
-        let topic = runtime
-            .topics()
-            .open_durable(&store, NAME, TopicConfig::default())
+        let topic = store
+            .open_topic(&runtime.topics(), NAME, TopicConfig::default())
             .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
         let subscription = topic
             .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())
             .map_err(|error| RunError::Lacks(error.to_string()))?;
-        subscription.blocking_saved().map_err(|error| RunError::Lacks(error.to_string()))?;
+        subscription.blocking_flush_acks().map_err(|error| RunError::Lacks(error.to_string()))?;
         Ok(Self { directory, store, topic, subscription })
     }
 

@@ -72,7 +72,7 @@ impl Scenario for TopicFirehose {
         Box::pin(async move {
             let (payload, bytes) =
                 (context.params().number("payload") as usize, context.params().number("keep") as usize);
-            let config = TopicConfig { messages: 1 << 24, bytes, unread: Unread::KeepNewest };
+            let config = TopicConfig { messages: 1 << 24, bytes, retention: Retention::KeepNewest };
             let topic = context
                 .runtime()
                 .topics()

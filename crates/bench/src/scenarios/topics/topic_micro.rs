@@ -278,7 +278,7 @@ impl Cases for Steps {
     }
 
     fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
-        let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, unread: Unread::Forget };
+        let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, retention: Retention::Forget };
         let topic = context
             .runtime
             .topics()

@@ -88,8 +88,8 @@ pub(crate) async fn run(context: &mut RunContext, name: &'static str, code: Code
         let spawner = Spawner {
             wasm: guests.wasm.clone(),
             module: module.clone(),
-            guest: Guest::default(),
-            monitored: Guest::default().monitored(),
+            guest: GuestOptions::default(),
+            monitored: GuestOptions::default().monitored(),
             recorder: context.recorder(),
             pace: context.pace(index, workers.count, workers.duty),
             live_cap: LiveCap::beside_others(context, live_cap),

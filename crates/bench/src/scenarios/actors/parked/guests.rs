@@ -35,7 +35,7 @@ impl ParkedGuests {
         let guests = Guests::start(context, config).await?;
         let module =
             guests.load(context, "parked", Code::of(include_str!("../../wasm/guests/parked.wat"), pages)).await?;
-        Ok(Self { wasm: guests.wasm, module, guest: Guest::default() })
+        Ok(Self { wasm: guests.wasm, module, guest: GuestOptions::default() })
     }
 
     /// Starts a guest; `None` if there is no room.

@@ -30,7 +30,7 @@ pub(super) struct Fired {
 impl GuestActors {
     /// Runs an actor in a new instance: [`SINGLE`] firings one by one, then a batch.
     pub(super) async fn fire(self, ctx: &Context, actor: u64, batch: u64) -> Result<Fired, String> {
-        let spawned = self.wasm.spawn_from(ctx, &self.module, &Guest::default().linked());
+        let spawned = self.wasm.spawn_from(ctx, &self.module, &GuestOptions::default().linked());
         let (guest, _) = spawned.map_err(|error| error.to_string())?;
         ctx.send(guest, Bytes::from(Signals::new().bytes())).await;
         let mut single_ns = Vec::new();
