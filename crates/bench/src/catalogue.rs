@@ -1,6 +1,5 @@
 //! The list of all scenarios. A new scenario needs a file and one line here.
 
-use crate::nearest::suggestion;
 use crate::run::plan::{Plan, Request, RequestError};
 use crate::scenario::Scenario;
 use crate::scenarios::actors::fan_in::FanIn;
@@ -49,6 +48,7 @@ use crate::scenarios::wasm::component_storm::ComponentStorm;
 use crate::scenarios::wasm::crypto_ops::CryptoOps;
 use crate::scenarios::wasm::fairness::Fairness;
 use crate::scenarios::wasm::module_storm::ModuleStorm;
+use rusm_text::suggestion;
 
 /// All scenarios, in menu order.
 pub fn catalogue() -> &'static [&'static dyn Scenario] {
@@ -115,7 +115,7 @@ pub fn find(id: &str) -> Result<&'static dyn Scenario, RequestError> {
     let ids = || catalogue().iter().map(|scenario| scenario.card().id);
     catalogue().iter().find(|scenario| scenario.card().id == id).copied().ok_or_else(|| RequestError::UnknownScenario {
         name: id.to_owned(),
-        suggestion: suggestion(id, ids().collect::<Vec<_>>()),
+        suggestion: suggestion(id, &ids().collect::<Vec<_>>()),
     })
 }
 

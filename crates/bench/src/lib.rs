@@ -27,7 +27,6 @@ mod context;
 mod judge;
 mod load;
 mod measure;
-mod nearest;
 mod parameter;
 mod report;
 mod run;

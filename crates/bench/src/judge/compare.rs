@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::judge::statistics::{Ratio, ratio_of};
-use crate::nearest::suggestion;
 use crate::report::document::{Document, DocumentKind};
 use crate::report::figure::{Better, CPU, Figure, RATE, usual};
 use crate::report::machine::Fitness;
 use crate::report::table::ColumnUnit;
 use crate::run::plan::RequestError;
+use rusm_text::suggestion;
 
 /// Default threshold: a figure is better or worse if it differs by more than 10 %.
 pub const THRESHOLD: f64 = 0.10;

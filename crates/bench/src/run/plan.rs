@@ -9,10 +9,10 @@ use thiserror::Error;
 use crate::context::RunSettings;
 use crate::defaults;
 use crate::measure::schedule::{Rate, RateError};
-use crate::nearest::suggestion;
 use crate::parameter::{ParameterError, Params};
 use crate::run::profile::Profile;
 use crate::scenario::Scenario;
+use rusm_text::suggestion;
 
 /// A request for a run, unchecked.
 #[derive(Clone, Debug, Default, PartialEq)]
