@@ -96,13 +96,13 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
 
 /// Converts a refusal of the node to an error: a usage error if an argument is unknown to the node.
 fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -> Error {
-    let said = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
+    let notice = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
     // An error without an id is about the filter, or about a message that an older node does not know.
     let is_ours = is_answer || !options.filter.is_empty();
     match code {
-        ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(said),
-        ErrorCode::Failed | ErrorCode::Other if is_answer && options.run.is_some() => Error::Scenario(said),
-        _ => Error::Refused(said),
+        ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(notice),
+        ErrorCode::Failed | ErrorCode::Other if is_answer && options.run.is_some() => Error::Scenario(notice),
+        _ => Error::Refused(notice),
     }
 }
 

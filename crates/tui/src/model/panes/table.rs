@@ -318,7 +318,7 @@ impl Table {
     /// cannot be kept.
     pub(crate) fn close_filter(&mut self, keep: bool) -> Option<String> {
         self.field.take()?;
-        let mut said = None;
+        let mut notice = None;
         if keep {
             if !self.filter.is_empty() && self.history.last() != Some(&self.filter) {
                 if self.history.len() == HISTORY_MAX {
@@ -326,13 +326,13 @@ impl Table {
                 }
                 self.history.push(self.filter.clone());
             }
-            said = self.take_back();
+            notice = self.take_back();
         } else {
             self.filter.clone_from(&self.filter_before);
             self.refused = None;
         }
         self.rewind();
-        said
+        notice
     }
 
     /// Puts an earlier or later filter of the history into the field.

@@ -352,8 +352,8 @@ fn ends(painter: &mut Painter<'_>, area: Rect, detail: &TreeDetail, now_ms: u64)
 }
 
 fn head(end: &TreeEnd, now_ms: u64) -> String {
-    let who = end.pid.as_deref().unwrap_or("did not start");
-    format!("{:>6} ago  {who}", format::age(now_ms.saturating_sub(end.at_ms)))
+    let pid = end.pid.as_deref().unwrap_or("did not start");
+    format!("{:>6} ago  {pid}", format::age(now_ms.saturating_sub(end.at_ms)))
 }
 
 fn put(painter: &mut Painter<'_>, area: Rect, at: u16, x: u16, text: &str, style: Style) {
