@@ -1,7 +1,7 @@
 //! A report file: several runs of one recipe, their combined figures, and the machine they ran on.
 //!
 //! ```text
-//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (docs/report.schema.json) ──▶ Document: compare, history, run again
+//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (schemas/report.schema.json) ──▶ Document: compare, history, run again
 //!                                                                          └──▶ error if a newer rusm wrote it
 //! ```
 //!

@@ -12,7 +12,7 @@ use rusm_runtime::Config;
 use serde_json::{Value, json};
 
 fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.schema.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/report.schema.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
