@@ -44,11 +44,6 @@ pub use judge::saturate::{
     Knees, LADDER, Level, SEARCHES, SaturateOptions, Saturation, Searches, SystemError, SystemUnderTest, Usl, UslPoint,
     fit_usl, knees, saturate, svg,
 };
-// The former names, for the node crate.
-#[doc(hidden)]
-pub use judge::saturate::SystemError as BedError;
-#[doc(hidden)]
-pub use judge::scenario_system::ScenarioSystem as ScenarioBed;
 pub use judge::scenario_system::{LEVEL, ScenarioSystem};
 pub use judge::soak::{Growth, Soak, SoakSample, SoakVerdict, run_soak};
 pub use judge::sweep::{Axis, CELLS_MAX, GridError, Sweep, SweepCell, cells, parse_grid, run_sweep};

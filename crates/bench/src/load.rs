@@ -119,12 +119,6 @@ impl Load {
         ScenarioSystem::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
     }
 
-    /// The former name of [`system`](Self::system), for the node crate.
-    #[doc(hidden)]
-    pub fn bed(&self, recipe: &Recipe, runtime: Config) -> ScenarioSystem {
-        self.system(recipe, runtime)
-    }
-
     /// Returns the scenario name used in reports.
     pub fn scenario(&self) -> &'static str {
         self.options.protocol.scenario()
