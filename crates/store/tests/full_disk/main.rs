@@ -10,8 +10,16 @@ mod store;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Waits until no other test has a full disk.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Limits the size of files, or removes the limit: writes beyond it fail.
+fn limit_files(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
