@@ -218,7 +218,8 @@ impl GuestFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
-    /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default: rusm.toml].
+    /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default:
+    /// rusm.toml].
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Arguments of the guest; put them after -- if the first one begins with a dash.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
-//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process, events, ack, error
+//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process,
+//!                                             events, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add

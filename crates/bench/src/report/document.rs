@@ -1,8 +1,8 @@
 //! A report file: several runs of one recipe, their combined figures, and the machine they ran on.
 //!
 //! ```text
-//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (schemas/report.schema.json) ──▶ Document: compare, history, run again
-//!                                                                          └──▶ error if a newer rusm wrote it
+//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (schemas/report.schema.json) ─┬─▶ Document: compare, run again, …
+//!                                                                               └─▶ error if a newer rusm wrote it
 //! ```
 //!
 //! Fields are only ever added. The version is increased if a reader of the old version could misread the new one.

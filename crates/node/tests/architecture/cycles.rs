@@ -5,8 +5,8 @@
 //!              └──▶ the file that defines the last item (re-exports are followed) ──▶ graph ──▶ cycles
 //! ```
 //!
-//! Tests are left out. A file that only declares modules and re-exports their items imports nothing and is not imported:
-//! its users import the files behind it.
+//! Tests are left out. A file that only declares modules and re-exports their items imports nothing and is not
+//! imported: its users import the files behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

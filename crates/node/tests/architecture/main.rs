@@ -75,8 +75,8 @@ const STATICS: [Static; 8] = [
 /// Maximum number of lines of a file.
 const LINES_MAX: usize = 700;
 
-/// Import cycles that the crates still have, as the number of files in the largest; the other crates have none. A number
-/// may only fall. The aim is 12.
+/// Import cycles that the crates still have, as the number of files in the largest; the other crates have none. A
+/// number may only fall. The aim is 12.
 const CYCLES: [CycleLimit; 4] = [
     CycleLimit { krate: "console", files: 10 },
     CycleLimit { krate: "runtime", files: 113 },

@@ -212,8 +212,8 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 
-/// Returns the tests that a document names as `file::test` and that do not exist. A file is a test program in one of the
-/// folders, or a module of the test program `it` there.
+/// Returns the tests that a document names as `file::test` and that do not exist. A file is a test program in one of
+/// the folders, or a module of the test program `it` there.
 fn missing_tests(text: &str, folders: &[PathBuf]) -> Vec<String> {
     let is_missing = |(file, test): (&str, &str)| {
         let paths = folders.iter().flat_map(|folder| [folder.join(file), folder.join("it").join(file)]);

@@ -259,7 +259,8 @@ impl RuntimeShared {
         });
     }
 
-    /// Fires due timers if the thread of the timer service could not be created; see [`Timers::take_due_without_runner`].
+    /// Fires due timers if the thread of the timer service could not be created; see
+    /// [`Timers::take_due_without_runner`].
     pub(crate) fn fire_without_runner(&self) {
         self.fire(self.timers.take_due_without_runner(self.now_ns()));
     }

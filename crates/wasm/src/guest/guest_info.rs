@@ -42,7 +42,9 @@ host_calls! {
     Digest "digest", Hmac "hmac", StreamOpen "stream-open", StreamAccept "stream-accept", StreamWrite "stream-write",
     StreamRead "stream-read", StreamClose "stream-close", KvGet "kv-get", KvPut "kv-put", KvDelete "kv-delete",
     KvCompareAndSet "kv-compare-and-set", KvCommit "kv-commit", KvScan "kv-scan", TopicPublish "topic-publish",
-    TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend", TopicUnsubscribe "topic-unsubscribe",
+    TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next",
+    TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend",
+    TopicUnsubscribe "topic-unsubscribe",
 }
 
 /// Vitals of one guest. The thread that runs the guest writes the counters.
