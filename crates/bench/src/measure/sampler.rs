@@ -58,7 +58,7 @@ pub(crate) struct Cut {
     pub(crate) machine_cpu: Option<MachineCpu>,
 }
 
-/// Figures of a run so far.
+/// Figures of a run in progress.
 pub(crate) struct Sampler {
     meter: Arc<Meter>,
     rule: SteadyRule,
@@ -67,7 +67,7 @@ pub(crate) struct Sampler {
     first: Reading,
     last: Reading,
     cut: Option<Cut>,
-    /// Intervals since the cut, or since the start if there was no cut yet.
+    /// Intervals since the cut, or since the start before the cut.
     intervals: VecDeque<Interval>,
     /// Readings of the latencies, newest last.
     window: VecDeque<BucketCounts>,

@@ -136,7 +136,7 @@ impl Document {
     /// Older versions wrote a single run; it is read as a report of one run.
     ///
     /// # Errors
-    /// [`DocumentError`], whose message is one line.
+    /// [`DocumentError`]; its message is one line.
     pub fn read(text: &str, name: &str) -> Result<Self, DocumentError> {
         let name = || name.to_owned();
         if text.trim().is_empty() {

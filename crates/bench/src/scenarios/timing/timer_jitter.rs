@@ -148,7 +148,7 @@ impl Case {
 
 struct Jitter {
     cases: Vec<Case>,
-    /// Reason why there is no result of cyclictest.
+    /// Reason why the result of cyclictest is missing.
     lacks: Option<String>,
 }
 
