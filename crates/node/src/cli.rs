@@ -99,7 +99,7 @@ struct LintFlags {
     /// A poll that does not return.
     #[arg(long = "lint-stuck", value_name = "LEVEL", help_heading = LINTS)]
     stuck: Option<String>,
-    /// A process that never waits and whose polls are long.
+    /// A process with long polls that never waits.
     #[arg(long = "lint-never-yields", value_name = "LEVEL", help_heading = LINTS)]
     never_yields: Option<String>,
     /// Children that are restarted again and again.
