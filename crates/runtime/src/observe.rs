@@ -217,7 +217,7 @@ fn busy(counters: &Counters) -> (u64, u64) {
     }
 }
 
-/// Returns the sum of polls, spawns and exits so far; `None` while any process is running or queued.
+/// Returns the total number of polls, spawns and exits; `None` while any process is running or queued.
 ///
 /// Two equal results mean that no process ran between the two calls.
 pub fn idle_progress(runtime: &Handle) -> Option<u64> {

@@ -101,7 +101,7 @@ impl Slot {
     /// it has taken the slot from a free list and has initialised the body.
     #[inline]
     pub(crate) unsafe fn body(&self) -> &Body {
-        // SAFETY: guaranteed by the caller; bodies lie behind the headers of the same chunk.
+        // SAFETY: guaranteed by the caller; bodies are behind the headers of the same chunk.
         unsafe { self.body_ptr().as_ref() }
     }
 
@@ -150,7 +150,7 @@ impl Slot {
     #[inline]
     pub(crate) unsafe fn clear_body(&self, parent: Option<Pid>, side_table: Option<Box<SideTable>>) -> &Body {
         let body = self.body_ptr().as_ptr();
-        // SAFETY: the caller owns the slot, and the fields lie inside the body. The storage of the future may stay as
+        // SAFETY: the caller owns the slot, and the fields are inside the body. The storage of the future may stay as
         // it is.
         unsafe {
             (&raw mut (*body).backlog).write(Cell::new(Backlog::EMPTY));
@@ -169,7 +169,7 @@ impl Slot {
     fn chunk_header(self) -> NonNull<ChunkHeader> {
         let address = self.0.as_ptr() as usize;
         let base = address & (CHUNK_BYTES - 1);
-        // SAFETY: the header lies at the first body of the same chunk.
+        // SAFETY: the header is at the first body of the same chunk.
         unsafe { self.0.byte_sub(base).byte_add(BODIES_AT).cast() }
     }
 

@@ -104,7 +104,7 @@ impl Local {
     pub(super) fn begin_run(slot: Slot) -> Arrivals {
         let header = slot.header();
         // SAFETY: this thread took the process out of a run queue and will run it, or was given `RUNNING` with it
-        // (`hand`).
+        // (`begin_handoff`).
         let handed_off = unsafe { slot.body() }.handed_off.replace(false);
         // First of all: senders on other cores write to the same cache line, and reading the header before would fetch
         // it twice.

@@ -40,7 +40,7 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallRef(Due);
 
-/// Target of calls, which have no target process: generation 0 is never used.
+/// Placeholder in timers that call a function instead of a process: generation 0 is never used.
 const NO_TARGET: Pid = Pid::local(0, 0);
 
 /// Reference to a timer, unique in its runtime.

@@ -49,7 +49,7 @@ impl SleepWord {
         self.until_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Makes every change wake the driver, which has no wake-up time of its own.
+    /// Makes every change wake the driver, as if it slept without a wake-up time.
     #[cfg(feature = "test")]
     pub(crate) fn wake_on_every_change(&self) {
         self.until_ns.store(u64::MAX, Ordering::SeqCst);
