@@ -47,7 +47,7 @@ host_calls! {
     TopicUnsubscribe "topic-unsubscribe",
 }
 
-/// Vitals of one guest. The thread that runs the guest writes the counters.
+/// Statistics, limits and grants of one guest. The thread that runs the guest writes the counters.
 ///
 /// With its reference counts it is larger than glibc's fast bins hold. In a fast bin it would force glibc to
 /// consolidate them before the next large allocation, such as the store of the next guest.
