@@ -26,7 +26,7 @@ mod time;
 mod topics;
 mod tree;
 
-// For the node, whose errors suggest names in the same way as the errors of this crate.
+// For the node: its errors suggest names in the same way as the errors of this crate.
 pub use rusm_text::suggestion;
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
