@@ -5,7 +5,7 @@
 //!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now)
 //!   ticks, signals ────────────────────────────────────────────────┘             │                     │
 //!                                                                                ▼                     ▼
-//!                                         one write per frame ◀── view::draw(&Model)             Vec<Effect>: send, copy
+//!                                         one write per frame ◀── view::draw(&Model)       Vec<Effect>: send, copy, …
 //! ```
 //!
 //! [`model`] holds all state and draws nothing. [`view`] draws the model and changes nothing. `connection` and
