@@ -222,8 +222,8 @@ impl Sampler {
             .map(|latency_parts| since(&latency_parts.services, &self.latency_parts_before[0]))
     }
 
-    /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and waits
-    /// at all.
+    /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and has
+    /// waited.
     pub(crate) fn pacer(&self) -> Option<LatencySnapshot> {
         let pacer = self
             .meter

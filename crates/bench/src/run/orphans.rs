@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Ends all descendants of a process that has ended.
 ///
-/// A descendant is missed if its parent ended before a scan saw it: the process table still names that parent, but no
-/// longer has a row with the parent of that parent.
+/// A descendant is missed if its parent ended before a scan saw it: the process table still names that parent, but the
+/// row of the parent, which named the grandparent, is gone.
 pub(crate) fn end(handle: &Handle, root: Pid) {
     let mut family = HashSet::from([root]);
     for _ in 0..LOOKS_MAX {
