@@ -41,7 +41,8 @@ impl RawSetting {
         self.value.as_str().ok_or_else(|| self.wrong_type("a string"))
     }
 
-    /// Returns the value as an integer; text that is not a number is not within any range either, like -1.
+    /// Returns the value as an integer. Text that is not a number gives -1, which the range check of every setting
+    /// rejects.
     pub(super) fn integer(&self) -> Result<i128, SettingsError> {
         match &self.value {
             Value::Integer(number) => Ok((*number).into()),
