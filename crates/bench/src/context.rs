@@ -146,7 +146,7 @@ impl RunContext {
         self.ctx.spawn_blocking(code).await
     }
 
-    /// Starts the clock of a run whose scenario [prepares](crate::Scenario::prepares) something. Call it before
+    /// Starts the clock of a run if the scenario [prepares](crate::Scenario::prepares) something. Call it before
     /// starting workers.
     pub fn prepared(&mut self) {
         self.start = Instant::now();
@@ -204,7 +204,7 @@ impl RunContext {
     /// Like [`spawn_worker`](Self::spawn_worker), but pins the worker to a scheduler if a number is given.
     ///
     /// # Errors
-    /// As [`spawn_worker`](Self::spawn_worker), and if there is no scheduler with this number.
+    /// As [`spawn_worker`](Self::spawn_worker), and if the scheduler does not exist.
     pub fn spawn_worker_on<B, F>(&mut self, scheduler: Option<usize>, body: B) -> Result<Pid, RunError>
     where
         B: FnOnce(Context) -> F,

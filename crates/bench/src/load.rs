@@ -47,7 +47,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use arrivals::Arrivals;
 use connection::{Faults, Worker};
 
-/// A load test whose options are valid and whose server has answered a probe.
+/// A load test with valid options and a server that has answered a probe.
 #[derive(Debug)]
 pub struct Load {
     options: LoadOptions,

@@ -84,13 +84,13 @@ pub(crate) enum Value {
 /// Error returned when a parameter is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
-    /// The text has no equals sign or no name. Give it as `name=value`.
+    /// The text lacks an equals sign or a name. Give it as `name=value`.
     #[error("parameter {text:?} is not of the form name=value")]
     Form {
         /// The text given.
         text: String,
     },
-    /// The scenario has no parameter of this name. Use a name from its card.
+    /// A parameter of this name does not exist. Use a name from the card of the scenario.
     #[error("unknown parameter {name:?} of {scenario}: {suggestion}")]
     Unknown {
         /// The name given.
@@ -250,7 +250,7 @@ impl Params {
     /// Returns the value of a number parameter.
     ///
     /// # Panics
-    /// If the scenario's card has no parameter of this name, or has one of another type: a bug in the scenario.
+    /// If the scenario's card lacks a parameter of this name and type: a bug in the scenario.
     pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Number(number) => number,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
-//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process, events, ack, error
+//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process,
+//!                                             events, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
@@ -25,7 +26,7 @@ mod time;
 mod topics;
 mod tree;
 
-// For the node, whose errors suggest names in the same way as the errors of this crate.
+// For the node: its errors suggest names in the same way as the errors of this crate.
 pub use rusm_text::suggestion;
 
 pub use client::{ClientMessage, KillReason, SortKey, View};

@@ -1,7 +1,7 @@
 //! Observation of a runtime while it runs. Only [`while_paused`] stops the runtime; nothing else slows it down.
 //!
-//! The functions read relaxed atomics that processes and schedulers update anyway. A [`ProcessRef`] of a process reads 64
-//! bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
+//! The functions read relaxed atomics that processes and schedulers update anyway. A [`ProcessRef`] of a process reads
+//! 64 bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
 //!
 //! ```
 //! use rusm_runtime::{Config, Runtime, observe};
@@ -217,7 +217,7 @@ fn busy(counters: &Counters) -> (u64, u64) {
     }
 }
 
-/// Returns the sum of polls, spawns and exits so far; `None` while any process is running or queued.
+/// Returns the total number of polls, spawns and exits; `None` while any process is running or queued.
 ///
 /// Two equal results mean that no process ran between the two calls.
 pub fn idle_progress(runtime: &Handle) -> Option<u64> {
@@ -487,7 +487,8 @@ pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// Returns the oldest `limit` tickers: of processes, and of threads with [`observed_by`](crate::time::ticker::Ticker::observed_by).
+/// Returns the oldest `limit` tickers: of processes, and of threads with
+/// [`observed_by`](crate::time::ticker::Ticker::observed_by).
 pub fn tickers(runtime: &Handle, limit: usize) -> Vec<TickerReport> {
     ticker::read_tickers(&runtime.shared.tickers, limit)
 }

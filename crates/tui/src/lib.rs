@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   socket task ──▶ inbox (newest frame, newest rows, 64 answers) ─┐
-//!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now) ─▶ Vec<Effect>
-//!   ticks, signals ────────────────────────────────────────────────┘              │                            │
-//!                                                                                 ▼                            ▼
-//!                                              view::draw(&Model) ─▶ one write a frame          send, copy, suspend, quit
+//!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now)
+//!   ticks, signals ────────────────────────────────────────────────┘             │                     │
+//!                                                                                ▼                     ▼
+//!                                         one write per frame ◀── view::draw(&Model)       Vec<Effect>: send, copy, …
 //! ```
 //!
 //! [`model`] holds all state and draws nothing. [`view`] draws the model and changes nothing. `connection` and

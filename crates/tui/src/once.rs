@@ -33,8 +33,8 @@ const RUN_FOR: Duration = Duration::from_secs(2);
 /// Prints one frame, after all requests have been answered.
 ///
 /// # Errors
-/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
-/// requested run.
+/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for
+/// the requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
     if asks_for_rows && options.tab != Tab::Processes {

@@ -1,5 +1,5 @@
-//! What happens before the first frame: attaches to the source, and derives the initial state of the model from the
-//! options and the environment.
+//! Preparation of the first frame: attaches to the source, and derives the initial state of the model from the options
+//! and the environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,7 +7,7 @@ mod trend;
 pub(crate) use resample::{Ratio, ratio_of, ratio_of_pairs};
 pub(crate) use trend::{mann_kendall, theil_sen, trend_p};
 
-/// Returns the median; `None` if there are no values.
+/// Returns the median; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;

@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A server whose p99 is 1 ms up to one rate and 1 s above it; above another rate some operations fail.
+    /// A server with a p99 of 1 ms up to one rate and of 1 s above it; above another rate some operations fail.
     struct Server {
         slow_from: f64,
         fails_from: f64,

@@ -30,12 +30,12 @@ impl NanosHistogram {
         self.0.add(&other.0).ok();
     }
 
-    /// Returns the value at a percentile; `None` if there are no values.
+    /// Returns the value at a percentile; `None` without values.
     pub(crate) fn percentile(&self, percent: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_percentile(percent) as f64)
     }
 
-    /// Returns the percentage of values that are at least `ns`; `None` if there are no values.
+    /// Returns the percentage of values that are at least `ns`; `None` without values.
     pub(crate) fn pct_from(&self, ns: u64) -> Option<f64> {
         let from = |ns| self.0.count_between(ns, u64::MAX) as f64;
         (!self.0.is_empty()).then(|| from(ns) / self.0.len() as f64 * 100.0)

@@ -53,7 +53,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Computes the rates of several intervals; all zero if there are none.
+    /// Computes the rates of several intervals; all are zero without intervals.
     ///
     /// If few operations fall into an interval, neighbours are merged until each has about a hundred, as long as six
     /// intervals are left. Otherwise, with 64 answers arriving together once a second, the median would be 0.

@@ -58,7 +58,7 @@ pub(crate) struct Cut {
     pub(crate) machine_cpu: Option<MachineCpu>,
 }
 
-/// Figures of a run so far.
+/// Figures of a run in progress.
 pub(crate) struct Sampler {
     meter: Arc<Meter>,
     rule: SteadyRule,
@@ -67,7 +67,7 @@ pub(crate) struct Sampler {
     first: Reading,
     last: Reading,
     cut: Option<Cut>,
-    /// Intervals since the cut, or since the start if there was no cut yet.
+    /// Intervals since the cut, or since the start before the cut.
     intervals: VecDeque<Interval>,
     /// Readings of the latencies, newest last.
     window: VecDeque<BucketCounts>,
@@ -222,8 +222,8 @@ impl Sampler {
             .map(|latency_parts| since(&latency_parts.services, &self.latency_parts_before[0]))
     }
 
-    /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and waits
-    /// at all.
+    /// Returns the lateness of the generator when nothing blocked it, if the scenario measures it separately and has
+    /// waited.
     pub(crate) fn pacer(&self) -> Option<LatencySnapshot> {
         let pacer = self
             .meter

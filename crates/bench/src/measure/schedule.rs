@@ -74,7 +74,7 @@ impl Schedule {
         self.start + Duration::from_nanos((number as f64 * self.gap_ns) as u64)
     }
 
-    /// Returns the number of arrivals whose intended start is not after `now`.
+    /// Returns the number of arrivals with an intended start at or before `now`.
     pub fn due(&self, now: Instant) -> u64 {
         let Some(elapsed) = now.checked_duration_since(self.start) else {
             return 0;

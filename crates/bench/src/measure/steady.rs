@@ -33,7 +33,7 @@ impl Default for SteadyRule {
     }
 }
 
-/// State of the warm-up, judged by the rates so far.
+/// State of the warm-up, judged by the rates of its intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WarmUpState {
     Warming,

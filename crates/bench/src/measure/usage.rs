@@ -32,8 +32,8 @@ pub(crate) struct MachineCpu {
     pub(crate) stolen: Duration,
 }
 
-/// Returns the CPU time of the whole machine so far, excluding programs that this process has started; `None` if the
-/// system does not report it.
+/// Returns the CPU time of the whole machine since its start, excluding programs that this process has started; `None`
+/// if the system does not report it.
 pub(crate) fn machine_cpu() -> Option<MachineCpu> {
     let machine = machine_cpu_of(&fs::read_to_string("/proc/stat").ok()?)?;
     Some(MachineCpu { busy: machine.busy.saturating_sub(children_cpu()), ..machine })

@@ -1,8 +1,8 @@
 //! A report file: several runs of one recipe, their combined figures, and the machine they ran on.
 //!
 //! ```text
-//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (schemas/report.schema.json) ──▶ Document: compare, history, run again
-//!                                                                          └──▶ error if a newer rusm wrote it
+//!   Recipe + runs + Machine ──▶ Document ──▶ JSON (schemas/report.schema.json) ─┬─▶ Document: compare, run again, …
+//!                                                                               └─▶ error if a newer rusm wrote it
 //! ```
 //!
 //! Fields are only ever added. The version is increased if a reader of the old version could misread the new one.
@@ -136,7 +136,7 @@ impl Document {
     /// Older versions wrote a single run; it is read as a report of one run.
     ///
     /// # Errors
-    /// [`DocumentError`], whose message is one line.
+    /// [`DocumentError`]; its message is one line.
     pub fn read(text: &str, name: &str) -> Result<Self, DocumentError> {
         let name = || name.to_owned();
         if text.trim().is_empty() {

@@ -38,7 +38,7 @@ pub enum Better {
 }
 
 impl Figure {
-    /// Creates a figure from the values of several runs; returns `None` if there are no values.
+    /// Creates a figure from the values of several runs; returns `None` without values.
     pub fn of(name: &str, unit: ColumnUnit, better: Better, values: Vec<f64>) -> Option<Self> {
         let median = median(&values)?;
         let enclosing = median_interval(&values);
@@ -107,7 +107,7 @@ pub const RATE: &str = "ops_per_sec";
 /// Figure that is most reliable on a machine with other load.
 pub const CPU: &str = "cpu_ns_per_op";
 const RSS: &str = "rss_bytes";
-/// Figures of a scenario whose cases run in turn; the first one decides.
+/// Figures of a scenario with cases that run in turn; the first one decides.
 const IN_TURNS: [&str; 2] = [CPU, RSS];
 /// Figure by which open loops are compared.
 pub const P99: &str = "latency_ns_p99";

@@ -170,7 +170,7 @@ struct EngineState {
     profile: Profile,
     /// The plan that should run.
     wanted: Option<Plan>,
-    /// Number of requests so far; the last request wins.
+    /// Number of requests received; the last request wins.
     revision: u64,
     quit: bool,
     /// The current run, or the last one.

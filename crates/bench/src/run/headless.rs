@@ -38,7 +38,8 @@ pub struct HeadlessOptions {
     pub warm_up: SteadyRule,
     /// Configuration of the runtime to start. Default: one scheduler per core.
     pub runtime: Config,
-    /// Ends the run early when set; the report then covers the part measured so far. Default: a flag that is never set.
+    /// Ends the run early when set; the report then covers the part that was measured. Default: a flag that is
+    /// never set.
     pub stop: StopFlag,
 }
 
@@ -55,7 +56,7 @@ impl HeadlessOptions {
     }
 }
 
-/// Error returned if there is no report.
+/// Error returned if a run ends without a report.
 #[derive(Debug, Error)]
 pub enum HeadlessError {
     /// The request contains an unknown name or a value out of range.

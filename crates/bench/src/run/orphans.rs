@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Ends all descendants of a process that has ended.
 ///
-/// A descendant is missed if its parent ended before a scan saw it: the process table still names that parent, but no
-/// row says whose child the parent was.
+/// A descendant is missed if its parent ended before a scan saw it: the process table still names that parent, but the
+/// row of the parent, which named the grandparent, is gone.
 pub(crate) fn end(handle: &Handle, root: Pid) {
     let mut family = HashSet::from([root]);
     for _ in 0..LOOKS_MAX {
@@ -34,7 +34,8 @@ pub(crate) fn end(handle: &Handle, root: Pid) {
     }
 }
 
-/// Returns the processes in one part of the process table whose parent is in one of `slots` and satisfies `is_meant`.
+/// Returns the processes in one part of the process table that have a parent in one of `slots` for which `is_meant` is
+/// true.
 pub(crate) fn children(handle: &Handle, part: usize, slots: &HashSet<u32>, is_meant: impl Fn(Pid) -> bool) -> Vec<Pid> {
     let mut children = Vec::new();
     observe::for_each_process(handle, part, |seen| {

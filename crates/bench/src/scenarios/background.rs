@@ -17,7 +17,7 @@ use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 
 /// The parameter that selects the background load.
 pub(crate) const LOAD: Parameter = Parameter { kind: Kind::Choice { words: &["quiet", "busy", "both"] }, ..LOADS };
-/// The same parameter with `both` as its default, for scenarios that compare quiet and busy cores.
+/// [`LOAD`] with `both` as its default, for scenarios that compare quiet and busy cores.
 pub(crate) const LOADS: Parameter = Parameter {
     name: "load",
     description: "Background load: busy runs two endless loops for each core; both runs all cases without and with it.",
@@ -35,7 +35,7 @@ pub(crate) async fn by_load<T: Cases>(context: &mut RunContext, cases: impl Fn()
     run_in_turn(context, loads).await
 }
 
-/// The same cases without and with background load.
+/// One set of cases without background load, and an equal one with it.
 struct Loads<T> {
     quiet: Option<T>,
     busy: Option<T>,

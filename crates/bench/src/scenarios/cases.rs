@@ -64,7 +64,7 @@ pub(crate) trait Cases: Send + 'static {
     /// [`RunError::Lacks`] if the machine lacks a requirement.
     fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError>;
 
-    /// Shows the results so far.
+    /// Shows the results of all turns until now.
     fn show(&self, context: &CaseContext);
 }
 

@@ -13,5 +13,5 @@ use std::time::Duration;
 
 use rusm_bench::SteadyRule;
 
-/// Warm-up of runs whose figures do not matter.
+/// Warm-up of runs in tests that do not check figures.
 const WARM_UP: SteadyRule = SteadyRule { min: Duration::from_millis(100), max: Duration::from_millis(100) };

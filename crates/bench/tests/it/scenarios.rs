@@ -80,7 +80,7 @@ fn every_scenario_keeps_the_schedule_of_an_open_loop() {
 
         assert_sound(&runtime, &report);
         let open = report.open_loop.expect("a rate makes an open loop");
-        // Operations delayed by the machine before the measurement are made up for during it.
+        // Operations that the machine delayed before the measurement are done during it.
         let due = open.offered_per_sec * begun.elapsed().as_secs_f64();
         assert!(open.lag.count > 0 && (report.ops_total as f64) < 1.5 * due, "{report}");
     }

@@ -138,7 +138,7 @@ pub(super) trait Words: Copy + 'static {
     fn words() -> Vec<(&'static str, Self)>;
 }
 
-/// One of a few words.
+/// A word from a fixed list.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "RawSetting", bound = "")]
 pub(super) struct Word<T: Words>(pub(super) T);

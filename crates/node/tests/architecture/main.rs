@@ -1,4 +1,4 @@
-//! Properties of absence, checked in the manifests, in the output of `cargo tree` and in the sources themselves.
+//! Forbidden properties, checked in the manifests, in the output of `cargo tree` and in the sources themselves.
 //!
 //! ```text
 //!   protocol ◀── tui ◀──────────────────────────── node
@@ -75,8 +75,8 @@ const STATICS: [Static; 8] = [
 /// Maximum number of lines of a file.
 const LINES_MAX: usize = 700;
 
-/// Import cycles that the crates still have, as the number of files in the largest; the other crates have none. A number
-/// may only fall. The aim is 12.
+/// Number of files in the largest import cycle of each crate that still contains one. A number may only fall. The aim
+/// is 12.
 const CYCLES: [CycleLimit; 4] = [
     CycleLimit { krate: "console", files: 10 },
     CycleLimit { krate: "runtime", files: 113 },

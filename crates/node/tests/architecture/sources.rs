@@ -7,7 +7,7 @@ use crate::crates::root;
 /// A file of the workspace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Path below the folder of the crates, for example `runtime/src/gate.rs`.
+    /// Path below the folder of the crates, for example `runtime/src/mailbox/gate.rs`.
     pub(crate) path: String,
     pub(crate) text: String,
 }

@@ -2,11 +2,11 @@
 //! label, timers, watchers, waiting senders.
 //!
 //! Few processes hold any of these, so a side table is in a box that the control block points to, guarded by a lock of
-//! the process. The flag [`HAS_SIDE_TABLE`](crate::process::header::HAS_SIDE_TABLE) in the header tells the exit whether there is something to
-//! release. A thread that adds something sets the flag first and then checks the generation. The exit advances the
-//! generation first and then reads the flag. So nothing is ever added to a process that has ended. Two processes are
-//! locked at once only for a link, the lower slot first. While a process is locked, only the locks of the registry, of
-//! groups and of timers may be taken.
+//! the process. The flag [`HAS_SIDE_TABLE`](crate::process::header::HAS_SIDE_TABLE) in the header tells the exit
+//! whether there is something to release. A thread that adds something sets the flag first and then checks the
+//! generation. The exit advances the generation first and then reads the flag. So nothing is ever added to a process
+//! that has ended. Two processes are locked at once only for a link, the lower slot first. While a process is locked,
+//! only the locks of the registry, of groups and of timers may be taken.
 
 #![expect(unsafe_code, reason = "accesses data guarded by the lock of a process; each block states that it is held")]
 
@@ -163,7 +163,8 @@ impl SideTableGuard {
         if header.flags.load(Ordering::Acquire) & HAS_SIDE_TABLE == 0 {
             header.flags.fetch_or(HAS_SIDE_TABLE, Ordering::SeqCst);
         }
-        // Check again even if `HAS_SIDE_TABLE` was set: it may be that of the next process, set at its spawn without the lock.
+        // Check again even if `HAS_SIDE_TABLE` was set: it may be that of the next process, set at its spawn without
+        // the lock.
         is_alive().then_some(locked)
     }
 

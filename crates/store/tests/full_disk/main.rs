@@ -1,6 +1,6 @@
 //! Stores on a disk that is full for a while.
 //!
-//! A program of its own, whose tests run one after another: the limit on file sizes that simulates a full disk applies
+//! A separate program that runs its tests one after another: the limit on file sizes that simulates a full disk applies
 //! to the whole program.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]

@@ -36,7 +36,7 @@ pub struct Level {
     pub stable: bool,
     /// True if other processes used the machine, or it stalled: an unstable result then proves nothing.
     pub disturbed: bool,
-    /// Number of the search for the highest stable rate that offered it, counted from 1.
+    /// Number of the search that offered this rate, counted from 1.
     pub search: u32,
     /// Latency from the intended start.
     pub latency: LatencySnapshot,
@@ -91,8 +91,8 @@ impl Level {
     }
 }
 
-/// Returns true if little is missing and the backlog did not grow throughout: the machine stalled, which proves
-/// nothing.
+/// Returns true if the shortfall is small and the backlog did not grow: the machine stalled for a moment, so the result
+/// proves nothing.
 fn is_stall(report: &Report, offered: f64, intervals: &[Interval]) -> bool {
     let achieved = report.open_loop.map_or(0.0, |open| open.achieved);
     report.dropped_total == 0 && achieved >= STALLED && !grows(offered, intervals)

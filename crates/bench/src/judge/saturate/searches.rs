@@ -25,8 +25,8 @@ pub struct Searches {
 }
 
 impl Searches {
-    /// Repeats the search around the rate of a first search, whose levels are in `levels`. Without a first rate, no
-    /// search is done.
+    /// Repeats the search around the rate that a first search found; its levels are in `levels`. Does nothing without
+    /// such a rate.
     pub(crate) fn again(
         system: &mut impl SystemUnderTest,
         levels: &mut Vec<Level>,
@@ -84,7 +84,7 @@ impl Searches {
 mod tests {
     use super::*;
 
-    /// A server whose highest rate differs in each search, and that is disturbed the first time that a rate is offered.
+    /// A server with another highest rate in each search; the first offer of every rate is disturbed.
     struct Moody {
         highest: Vec<f64>,
         offered: Vec<f64>,

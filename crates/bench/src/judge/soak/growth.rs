@@ -1,7 +1,7 @@
 //! Detects growth of a quantity: its plateau, and the slope after it.
 //!
 //! ```text
-//!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut off: the first tenth, or up to where the rest has no trend any more
+//!   ______/‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾      the rise is cut off: the first tenth, or more until the rest is without a trend
 //! ```
 //!
 //! The quantity grows if it has a rising trend with over 99 % confidence that would add over 10 % of the plateau in

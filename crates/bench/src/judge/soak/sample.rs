@@ -10,7 +10,7 @@ use crate::measure::live_bytes::live_bytes;
 use crate::measure::usage::kilobytes;
 use crate::run::execution::Run;
 
-/// Maximum number of processes whose mailboxes are counted every second.
+/// Maximum number of processes for which queued messages are counted every second.
 const LOOKED_AT_MAX: u64 = 100_000;
 
 /// Resource usage of the process at one time; `null` if the system does not report a value.
@@ -37,7 +37,7 @@ pub struct SoakSample {
     pub fds: Option<u64>,
     /// Number of operating-system threads.
     pub threads: Option<u64>,
-    /// Number of operations so far.
+    /// Number of operations up to this time.
     pub ops_total: u64,
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn trend_p(values: &[f64]) -> f64 {
     mann_kendall(values).p
 }
 
-/// Returns the variance of the score if there is no trend.
+/// Returns the variance of the score under the null hypothesis, a series without a trend.
 fn score_variance(values: &[f64]) -> f64 {
     let spread = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let ties: f64 = sorted(values).chunk_by(|a, b| a.total_cmp(b).is_eq()).map(|tie| spread(tie.len() as f64)).sum();

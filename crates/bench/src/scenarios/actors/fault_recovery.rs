@@ -41,7 +41,7 @@ impl Scenario for FaultRecovery {
             label: "Fault recovery",
             description: "Children that crash as soon as they run, and supervisors that restart them.",
             details: &[
-                "One operation is a crash that was noticed, and whose child was restarted and runs again.",
+                "One operation is a noticed crash and the restart of the child, until it runs again.",
                 "Latency is from just before the crash to the first instruction of the restarted child.",
                 "With cause=exit a child returns an error. With cause=panic it panics, which takes some microseconds \
                  longer because of unwinding. With cause=trap it is an instance of a WebAssembly module that traps.",

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The measured time is the CPU time of the threads and not wall time, so other load on the machine does not count. The
-//! read operations change the counter now and then, as in the seed's benchmarks: otherwise the compiler would read
-//! once.
+//! read operations change the counter now and then, as in the seed's benchmarks: otherwise the compiler would
+//! move the read out of the loop.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -276,8 +276,8 @@ struct Fixture {
 impl Fixture {
     fn work(&self, operation: Operation) -> (u64, Duration) {
         self.ready.fetch_add(1, Ordering::Relaxed);
-        // Start together, or one thread's figure would pass for that of several. If the machine runs fewer threads
-        // at a time, the end of the turn ends the wait.
+        // Start together: otherwise the first thread would run alone, and its figure would not show contention. If
+        // the machine runs fewer threads at a time, the end of the turn ends the wait.
         while self.ready.load(Ordering::Relaxed) < self.threads && !self.over.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }

@@ -90,7 +90,7 @@ impl Times {
 }
 
 impl RoundOutcome {
-    /// Checks that the store agrees with the tallies; if not, the round has no result.
+    /// Checks that the store agrees with the tallies; otherwise the round fails.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.wrong == 0 {
             return Ok(());

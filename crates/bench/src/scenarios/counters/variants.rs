@@ -1,7 +1,7 @@
 //! The six variants of the seed's harness, each a scenario: the same operations over memory, with or without a delay.
 //!
 //! ```text
-//!   round ──▶ Outcome ──▶ the round with the median rate ──▶ the seed's block, line and row ──▶ our table
+//!   round ──▶ RoundOutcome ──▶ the round with the median rate ──▶ the seed's block, line and row ──▶ our table
 //! ```
 
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ pub(crate) const SEED_COLUMNS: [(&str, ColumnUnit); 5] = [
 ];
 
 impl SeedFigures {
-    /// Returns the cells for those columns, empty if the seed has no result for this row.
+    /// Returns the cells for those columns; they are empty if the seed lacks a result for this row.
     pub(crate) fn cells(seed: Option<&Self>) -> [Cell; 5] {
         seed.map_or([const { Cell::Missing }; 5], |Self { rates, failed, looks, .. }| {
             [rates[0] * 1e6, rates[1] * 1e6, failed[0], failed[1], looks * 1e6].map(Cell::from)

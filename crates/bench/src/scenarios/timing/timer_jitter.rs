@@ -148,7 +148,7 @@ impl Case {
 
 struct Jitter {
     cases: Vec<Case>,
-    /// Reason why there is no result of cyclictest.
+    /// Reason why the result of cyclictest is missing.
     lacks: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl Cases for Jitter {
         // A quarter of a second: in the first tenth, the governor only observes.
         let ticks = (rate / 4).max(20);
         let case = &mut self.cases[case];
-        // The load threads run on the cores that this thread had before; cyclictest inherits the mask that it has now.
+        // Pin only now: the load runs on the cores of the previous affinity mask, and cyclictest inherits the new one.
         let _pinned = Pinned::at(0, pin)?;
         match case.mode {
             Mode::Ticker { spin, slack, lead, .. } => {

@@ -132,7 +132,7 @@ impl Cases for Paths {
     }
 }
 
-/// Returns the CPU time in nanoseconds of a wait whose ticks are overdue.
+/// Returns the CPU time in nanoseconds of a wait for overdue ticks.
 fn overruns(measure: Measure) -> Result<f64, RunError> {
     let options = TickerOptions { overrun: Overrun::Burst { max: u32::MAX }, measure, ..TickerOptions::default() };
     let mut ticker = Ticker::new(hz(1_000_000_000), options)?;

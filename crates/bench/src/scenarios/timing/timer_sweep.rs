@@ -89,7 +89,7 @@ struct Sweep {
     spin: Spin,
     sums: [Sum; CASES.len()],
     cyclictest: NanosHistogram,
-    /// Reason why there is no result of cyclictest.
+    /// Reason why the result of cyclictest is missing.
     lacks: Option<String>,
 }
 

@@ -65,7 +65,7 @@ impl Payloads {
         Self { sizes: sizes.iter().map(size).collect(), keys, copies, base, random: XorShift::new(seed | 1), made: 0 }
     }
 
-    /// Returns a generator like this one whose messages are copies in their own buffers.
+    /// Returns a generator like this one that copies each message into a buffer of its own.
     pub(crate) fn copying(&self) -> Self {
         Self { copies: true, ..self.clone() }
     }

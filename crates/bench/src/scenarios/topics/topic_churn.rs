@@ -64,7 +64,7 @@ impl Scenario for TopicChurn {
     }
 }
 
-/// Number of cycles after which all one-time allocations have been made.
+/// Number of cycles after which all one-time allocations are done.
 const WARM: u64 = 10_000;
 
 async fn drive(context: &mut RunContext, topic: &Topic) -> Result<(), RunError> {

@@ -31,7 +31,7 @@ use crate::scenarios::wasm::guests::{Code, Guests, message};
 
 /// Number of turns per row that a caller requests from a guest.
 const CALL_OPS: u64 = 16;
-/// Epoch tick of the control run: so long that it hardly ever preempts a guest.
+/// Epoch tick of the control run: long enough that a guest is hardly ever preempted.
 const NO_PREEMPTION: Duration = Duration::from_secs(1);
 /// Interval at which the owner of the spinners checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! The engine and the guests of scenarios whose processes are WebAssembly guests.
+//! The engine and the guests of scenarios that run WebAssembly guests.
 //!
 //! ```text
 //!   RunContext ── start: one engine per run ──▶ load: text or prebuilt bytes ──▶ Module, spawned any number of times

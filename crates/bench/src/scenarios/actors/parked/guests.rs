@@ -38,7 +38,7 @@ impl ParkedGuests {
         Ok(Self { wasm: guests.wasm, module, guest: GuestOptions::default() })
     }
 
-    /// Starts a guest; `None` if there is no room.
+    /// Starts a guest; `None` if it cannot be started.
     pub(super) fn spawn(&self, ctx: &Context) -> Option<Pid> {
         self.wasm.spawn_from(ctx, &self.module, &self.guest).ok().map(|(pid, _)| pid)
     }

@@ -1,4 +1,5 @@
-//! The seven actors in a guest, which times itself. They are in `wasm/guests/actors.wat` and begin with the same signals.
+//! The seven actors in a guest, which times itself. They are in `wasm/guests/actors.wat` and begin with the same
+//! signals.
 
 use bytes::Bytes;
 use rusm_runtime::{Context, ExitReason};

@@ -151,7 +151,8 @@ async fn client(address: SocketAddr, payload: Bytes) -> Result<(), Failure> {
     while let Some(frame) = socket.next().await {
         frame?;
     }
-    // Both sides have closed. Without this, the kernel would keep each connection for a minute and run out of ports.
+    // Both sides have closed, so skip TIME_WAIT: in this state the kernel keeps each port for a minute, and they would
+    // run out.
     socket.get_ref().set_zero_linger()?;
     Ok(())
 }
