@@ -5,11 +5,9 @@
 mod attach;
 mod hostile;
 mod lints;
-mod many;
 mod population;
 mod probes;
 mod sizes;
-mod soak;
 mod store;
 mod support;
 mod time;

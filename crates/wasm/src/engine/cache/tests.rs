@@ -104,7 +104,7 @@ fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     // Limits files to one block, which is less than an entry.
     let limited = "ulimit -f 1; exec \"$@\"";
-    let name = "wasm::cache::tests::a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind";
+    let name = "engine::cache::tests::a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind";
     let mut child = std::process::Command::new("sh");
     child.args(["-c", limited, "sh"]).arg(std::env::current_exe().unwrap()).args([name, "--exact"]);
 

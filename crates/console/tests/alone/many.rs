@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn one_clients_table_and_rate_never_change_anothers() {
+    let _alone = crate::ALONE.lock().await;
     let node = node();
     let pids: Vec<Pid> = (0..5).map(|_| node.parked()).collect();
     let (mut one, mut two, mut three) = (node.attach().await, node.attach().await, node.attach().await);
@@ -43,6 +44,7 @@ async fn one_clients_table_and_rate_never_change_anothers() {
 
 #[tokio::test]
 async fn each_observer_gets_frames_at_its_own_rate() {
+    let _alone = crate::ALONE.lock().await;
     let node = node();
     let (mut all, mut half) = (node.attach().await, node.attach().await);
     half.send(r#"{"type":"watch","frame_hz":10}"#).await;
@@ -69,6 +71,7 @@ async fn each_observer_gets_frames_at_its_own_rate() {
 
 #[tokio::test]
 async fn a_late_observer_is_right_at_the_next_frame() {
+    let _alone = crate::ALONE.lock().await;
     let node = node();
     let mut early = node.attach().await;
     early.send(r#"{"type":"run","scenario":"spawn-storm"}"#).await;
@@ -92,6 +95,7 @@ async fn a_late_observer_is_right_at_the_next_frame() {
 
 #[tokio::test]
 async fn a_crowd_at_the_handshake_keeps_no_observer_out() {
+    let _alone = crate::ALONE.lock().await;
     let node = node();
     let mut crowd = Vec::new();
     for _ in 0..100 {
@@ -112,6 +116,7 @@ async fn a_crowd_at_the_handshake_keeps_no_observer_out() {
 
 #[tokio::test]
 async fn the_thirty_third_observer_is_told_that_there_is_no_room() {
+    let _alone = crate::ALONE.lock().await;
     let node = node();
     let mut crowd = Vec::new();
     for _ in 0..32 {
@@ -145,6 +150,7 @@ async fn glutton(node: &Node) -> Client {
 
 #[tokio::test]
 async fn clients_that_never_read_are_given_up_and_disturb_nobody() {
+    let _alone = crate::ALONE.lock().await;
     let node = node_with(|config| {
         config.limits.write = Duration::from_millis(300);
         config.tick = TickRate::from_hz(60).unwrap();
@@ -180,6 +186,7 @@ async fn clients_that_never_read_are_given_up_and_disturb_nobody() {
 
 #[tokio::test]
 async fn a_client_that_stops_reading_for_a_while_skips_frames_and_is_right_again() {
+    let _alone = crate::ALONE.lock().await;
     let node = node_with(|config| {
         config.tick = TickRate::from_hz(60).unwrap();
         config.limits = generous();

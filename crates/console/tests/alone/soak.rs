@@ -1,7 +1,7 @@
 //! Many hostile clients for some time: 4 s by default, `SOAK_SECS` seconds for the acceptance test.
 //!
 //! ```text
-//!   SOAK_SECS=60 cargo test -p rusm-console --test it soak
+//!   SOAK_SECS=60 cargo test -p rusm-console --test alone soak
 //! ```
 
 use std::io;
@@ -185,6 +185,7 @@ fn open_files() -> usize {
 
 #[tokio::test]
 async fn a_crowd_of_hostile_clients_disturbs_nobody() {
+    let _alone = crate::ALONE.lock().await;
     let span = std::env::var("SOAK_SECS").map_or(4, |secs| secs.parse().unwrap());
     let (span, seed) = (Duration::from_secs(span), u64::from(std::process::id()));
     eprintln!("seed {seed}, {span:?}");

@@ -1,17 +1,9 @@
 //! The audit log: each command that changes the node, the client that sent it, and whether it was allowed.
-//!
-//! A program of its own: the subscriber of the log is global to the program.
-
-#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
-#![allow(dead_code, reason = "uses only a part of the helpers")]
-
-#[path = "it/support.rs"]
-mod support;
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 
-use support::node;
+use crate::support::node;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -51,6 +43,7 @@ impl Visit for Line {
 
 #[tokio::test]
 async fn a_command_that_changes_the_node_is_logged_with_the_client_and_its_role() {
+    let _alone = crate::ALONE.lock().await;
     let audit = Audit::default();
     tracing::subscriber::set_global_default(audit.clone()).unwrap();
     let node = node();

@@ -1,0 +1,17 @@
+//! Tests of the console that look at the whole program: its memory, its open files, its log.
+//!
+//! They run one after another, in a program of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
+#![allow(dead_code, reason = "uses only a part of the helpers")]
+
+mod audit;
+mod many;
+mod soak;
+#[path = "../it/support.rs"]
+mod support;
+
+use tokio::sync::Mutex;
+
+/// Held by the test that runs.
+static ALONE: Mutex<()> = Mutex::const_new(());
