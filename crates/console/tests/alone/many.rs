@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Closed, Node, generous, node, node_with, resident_bytes};
+use crate::resident_bytes;
+use crate::support::{Client, Closed, Node, generous, node, node_with};
 use rusm_console::TickRate;
 use rusm_runtime::Pid;
 use serde_json::json;

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{BINARY, MESSAGE_MAX, Node, PING, TEXT, frame, node_with, resident_bytes};
+use crate::resident_bytes;
+use crate::support::{BINARY, MESSAGE_MAX, Node, PING, TEXT, frame, node_with};
 use rusm_fuzz::Rng;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

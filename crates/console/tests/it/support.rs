@@ -269,16 +269,6 @@ pub(crate) const TEXT: u8 = 0x81;
 pub(crate) const BINARY: u8 = 0x82;
 pub(crate) const PING: u8 = 0x89;
 
-/// Returns the resident memory of this process in bytes. `None` under a sanitizer (if `ASAN_OPTIONS` is set), which
-/// keeps freed memory.
-pub(crate) fn resident_bytes() -> Option<u64> {
-    if std::env::var_os("ASAN_OPTIONS").is_some() {
-        return None;
-    }
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    Some(text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096)
-}
-
 /// A host that records every call.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
