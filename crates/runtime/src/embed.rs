@@ -20,7 +20,9 @@ pub const SCHEDULERS_MAX: usize = crate::scheduler::parking::SCHEDULERS_MAX;
 
 /// Panics that the caller catches and reports.
 pub mod panics {
-    pub use crate::runtime::panics::{install, print_panics, reason, silence_panics, wake};
+    pub use crate::process::exit::panic_reason as reason;
+    pub use crate::runtime::panic_hook::install;
+    pub use crate::runtime::panics::{print_panics, silence_panics, wake};
 }
 
 /// Persistence of topics.

@@ -6,6 +6,7 @@ pub mod cgroup;
 pub(crate) mod config;
 pub(crate) mod file_limit;
 pub(crate) mod handle;
+pub(crate) mod panic_hook;
 pub(crate) mod panics;
 
 use std::ops::Deref;
@@ -90,7 +91,7 @@ impl RuntimeShared {
     /// Creates the shared state and one run queue for each scheduler.
     pub(crate) fn new(config: Config) -> Result<(Arc<Self>, Vec<Worker<Slot>>), StartError> {
         config.check()?;
-        panics::install();
+        panic_hook::install();
         let barrier = sync::prepare_heavy_barrier();
         let queues: Vec<Worker<Slot>> = (0..config.schedulers).map(|_| Worker::new_fifo()).collect();
         let started = Instant::now();

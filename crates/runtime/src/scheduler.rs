@@ -42,7 +42,7 @@ use crossbeam_deque::Worker;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EVENTS_PER_SLICE;
-use crate::process::exit::ExitReason;
+use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::free_list::FreeList;
 use crate::process::header::{WAIT_RECEIVE, bump};
 use crate::process::running::Running;
@@ -51,7 +51,6 @@ use crate::process::table::Slot;
 use crate::process::task::Polled;
 use crate::process::waker;
 use crate::runtime::RuntimeShared;
-use crate::runtime::panics;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::scheduler::parking::Parking;
@@ -317,7 +316,7 @@ impl Local {
                 Some(reason) => self.end_early(slot, &Some(Box::new(reason))),
             },
             Polled::Finished(exit) => self.end(slot, &exit),
-            Polled::Panicked(payload) => self.end(slot, &Some(Box::new(panics::reason(payload)))),
+            Polled::Panicked(payload) => self.end(slot, &Some(Box::new(panic_reason(payload)))),
         }
         self.current.set(None);
         self.me.counters.current.store(ptr::null_mut(), Ordering::Relaxed);

@@ -9,7 +9,7 @@ use super::Local;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
-use crate::process::exit::ExitReason;
+use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::bump;
 use crate::process::pid::Pid;
 use crate::process::side_table::{Released, SideTable};
@@ -42,7 +42,7 @@ impl Local {
         // SAFETY: this thread runs the process; its future is pending.
         match unsafe { slot.body().drop_future() } {
             Ok(()) => self.end(slot, exit),
-            Err(payload) => self.end(slot, &Some(Box::new(panics::reason(payload)))),
+            Err(payload) => self.end(slot, &Some(Box::new(panic_reason(payload)))),
         }
     }
 

@@ -15,10 +15,10 @@ use super::{LOCAL, Local, StealMonitor, local};
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EVENTS_PER_SLICE;
+use crate::process::exit::panic_reason;
 use crate::process::free_list::FreeList;
 use crate::process::table::Slot;
 use crate::runtime::RuntimeShared;
-use crate::runtime::panics;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::stream::ring::turn::Turn;
@@ -126,7 +126,7 @@ impl Local {
 fn propagate_panic(id: usize, ended: Result<(), JoinError>) {
     let Err(error) = ended else { return };
     match error.try_into_panic() {
-        Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panics::reason(payload)),
+        Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panic_reason(payload)),
         Err(error) => panic!("scheduler {id} ended because of a bug in the runtime: {error}"),
     }
 }
