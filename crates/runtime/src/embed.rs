@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use crate::observe::stores::Storage;
-use crate::runtime::RuntimeShared;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 use crate::time::realtime::RelativePriority;
 

@@ -5,6 +5,7 @@
 //!     └─ full: the sender waits, or gets the message back
 //! ```
 
+pub(crate) mod backpressure;
 pub(crate) mod budget;
 pub(crate) mod call;
 pub(crate) mod gate;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
+pub use crate::mailbox::budget::MailboxBytes;
 use crate::mailbox::gate::Phase;
 pub use crate::observe::body_info::{BodyFact, BodyInfo, body_info, body_info_of};
 pub use crate::observe::engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots, engines};
@@ -108,19 +109,6 @@ pub fn totals(runtime: &Handle) -> Totals {
         live: spawned - exited,
         messages: sum(|counters| counters.messages.load(Relaxed)),
     }
-}
-
-/// Heap bytes of the messages in all mailboxes of a runtime.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MailboxBytes {
-    /// Bytes in mailboxes, except up to 64 KiB that each scheduler has counted in its current slice.
-    pub bytes: u64,
-    /// Maximum number of bytes; see [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
-    pub max_bytes: u64,
-    /// True if the limit is reached: a mailbox that holds a message accepts no other.
-    pub is_full: bool,
-    /// Number of times that the limit was reached.
-    pub filled_total: u64,
 }
 
 /// Reads the heap bytes of the messages in all mailboxes of a runtime, and their limit.

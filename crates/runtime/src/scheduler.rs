@@ -50,7 +50,7 @@ use crate::process::side_table::{SideTable, SideTables};
 use crate::process::table::Slot;
 use crate::process::task::Polled;
 use crate::process::waker;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::scheduler::parking::Parking;

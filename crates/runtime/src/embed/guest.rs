@@ -20,7 +20,7 @@ use crate::process::header::{
 };
 use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{self, Local};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 

@@ -22,8 +22,8 @@ use crate::process::context::Context;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
 use crate::process::side_table::NAME_MAX_BYTES;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 
 /// Message to a process that monitors a group: a process has joined the group.
 #[derive(Clone, Debug, PartialEq, Eq)]

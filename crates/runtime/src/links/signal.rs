@@ -22,7 +22,7 @@ use crate::process::header::{KILLED, TRAPS};
 use crate::process::pid::Pid;
 use crate::process::side_table::{SideTable, SideTableGuard};
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{self, Local, enqueue};
 
 /// An exit signal, as a message to a process that traps exits.

@@ -27,8 +27,8 @@ use crate::process::context::Context;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::{Handle, Watch};
+use crate::runtime::shared::RuntimeShared;
 
 /// A call as the callee receives it.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::process::header::{CONFINED, HAS_WAITING_SENDERS};
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{Local, enqueue};
 
 /// Result of sending an envelope.

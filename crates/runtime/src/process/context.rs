@@ -19,8 +19,8 @@ use crate::process::pid::Pid;
 use crate::process::running::{Running, Search};
 use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 
 /// A handle to the current process and its runtime, passed to the body of the process.

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::mailbox::message::Message;
 use crate::mailbox::send::SendOutcome;
 use crate::process::pid::Pid;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 
 /// Error returned when a process cannot be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -15,7 +15,7 @@ use crate::process::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTables;
 use crate::process::table::{Body, Slot};
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::Local;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 

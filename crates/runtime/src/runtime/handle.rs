@@ -16,8 +16,8 @@ use crate::process::header::TRAPS;
 use crate::process::pid::Pid;
 use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::spawn;
-use crate::runtime::RuntimeShared;
 use crate::runtime::config::Config;
+use crate::runtime::shared::RuntimeShared;
 
 /// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
 #[derive(Clone)]

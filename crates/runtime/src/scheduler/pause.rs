@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 
 /// The requested pause, if there is one.
 #[derive(Debug, Default)]

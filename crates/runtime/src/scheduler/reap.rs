@@ -29,7 +29,7 @@ impl Local {
 
     #[cold]
     fn replenish(&self) -> Option<Slot> {
-        self.shared.table.replenish(&self.shared, &self.slots);
+        self.shared.replenish(&self.slots);
         self.slots.take()
     }
 

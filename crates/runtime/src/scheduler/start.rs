@@ -18,7 +18,7 @@ use crate::observe::events::EVENTS_PER_SLICE;
 use crate::process::exit::panic_reason;
 use crate::process::free_list::FreeList;
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::stream::ring::turn::Turn;

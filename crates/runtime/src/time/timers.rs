@@ -25,9 +25,9 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTableGuard;
 use crate::process::small_map::SmallMap;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
 use crate::runtime::panics;
+use crate::runtime::shared::RuntimeShared;
 use queue::Due;
 pub(crate) use service::Timers;
 #[cfg(feature = "test")]

@@ -11,7 +11,7 @@ use super::broadcast::SubscriberState;
 use super::journal::Journal;
 use super::log::{AppendError, Log, Source};
 use super::subscription::SubscriptionInner;
-use crate::runtime;
+use crate::runtime::shared::RuntimeShared;
 use crate::time::timers::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
@@ -20,7 +20,7 @@ pub(crate) struct TopicShared {
     pub(super) log: Log,
     /// Maximum length of a payload, in bytes.
     pub(super) payload_max: usize,
-    runtime: Weak<runtime::RuntimeShared>,
+    runtime: Weak<RuntimeShared>,
     /// Persists messages and progress; `None` for a topic in memory.
     pub(super) journal: Option<Arc<dyn Journal>>,
     subscribers: Mutex<FxHashMap<u64, Arc<SubscriberState>>>,
@@ -33,7 +33,7 @@ pub(crate) struct TopicShared {
 }
 
 impl TopicShared {
-    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<runtime::RuntimeShared>) -> Self {
+    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<RuntimeShared>) -> Self {
         Self {
             name,
             log,
