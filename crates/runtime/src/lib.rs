@@ -32,6 +32,7 @@ mod time;
 pub mod topic;
 
 pub use links::groups::{GroupError, Joined, Left};
+pub use links::registry::RegisterError;
 pub use links::signal::{Down, Exit, MonitorRef};
 pub use mailbox::call::{CallError, Caller, ReplyTo, Request};
 pub use mailbox::message::{INLINE_MESSAGE_BYTES, Message};
@@ -40,7 +41,7 @@ pub use process::context::{Context, Receive, ReceiveMatch, ReceiveOf, Sending};
 pub use process::error::{MailboxBound, SpawnError, TrySendError};
 pub use process::exit::{Detail, ExitReason, Outcome};
 pub use process::pid::{ParsePidError, Pid};
-pub use process::side_table::{NAME_MAX_BYTES, RegisterError};
+pub use process::side_table::NAME_MAX_BYTES;
 pub use process::start::{InitError, Starting};
 pub use runtime::config::{Config, StartError, defaults};
 pub use runtime::handle::{Handle, Watch};

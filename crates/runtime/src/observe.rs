@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
+pub use crate::links::registry::ProcessLinks;
+use crate::links::registry::SideTables;
 pub use crate::mailbox::budget::MailboxBytes;
 use crate::mailbox::gate::Phase;
 pub use crate::observe::body_info::{BodyFact, BodyInfo, body_info, body_info_of};
@@ -33,8 +35,6 @@ pub use crate::observe::stores::{
 };
 use crate::process::header::{NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
 use crate::process::pid::Pid;
-pub use crate::process::side_table::ProcessLinks;
-use crate::process::side_table::SideTables;
 use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
 use crate::runtime::handle::Handle;
 use crate::scheduler::{Counters, SchedulerShared};

@@ -14,6 +14,7 @@ pub(crate) mod pid;
 pub(crate) mod release;
 pub(crate) mod running;
 pub(crate) mod side_table;
+pub(crate) mod side_table_guard;
 pub(crate) mod small_map;
 pub(crate) mod spawn;
 pub(crate) mod start;

@@ -39,6 +39,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use crossbeam_deque::Worker;
 
+use crate::links::registry::SideTables;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EVENTS_PER_SLICE;
@@ -46,7 +47,7 @@ use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::free_list::FreeList;
 use crate::process::header::{WAIT_RECEIVE, bump};
 use crate::process::running::Running;
-use crate::process::side_table::{SideTable, SideTables};
+use crate::process::side_table::SideTable;
 use crate::process::table::Slot;
 use crate::process::task::Polled;
 use crate::process::waker;

@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::links::registry::SideTables;
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
 use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;

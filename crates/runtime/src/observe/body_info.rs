@@ -7,9 +7,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::links::registry::SideTables;
 use crate::observe::ProcessRef;
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::runtime::handle::Handle;
 
 /// One figure or text about a process.

@@ -1,8 +1,9 @@
 //! What the end of a process means to others: its timers, groups, links, monitors, watchers and waiting senders.
 
+use crate::links::registry::Released;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::side_table::{Released, SideTable};
+use crate::process::side_table::SideTable;
 use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;
 

@@ -9,11 +9,11 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
 
+use crate::links::registry::SideTables;
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::{Backlog, Cursor, Envelope};
 use crate::process::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::{Body, Slot};
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::Local;

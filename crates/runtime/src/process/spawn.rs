@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::sync::atomic::Ordering;
 
-use crate::links::signal::LinkOptions;
+use crate::links::bonds::LinkOptions;
 use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
-use crate::links::signal::LinkOptions;
+use crate::links::bonds::LinkOptions;
 use crate::mailbox::call::{PendingReply, ReplyTo, reply_or_end};
 use crate::process::context::Context;
 use crate::process::error::SpawnError;
@@ -50,7 +50,7 @@ impl Context {
         let running = self.running();
         let shared = &running.local.shared;
         let search = running.search_from_end();
-        let reference = shared.references.next();
+        let reference = shared.next_reference();
         let acknowledge = ReplyTo::process(self.pid(), reference);
         let aborted = AbortedStart::default();
         let start = |ctx: Self| {

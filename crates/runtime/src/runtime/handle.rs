@@ -8,13 +8,13 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
+use crate::links::registry::{RegisterError, SideTables};
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
 use crate::process::context::Context;
 use crate::process::error::{SpawnError, TrySendError};
 use crate::process::exit::{ExitReason, Outcome};
 use crate::process::header::TRAPS;
 use crate::process::pid::Pid;
-use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::spawn;
 use crate::runtime::config::Config;
 use crate::runtime::shared::RuntimeShared;

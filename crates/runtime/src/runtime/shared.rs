@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use crossbeam_deque::{Injector, Worker};
 
-use crate::links::groups::Groups;
+use crate::links::memberships::Groups;
+use crate::links::registry::SideTables;
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::budget::MailboxBudget;
 use crate::mailbox::queue::SharedNodePool;
@@ -22,7 +23,6 @@ use crate::process::error::SpawnError;
 use crate::process::free_list::{FreeList, SharedPool};
 use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, pinned_to};
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};

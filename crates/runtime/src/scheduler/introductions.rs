@@ -7,8 +7,8 @@
 use std::cell::Cell;
 
 use super::Local;
+use crate::links::registry::SideTables;
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
 
 /// Number of introductions that a scheduler caches.
@@ -41,7 +41,7 @@ impl Local {
             return;
         };
         if self.introduction_cache.last(to).replace((from, to)) != (from, to) {
-            SideTables::introduce(slot, to, from);
+            SideTables::introduce(slot, to, from, |pid| self.shared.is_alive(pid));
         }
     }
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use crossbeam_deque::Steal;
 
 use super::{Local, wake};
+use crate::links::registry::SideTables;
 use crate::mailbox::gate::{Arrivals, Phase};
 use crate::mailbox::queue::Envelope;
 use crate::process::header::{
     CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, bump,
 };
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
 use crate::runtime::panics;
 use crate::scheduler::fuzzer::ScheduleFuzzer;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
+use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::bump;
 use crate::process::pid::Pid;
-use crate::process::side_table::{Released, SideTable};
+use crate::process::side_table::SideTable;
 use crate::process::table::Slot;
 use crate::process::task::Exit;
 use crate::runtime::panics;
