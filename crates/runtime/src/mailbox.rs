@@ -11,6 +11,8 @@ pub(crate) mod call;
 pub(crate) mod gate;
 pub(crate) mod message;
 pub(crate) mod queue;
+pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod tagged;
 pub(crate) mod timeout;
+pub(crate) mod try_send;

@@ -20,7 +20,6 @@ use crate::process::header::{WAIT_SEND, WAIT_SLEEP};
 use crate::process::pid::Pid;
 use crate::process::running::{Running, Search};
 use crate::process::table::Slot;
-use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 
@@ -74,11 +73,6 @@ impl Context {
     pub fn parent(&self) -> Option<Pid> {
         let (slot, generation) = self.running().slot.parent();
         (slot != 0).then(|| Pid::local(slot, generation))
-    }
-
-    /// Returns a handle to the runtime of this process.
-    pub fn runtime(&self) -> Handle {
-        Handle::new(Arc::clone(&self.running().local.shared))
     }
 
     /// Spawns a process.

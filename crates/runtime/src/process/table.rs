@@ -16,7 +16,6 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +27,7 @@ use crate::process::free_list::{BATCH, BATCHES_KEPT_MAX, FreeList, Linked, Share
 use crate::process::header::ProcessHeader;
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
-use crate::process::task::TaskVtable;
+use crate::process::task::{Body, TaskVtable};
 
 /// Number of slots in a chunk, the first of which is its header.
 pub(crate) const CHUNK_SLOTS: usize = 1024;
@@ -42,31 +41,14 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK_BYTES, CHUNK_BY
 /// Size of a process's control block in bytes, including the room for a small future.
 pub(crate) const CONTROL_BLOCK_BYTES: usize = size_of::<ProcessHeader>() + size_of::<Body>();
 
-/// Number of words for a future inside of the control block.
-pub(crate) const INLINE_FUTURE_WORDS: usize = 18;
+impl ProcessHeader {
+    /// Returns the bytes of control block, future and mailbox.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        CONTROL_BLOCK_BYTES as u64 + u64::from(self.future_bytes.load(Ordering::Relaxed)) + self.mailbox_bytes()
+    }
+}
 
 const _: () = assert!(size_of::<ProcessHeader>() == 64 && size_of::<Body>() == 192 && CHUNK_BYTES.is_power_of_two());
-
-/// The part of a control block that only the running owner accesses, unless a field says otherwise.
-#[repr(C, align(64))]
-pub(crate) struct Body {
-    pub(crate) backlog: Cell<Backlog>,
-    /// Always points to a static. Atomic because observers read it.
-    pub(crate) vtable: AtomicPtr<TaskVtable>,
-    /// Number of removals from the backlog. A paused selective receive checks it to know whether its cursor is still
-    /// valid.
-    pub(crate) removals: Cell<u32>,
-    /// Senders wait for room in the mailbox.
-    pub(crate) backpressured: Cell<bool>,
-    /// The process is in a run queue with `RUNNING` at its gate; see [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
-    pub(crate) handed_off: Cell<bool>,
-    /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
-    parent: AtomicU32,
-    parent_generation: AtomicU32,
-    /// Side table of the process, guarded by [`ProcessHeader::lock`].
-    pub(crate) side_table: UnsafeCell<Option<Box<SideTable>>>,
-    pub(crate) future: UnsafeCell<[MaybeUninit<u64>; INLINE_FUTURE_WORDS]>,
-}
 
 /// A reference to the state that owns the table, without its type: the table does not know what else that holds.
 pub(crate) struct Owner {

@@ -166,6 +166,13 @@ impl Handle {
     }
 }
 
+impl Context {
+    /// Returns a handle to the runtime of this process.
+    pub fn runtime(&self) -> Handle {
+        Handle::new(Arc::clone(&self.running().local.shared))
+    }
+}
+
 /// Future returned by [`Handle::watch`]: completes with the exit reason when the process ends, or at once with
 /// [`ExitReason::NoProcess`] if the process had ended before the call.
 #[derive(Debug)]

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxBuildHasher;
 
 use crate::links::signal::{Down, Exit, MonitorRef};
-use crate::mailbox::call::{PendingReply, Request};
+use crate::mailbox::call::PendingReply;
 use crate::mailbox::message::Message;
+use crate::mailbox::request::Request;
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::pid::Pid;
-use crate::process::start::{InitError, Starting};
+use crate::process::start::Starting;
 
 use super::child::{Key, PendingRestart, RunState};
 use super::child_spec::{Arguments, BegunStart, ChildSpec, Shutdown, StartError};
