@@ -16,7 +16,7 @@ use tokio::time::{Instant, advance, timeout_at};
 
 use super::driver::Driver;
 use super::nanos;
-use crate::observe::idle_progress;
+use crate::observe::totals::idle_progress;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
 use crate::time::timers::VirtualClock;
