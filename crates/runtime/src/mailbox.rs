@@ -9,6 +9,7 @@ pub(crate) mod backpressure;
 pub(crate) mod budget;
 pub(crate) mod call;
 pub(crate) mod gate;
+pub(crate) mod introductions;
 pub(crate) mod message;
 pub(crate) mod queue;
 pub(crate) mod request;

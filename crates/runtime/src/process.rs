@@ -11,7 +11,6 @@ pub(crate) mod exit;
 pub(crate) mod free_list;
 pub(crate) mod header;
 pub(crate) mod pid;
-pub(crate) mod release;
 pub(crate) mod running;
 pub(crate) mod side_table;
 pub(crate) mod side_table_guard;

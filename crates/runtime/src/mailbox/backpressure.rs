@@ -1,9 +1,13 @@
 //! Back-pressure: the bytes of messages count against the budget of the runtime, and senders wait while a mailbox has
 //! no room.
 
+#![expect(unsafe_code, reason = "accesses the body of the process that this thread runs")]
+
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 use crate::links::registry::SideTables;
+use crate::mailbox::gate::Arrivals;
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::runtime::panics;
@@ -68,6 +72,51 @@ impl RuntimeShared {
         for sender in SideTables::take_waiting_senders(slot, pid) {
             // The waker may belong to a foreign executor.
             panics::contain(|| sender.wake());
+        }
+    }
+}
+
+impl Local {
+    /// Moves the messages, signals and wake-ups found at the gate to the process.
+    pub(crate) fn take_arrivals(&self, slot: Slot, taken: Arrivals) {
+        let mut is_below_low_watermark = false;
+        if taken.newest() != 0 {
+            let header = slot.header();
+            // SAFETY: this thread runs the process, and the chain comes from its gate.
+            unsafe {
+                let body = slot.body();
+                let mut backlog = body.backlog.get();
+                let (count, dropped) = backlog.append(taken.newest(), header.generation.load(Ordering::Relaxed));
+                body.backlog.set(backlog);
+                header.backlog.store(header.backlog.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+                if dropped != 0 {
+                    header.mail_bytes.fetch_sub(dropped, Ordering::Relaxed);
+                    self.shared.release_mail(Some(self), dropped);
+                    is_below_low_watermark = body.backpressured.get();
+                }
+            }
+        }
+        if taken.backpressure() || is_below_low_watermark {
+            // SAFETY: this thread runs the process.
+            unsafe { slot.body() }.backpressured.set(true);
+            self.wake_senders_if_room(slot);
+        }
+        if taken.signal() {
+            self.signalled.set(true);
+        }
+        if taken.woken() {
+            self.woken.set(true);
+        }
+    }
+
+    /// Wakes the senders that wait for room, when half of the mailbox is free.
+    #[cold]
+    pub(crate) fn wake_senders_if_room(&self, slot: Slot) {
+        let header = slot.header();
+        if self.shared.is_below_low_watermark(header, header.gate.pending()) {
+            // SAFETY: this thread runs the process.
+            unsafe { slot.body() }.backpressured.set(false);
+            RuntimeShared::wake_waiting_senders(slot, slot.pid());
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::process::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::process::task::Body;
-use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::Local;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 
@@ -162,17 +161,7 @@ impl Running<'_> {
             self.local.shared.release_mail(Some(self.local), heap);
         }
         if self.body().backpressured.get() {
-            self.wake_senders_if_room();
-        }
-    }
-
-    /// Wakes the senders that wait for room, when half of the mailbox is free.
-    #[cold]
-    pub(crate) fn wake_senders_if_room(&self) {
-        let header = self.slot.header();
-        if self.local.shared.is_below_low_watermark(header, header.gate.pending()) {
-            self.body().backpressured.set(false);
-            RuntimeShared::wake_waiting_senders(self.slot, self.slot.pid());
+            self.local.wake_senders_if_room(self.slot);
         }
     }
 
@@ -299,5 +288,13 @@ impl Drop for BacklogGuard<'_> {
     fn drop(&mut self) {
         let newer = self.body.backlog.get();
         self.body.backlog.set(self.backlog.followed_by(newer));
+    }
+}
+
+impl Local {
+    /// Returns the process that runs on this thread.
+    #[inline]
+    pub(crate) fn running(&self) -> Option<Running<'_>> {
+        self.current.get().map(|slot| Running { slot, local: self })
     }
 }

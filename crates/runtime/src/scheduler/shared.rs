@@ -135,4 +135,10 @@ impl SchedulerShared {
             waker.wake_by_ref();
         }
     }
+
+    /// Returns true if another scheduler monitors this queue, so that enqueuing need not wake one.
+    #[inline]
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitored_by.load(Ordering::Relaxed) != 0
+    }
 }
