@@ -55,7 +55,8 @@ pub(crate) struct RareEntries {
 const SIGNALS_KEPT: usize = 16;
 
 impl SideTable {
-    /// Sets the label, truncated to the maximum length. The header must have the flag [`NAMED`].
+    /// Sets the label, truncated to the maximum length. The header must have the flag
+    /// [`NAMED`](crate::process::header::NAMED).
     pub(crate) fn set_label(&mut self, label: Arc<str>) {
         let end = label.floor_char_boundary(NAME_MAX_BYTES);
         self.rare().label = Some(if end < label.len() { label[..end].into() } else { label });

@@ -35,7 +35,7 @@ pub(crate) struct Body {
     /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
     pub(crate) parent: AtomicU32,
     pub(crate) parent_generation: AtomicU32,
-    /// Side table of the process, guarded by [`ProcessHeader::lock`].
+    /// Side table of the process, guarded by [`ProcessHeader::lock`](crate::process::header::ProcessHeader::lock).
     pub(crate) side_table: UnsafeCell<Option<Box<SideTable>>>,
     pub(crate) future: UnsafeCell<[MaybeUninit<u64>; INLINE_FUTURE_WORDS]>,
 }

@@ -14,13 +14,16 @@ pub(crate) trait TurnEnd: Send + Sync {
     fn end_turn(&self, part: Option<usize>);
 }
 
+/// A part of an object with deferred notifications.
+type Deferred = (Arc<dyn TurnEnd>, Option<usize>);
+
 /// What was deferred in this turn.
 pub(crate) struct Turn {
     /// Starts at a random number: otherwise a turn could be taken for one of an earlier scheduler at the same address.
     number: Cell<u64>,
     /// True if any notification was deferred. The end of a turn without any checks nothing else.
     has_deferred: Cell<bool>,
-    deferred: RefCell<Vec<(Arc<dyn TurnEnd>, Option<usize>)>>,
+    deferred: RefCell<Vec<Deferred>>,
 }
 
 impl Turn {
