@@ -28,7 +28,7 @@ mod run;
 mod shared;
 mod start;
 mod steal_monitor;
-pub(crate) mod turn;
+pub(crate) mod turn_end;
 pub(crate) mod watchdog;
 
 pub(crate) use local::{Local, local};

@@ -14,7 +14,7 @@ use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
-use super::turn::Turn;
+use super::turn_end::Turn;
 use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;
 use crate::process::free_list::FreeList;

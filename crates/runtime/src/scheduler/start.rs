@@ -15,7 +15,7 @@ use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::steal_monitor::StealMonitor;
-use super::turn::Turn;
+use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;

@@ -12,7 +12,7 @@ use super::journal::Journal;
 use super::log::{AppendError, Log, Source};
 use super::subscription::SubscriptionInner;
 use crate::runtime::shared::RuntimeShared;
-use crate::scheduler::turn::TurnEnd;
+use crate::scheduler::turn_end::TurnEnd;
 use crate::time::timers::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.

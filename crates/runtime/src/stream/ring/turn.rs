@@ -1,4 +1,4 @@
-//! Work for rings and topics that is deferred to the end of a process's turn: wake-ups and positions of readers.
+//! What rings and topics defer to the end of a process's turn: wake-ups and positions of readers.
 //!
 //! ```text
 //!   write, read ──▶ touch: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
@@ -16,17 +16,8 @@ use super::shared::{RingShared, packed};
 use crate::process::header::WAIT_SEND;
 use crate::process::pid::Pid;
 use crate::process::running::Running;
-use crate::scheduler::turn::TurnEnd;
+use crate::scheduler::turn_end::TurnEnd;
 use crate::scheduler::{self, Local};
-
-impl<T: Send + Sync> TurnEnd for RingShared<T> {
-    fn end_turn(&self, reader_slot: Option<usize>) {
-        match reader_slot {
-            None => self.cursors.wake(),
-            Some(reader_slot) => self.cursors.publish_reader(reader_slot),
-        }
-    }
-}
 
 /// Turn in which a side of a ring was last recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +33,16 @@ pub(crate) enum PollContext {
     Turn(TurnId),
     /// Outside of processes, where there are no turns.
     Outside,
+}
+
+impl<T: Send + Sync> TurnEnd for RingShared<T> {
+    /// Announces what the writer has written, or what the reader in a reader slot has read.
+    fn end_turn(&self, reader_slot: Option<usize>) {
+        match reader_slot {
+            None => self.cursors.wake(),
+            Some(reader_slot) => self.cursors.publish_reader(reader_slot),
+        }
+    }
 }
 
 impl TurnId {
@@ -92,10 +93,10 @@ pub(crate) fn record_reader<T>(ring: &RingShared<T>, reader_slot: usize) {
     }
 }
 
-/// Wakes the topic's sleepers at the end of this turn; returns false outside of turns.
-pub(crate) fn defer_topic_wake<T: TurnEnd + 'static>(topic: &Arc<T>) -> bool {
+/// Calls `end_turn` of `target` at the end of this turn; returns false outside of turns.
+pub(crate) fn defer_turn_end<T: TurnEnd + 'static>(target: &Arc<T>) -> bool {
     let Some(running) = running() else { return false };
-    running.local.turn.defer(Arc::<T>::clone(topic), None);
+    running.local.turn.defer(Arc::<T>::clone(target), None);
     true
 }
 
