@@ -1,4 +1,4 @@
-//! What links and monitors deliver: exit signals and the messages [`Exit`] and [`Down`], and the references of monitors.
+//! What links and monitors deliver: exit signals, the messages [`Exit`] and [`Down`], and references of monitors.
 
 use std::cell::Cell;
 use std::fmt;
