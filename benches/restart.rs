@@ -4,7 +4,7 @@
 //! ```sh
 //! cargo run --release -p rusm-benches --bin restart        # one scheduler for each core
 //! cargo run --release -p rusm-benches --bin restart 1      # one scheduler
-//! cargo run --release -p rusm-benches --bin restart 1 "call, 1" 1   # lines whose name holds these words, once
+//! cargo run --release -p rusm-benches --bin restart 1 "call, 1" 1   # lines with these words in their name, once
 //! ```
 //!
 //! A restart is measured from the first instruction of a child to that of its successor, so it includes the whole life

@@ -63,7 +63,7 @@ impl Load {
         Ok(Self { stop, count: Box::new(move || trips.iter().map(|trips| trips.load(Relaxed)).sum()) })
     }
 
-    /// Returns the number of operations so far.
+    /// Returns the number of operations since the start.
     pub(crate) fn operations(&self) -> u64 {
         (self.count)()
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   observer_overhead            both parts
-//!   observer_overhead paired     ABBA windows with and without a console that has no client:
+//!   observer_overhead paired     ABBA windows with a console without clients, and without one:
 //!                                CPU per operation, as a ratio with its 95 % interval
 //!   observer_overhead page       a million parked processes under a spawn storm, one observer on the process table:
 //!                                CPU of the console's thread, age of the displayed order, bytes of a page

@@ -58,7 +58,7 @@ pub(crate) fn run(processes: u64, seconds: u64) -> Result<bool, Failure> {
     );
     let idle_pct = process_pct(length);
     println!(
-        "  idle node, nobody attached: whole process {idle_pct:.2} %   bar {IDLE_PCT_BAR} %: {}",
+        "  idle node, no observer attached: whole process {idle_pct:.2} %   bar {IDLE_PCT_BAR} %: {}",
         word(idle_pct < IDLE_PCT_BAR)
     );
     park(&runtime, processes)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(processes: u64, seconds: u64) -> Result<bool, Failure> {
         let load = storm.then(|| Load::spawn_storm(&runtime)).transpose()?;
         println!("  {processes} parked processes{}", if storm { " under a spawn storm" } else { "" });
         let duty = thread_pct(|| pause(length));
-        println!("    {:<24} {duty:5.2} %", "nobody attached");
+        println!("    {:<24} {duty:5.2} %", "no observer attached");
         for case in &CASES {
             met &= measure(case, console.socket(), length)?;
         }

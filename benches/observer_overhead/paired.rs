@@ -19,7 +19,7 @@ const BAR: f64 = 0.01;
 
 /// Measures both loads; returns true if both meet the limit.
 pub(crate) fn run(blocks: usize) -> Result<bool, Box<dyn std::error::Error>> {
-    println!("with and without sampling, nobody attached: CPU per operation, {blocks} ABBA blocks of 4 × {WINDOW:?}");
+    println!("with and without sampling, unobserved: CPU per operation, {blocks} ABBA blocks of 4 × {WINDOW:?}");
     let mut met = true;
     for (name, load) in
         [("spawn storm", Load::spawn_storm as fn(&Handle) -> Result<Load, SpawnError>), ("ping-pong", Load::ping_pong)]

@@ -1,5 +1,5 @@
-//! Sets the build description of reports: the compiler, its target, the profile and the commit. They are read from files,
-//! never from a network; git is only asked whether the sources differ from the commit.
+//! Sets the build description of reports: the compiler, its target, the profile and the commit. They are read from
+//! files, never from a network; git is only asked whether the sources differ from the commit.
 
 use std::env;
 use std::fs;

@@ -9,23 +9,23 @@ tried=0 passed=0
 while read -r target arguments; do
     tried=$((tried + 1))
     # shellcheck disable=SC2086  # each word is an argument
-    if cargo test --workspace --locked -q $arguments -- --exact "$target" >/dev/null; then
+    if cargo test --locked -q $arguments -- --exact "$target" 2>&1 | grep -q "1 passed"; then
         passed=$((passed + 1))
         echo "ok      $target"
     else
         echo "failed  $target"
     fi
 done <<'TARGETS'
-fuzz_messages_of_clients --test fuzz
-fuzz_messages_of_nodes --test fuzz
-fuzz_recordings --test picture
-fuzz_files_of_stores --test store_damage
-fuzz_journals --test store_damage
-hostile::fuzz_modules --test wasm
-console::filter::tests::fuzz_filters --lib
-console::handshake::tests::fuzz_request_heads --lib
-document::tests::fuzz_reports --lib
-settings::tests::fuzz_files_and_the_environment --bins
+fuzz::fuzz_messages_of_clients -p rusm-protocol --test it
+fuzz::fuzz_messages_of_nodes -p rusm-protocol --test it
+picture::fuzz_recordings -p rusm-tui --test it
+fuzz_files_of_stores -p rusm-store --test damage
+fuzz_journals -p rusm-store --test damage
+hostile::fuzz_modules -p rusm-wasm --features store --test it
+view::filter::tests::fuzz_filters -p rusm-console --lib
+endpoint::handshake::tests::fuzz_request_heads -p rusm-console --lib
+report::document::tests::fuzz_reports -p rusm-bench --lib
+settings::tests::fuzz_files_and_the_environment -p rusm-node --bins
 TARGETS
 echo "$tried tried, $passed passed"
 [ "$tried" = "$passed" ]

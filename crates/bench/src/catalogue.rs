@@ -1,54 +1,54 @@
 //! The list of all scenarios. A new scenario needs a file and one line here.
 
-use crate::component_storm::ComponentStorm;
-use crate::counter_micro::CounterMicro;
-use crate::counter_redb::CounterRedb;
-use crate::counter_sweep::CounterSweep;
-use crate::counter_variants::{CounterVariant, Variant};
-use crate::crypto_ops::CryptoOps;
-use crate::fairness::Fairness;
-use crate::fan_in::FanIn;
-use crate::fault_recovery::FaultRecovery;
-use crate::kv_storm::KvStorm;
-use crate::kv_versus::KvVersus;
-use crate::module_storm::ModuleStorm;
-use crate::nearest::suggestion;
-use crate::parked::Parked;
-use crate::ping_pong::PingPong;
-use crate::pipe_live::PipeLive;
-use crate::plan::RequestError;
-use crate::pubsub_fanout::PubsubFanout;
-use crate::ring_chunk::RingChunk;
-use crate::ring_contention::RingContention;
-use crate::ring_footprint::RingFootprint;
-use crate::ring_sharing::RingSharing;
-use crate::ring_size::RingSize;
-use crate::ring_slow::RingSlow;
-use crate::ring_versus::RingVersus;
-use crate::ring_wake::RingWake;
+use crate::run::plan::{Plan, Request, RequestError};
 use crate::scenario::Scenario;
-use crate::spawn_storm::SpawnStorm;
-use crate::stream_pipe::StreamPipe;
-use crate::timer_empty::TimerEmpty;
-use crate::timer_firing::TimerFiring;
-use crate::timer_jitter::TimerJitter;
-use crate::timer_kfactor::TimerKfactor;
-use crate::timer_path::TimerPath;
-use crate::timer_share::TimerShare;
-use crate::timer_start::TimerStart;
-use crate::timer_sweep::TimerSweep;
-use crate::timer_switch::TimerSwitch;
-use crate::timer_tasks::TimerTasks;
-use crate::topic_churn::TopicChurn;
-use crate::topic_durable::TopicDurable;
-use crate::topic_fanout::TopicFanout;
-use crate::topic_firehose::TopicFirehose;
-use crate::topic_herd::TopicHerd;
-use crate::topic_micro::TopicMicro;
-use crate::topic_mix::TopicMix;
-use crate::topic_saturation::TopicSaturation;
-use crate::topic_soak::TopicSoak;
-use crate::topic_throughput::TopicThroughput;
+use crate::scenarios::actors::fan_in::FanIn;
+use crate::scenarios::actors::fault_recovery::FaultRecovery;
+use crate::scenarios::actors::parked::Parked;
+use crate::scenarios::actors::ping_pong::PingPong;
+use crate::scenarios::actors::spawn_storm::SpawnStorm;
+use crate::scenarios::counters::counter_micro::CounterMicro;
+use crate::scenarios::counters::counter_redb::CounterRedb;
+use crate::scenarios::counters::counter_sweep::CounterSweep;
+use crate::scenarios::counters::variants::{CounterVariant, Variant};
+use crate::scenarios::rings::pipe_live::PipeLive;
+use crate::scenarios::rings::ring_chunk::RingChunk;
+use crate::scenarios::rings::ring_contention::RingContention;
+use crate::scenarios::rings::ring_footprint::RingFootprint;
+use crate::scenarios::rings::ring_sharing::RingSharing;
+use crate::scenarios::rings::ring_size::RingSize;
+use crate::scenarios::rings::ring_slow::RingSlow;
+use crate::scenarios::rings::ring_versus::RingVersus;
+use crate::scenarios::rings::ring_wake::RingWake;
+use crate::scenarios::rings::stream_pipe::StreamPipe;
+use crate::scenarios::store::kv_storm::KvStorm;
+use crate::scenarios::store::kv_versus::KvVersus;
+use crate::scenarios::timing::timer_empty::TimerEmpty;
+use crate::scenarios::timing::timer_firing::TimerFiring;
+use crate::scenarios::timing::timer_jitter::TimerJitter;
+use crate::scenarios::timing::timer_kfactor::TimerKfactor;
+use crate::scenarios::timing::timer_path::TimerPath;
+use crate::scenarios::timing::timer_share::TimerShare;
+use crate::scenarios::timing::timer_start::TimerStart;
+use crate::scenarios::timing::timer_sweep::TimerSweep;
+use crate::scenarios::timing::timer_switch::TimerSwitch;
+use crate::scenarios::timing::timer_tasks::TimerTasks;
+use crate::scenarios::topics::pubsub_fanout::PubsubFanout;
+use crate::scenarios::topics::topic_churn::TopicChurn;
+use crate::scenarios::topics::topic_durable::TopicDurable;
+use crate::scenarios::topics::topic_fanout::TopicFanout;
+use crate::scenarios::topics::topic_firehose::TopicFirehose;
+use crate::scenarios::topics::topic_herd::TopicHerd;
+use crate::scenarios::topics::topic_micro::TopicMicro;
+use crate::scenarios::topics::topic_mix::TopicMix;
+use crate::scenarios::topics::topic_saturation::TopicSaturation;
+use crate::scenarios::topics::topic_soak::TopicSoak;
+use crate::scenarios::topics::topic_throughput::TopicThroughput;
+use crate::scenarios::wasm::component_storm::ComponentStorm;
+use crate::scenarios::wasm::crypto_ops::CryptoOps;
+use crate::scenarios::wasm::fairness::Fairness;
+use crate::scenarios::wasm::module_storm::ModuleStorm;
+use rusm_text::suggestion;
 
 /// All scenarios, in menu order.
 pub fn catalogue() -> &'static [&'static dyn Scenario] {
@@ -115,8 +115,18 @@ pub fn find(id: &str) -> Result<&'static dyn Scenario, RequestError> {
     let ids = || catalogue().iter().map(|scenario| scenario.card().id);
     catalogue().iter().find(|scenario| scenario.card().id == id).copied().ok_or_else(|| RequestError::UnknownScenario {
         name: id.to_owned(),
-        suggestion: suggestion(id, ids().collect::<Vec<_>>()),
+        suggestion: suggestion(id, &ids().collect::<Vec<_>>()),
     })
+}
+
+impl Plan {
+    /// Finds the requested scenario in the catalogue, and checks the request.
+    ///
+    /// # Errors
+    /// [`RequestError`] for the first field that is not valid.
+    pub fn of(request: &Request) -> Result<Self, RequestError> {
+        Self::check(find(&request.scenario)?, request)
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 mod arrivals;
 mod connection;
+mod dial;
 mod http;
 mod options;
 mod search;
@@ -29,24 +30,24 @@ use rusm_protocol::Unit;
 use rusm_runtime::Config;
 
 use crate::card::{Card, Family};
-use crate::document::{Document, Kind};
-use crate::headless::{HeadlessError, check_duration, drive_plan};
-use crate::machine::Machine;
+use crate::context::RunContext;
+use crate::judge::scenario_system::ScenarioSystem;
+use crate::measure::schedule::Rate;
 use crate::parameter::Params;
-use crate::plan::Plan;
-use crate::profile::Profile;
-use crate::recipe::Recipe;
 use crate::report::Report;
+use crate::report::document::{Document, DocumentKind};
+use crate::report::machine::Machine;
+use crate::run::headless::RUNS_MAX;
+use crate::run::headless::{HeadlessError, check_duration, drive_plan};
+use crate::run::plan::Plan;
+use crate::run::profile::Profile;
+use crate::run::recipe::Recipe;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenario_bed::ScenarioBed;
-use crate::schedule::Rate;
-use crate::series::RUNS_MAX;
-use crate::stage::Stage;
 
 use arrivals::Arrivals;
 use connection::{Faults, Worker};
 
-/// A load test whose options are valid and whose server has answered a probe.
+/// A load test with valid options and a server that has answered a probe.
 #[derive(Debug)]
 pub struct Load {
     options: LoadOptions,
@@ -105,7 +106,7 @@ impl Load {
             seen(number, &report);
             runs.push(report);
         }
-        Ok(Document::of(Kind::Loadtest, recipe, machine, runs))
+        Ok(Document::of(DocumentKind::Loadtest, recipe, machine, runs))
     }
 
     /// Returns the kinds of failure with their counts, the most frequent first.
@@ -114,8 +115,8 @@ impl Load {
     }
 
     /// Creates the system under test for a search for the highest rate.
-    pub fn bed(&self, recipe: &Recipe, runtime: Config) -> ScenarioBed {
-        ScenarioBed::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
+    pub fn system(&self, recipe: &Recipe, runtime: Config) -> ScenarioSystem {
+        ScenarioSystem::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
     }
 
     /// Returns the scenario name used in reports.
@@ -159,7 +160,7 @@ impl Scenario for LoadScenario {
             latency_label: Some("intended start to the last byte"),
             unit: Unit::Count,
             parameters: &[],
-            source_file: "crates/bench/src/load.rs",
+            source_file: file!(),
             timed,
             ops_per_timed: 1,
             sampling: 1,
@@ -170,22 +171,22 @@ impl Scenario for LoadScenario {
         self.target.address.ip().is_loopback()
     }
 
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let arrivals = Arc::new(Arrivals::new(stage.rate(), Instant::now()));
+            let arrivals = Arc::new(Arrivals::new(context.rate(), Instant::now()));
             for _ in 0..self.target.options.connections {
                 let worker = Worker {
                     target: Arc::clone(&self.target),
                     arrivals: Arc::clone(&arrivals),
-                    recorder: stage.recorder(),
-                    meter: Arc::clone(stage.meter()),
-                    threads: stage.cores(),
-                    stop: stage.stop_flag(),
+                    recorder: context.recorder(),
+                    meter: Arc::clone(context.meter()),
+                    threads: context.cores(),
+                    stop: context.stop_flag(),
                     faults: self.faults.clone(),
                 };
-                stage.crew(move |ctx| worker.run(ctx))?;
+                context.spawn_worker(move |ctx| worker.run(ctx))?;
             }
-            stage.stopped().await
+            context.stopped().await
         })
     }
 }

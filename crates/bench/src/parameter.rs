@@ -10,9 +10,8 @@ use std::fmt;
 use std::time::Duration;
 
 use rusm_protocol::ParameterMeta;
+use rusm_text::{parse_duration, parse_size, suggestion};
 use thiserror::Error;
-
-use crate::nearest::suggestion;
 
 /// A parameter of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +84,13 @@ pub(crate) enum Value {
 /// Error returned when a parameter is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
-    /// The text has no equals sign or no name. Give it as `name=value`.
+    /// The text lacks an equals sign or a name. Give it as `name=value`.
     #[error("parameter {text:?} is not of the form name=value")]
     Form {
         /// The text given.
         text: String,
     },
-    /// The scenario has no parameter of this name. Use a name from its card.
+    /// A parameter of this name does not exist. Use a name from the card of the scenario.
     #[error("unknown parameter {name:?} of {scenario}: {suggestion}")]
     Unknown {
         /// The name given.
@@ -173,23 +172,18 @@ fn parse_count(text: &str) -> Option<u64> {
     scaled(text, &[("k", 1_000), ("M", 1_000_000)])
 }
 
-/// Parses a number of bytes with an optional unit: `B`, `KiB` or `MiB`.
+/// Parses a number of bytes with an optional unit: `B`, `KiB`, `MiB` and so on.
 fn parse_bytes(text: &str) -> Option<u64> {
-    scaled(text, &[("KiB", 1 << 10), ("MiB", 1 << 20), ("B", 1)])
+    begins_with_digit(text).and_then(parse_size)
 }
 
 /// Parses digits, optionally with a fraction, and a unit. Only `0` needs no unit.
 fn parse_time(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 7] =
-        [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (digits, scale) = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?.trim_end(), *scale)))?;
-    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
-        return None;
-    }
-    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * scale).ok()
+    begins_with_digit(text).filter(|text| *text == "0" || text.ends_with(char::is_alphabetic)).and_then(parse_duration)
+}
+
+fn begins_with_digit(text: &str) -> Option<&str> {
+    text.starts_with(|first: char| first.is_ascii_digit()).then_some(text)
 }
 
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
@@ -243,7 +237,7 @@ impl Params {
             return Err(ParameterError::Unknown {
                 name: name.clone(),
                 scenario: scenario.to_owned(),
-                suggestion: suggestion(name, known().collect::<Vec<_>>()),
+                suggestion: suggestion(name, &known().collect::<Vec<_>>()),
             });
         }
         let value = |parameter: &Parameter| match given.get(parameter.name) {
@@ -256,7 +250,7 @@ impl Params {
     /// Returns the value of a number parameter.
     ///
     /// # Panics
-    /// If the scenario's card has no parameter of this name, or has one of another type: a bug in the scenario.
+    /// If the scenario's card lacks a parameter of this name and type: a bug in the scenario.
     pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Value::Number(number) => number,

@@ -1,18 +1,29 @@
 //! Report of a headless run: JSON for programs, text for people.
 
+pub(crate) mod document;
+pub(crate) mod figure;
+pub(crate) mod history;
+pub(crate) mod listing;
+pub(crate) mod machine;
+pub(crate) mod numbers;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod timestamp;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusm_protocol::LatencySnapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::interval::Rates;
-use crate::machine::Machine;
-use crate::run::{Run, RunError};
-use crate::saturate::grows;
-use crate::signs::Signs;
-use crate::table::{Table, Tables};
-use crate::usage::{MachineCpu, machine_cpu, resident};
+use crate::judge::anomalies::Anomalies;
+use crate::judge::backlog::grows;
+use crate::measure::interval::Rates;
+use crate::measure::usage::{MachineCpu, machine_cpu, resident};
+use crate::report::machine::Machine;
+use crate::report::table::{Table, Tables};
+use crate::run::error::RunError;
+use crate::run::execution::Run;
 
 /// Part of the machine that other processes may use before a run counts as disturbed.
 const FOREIGN_QUIET: f64 = 0.05;
@@ -65,7 +76,8 @@ pub struct Report {
     /// Lateness of the generator when nothing blocked it; `null` if the scenario does not measure it separately.
     pub pacer: Option<LatencySnapshot>,
     /// Pauses and sawtooth patterns.
-    pub signs: Signs,
+    #[serde(rename = "signs")]
+    pub anomalies: Anomalies,
     /// Tables of a scenario that compares cases.
     pub tables: Vec<Table>,
     /// Lines that the scenario prints for other programs, unchanged.
@@ -264,7 +276,11 @@ impl Report {
             }),
             service: run.sampler.services(),
             pacer: run.sampler.pacer(),
-            signs: if run.plan.scenario.takes_turns() { Signs::default() } else { Signs::of(run.sampler.intervals()) },
+            anomalies: if run.plan.scenario.takes_turns() {
+                Anomalies::default()
+            } else {
+                Anomalies::of(run.sampler.intervals())
+            },
             tables: Vec::new(),
             lines: Vec::new(),
             processes_peak: run.peak_live(),

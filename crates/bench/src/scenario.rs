@@ -6,9 +6,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::card::Card;
+use crate::context::RunContext;
 use crate::parameter::{ParameterError, Params};
-use crate::run::RunError;
-use crate::stage::Stage;
+use crate::run::error::RunError;
 
 /// Future returned by [`Scenario::run`].
 pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + Send + 'a>>;
@@ -16,7 +16,7 @@ pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + S
 /// A load on the runtime that is counted and timed.
 ///
 /// ```
-/// use rusm_bench::{Card, Scenario, ScenarioRun, Stage};
+/// use rusm_bench::{Card, Scenario, ScenarioRun, RunContext};
 ///
 /// #[derive(Debug)]
 /// struct Yields(Card);
@@ -26,12 +26,12 @@ pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + S
 ///         self.0
 ///     }
 ///
-///     fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a> {
+///     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
 ///         Box::pin(async move {
-///             let (mut recorder, mut pace) = (stage.recorder(), stage.pace(0, 1, stage.duty()));
-///             stage.crew(move |ctx| async move {
-///                 while let Some(turn) = pace.turn(&ctx, 64).await {
-///                     for _ in 0..turn {
+///             let (mut recorder, mut pace) = (context.recorder(), context.pace(0, 1, context.duty()));
+///             context.spawn_worker(move |ctx| async move {
+///                 while let Some(ops) = pace.next_batch(&ctx, 64).await {
+///                     for _ in 0..ops {
 ///                         let stamp = pace.begin(&mut recorder);
 ///                         ctx.yield_now().await;
 ///                         recorder.end(stamp);
@@ -39,8 +39,8 @@ pub type ScenarioRun<'a> = Pin<Box<dyn Future<Output = Result<(), RunError>> + S
 ///                     }
 ///                 }
 ///             })?;
-///             stage.stopped().await?;
-///             stage.ended().await
+///             context.stopped().await?;
+///             context.ended().await
 ///         })
 ///     }
 /// }
@@ -62,7 +62,7 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns true if the scenario needs time for preparation, such as compiling code. The run's clock then starts
-    /// when the scenario calls [`Stage::prepared`].
+    /// when the scenario calls [`RunContext::prepared`].
     fn prepares(&self) -> bool {
         false
     }
@@ -84,5 +84,5 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
     /// Starts the load, waits until the run stops, and ends what it started.
     ///
     /// This is the body of a process. If it returns early or one of its workers ends early, the run ends.
-    fn run<'a>(&'a self, stage: &'a mut Stage) -> ScenarioRun<'a>;
+    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a>;
 }

@@ -115,7 +115,7 @@ impl Fuzz {
         let is_over = |case| seconds.map_or(case == self.cases, |seconds| started.elapsed() >= seconds);
         while !is_over(case) {
             case += 1;
-            let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ case);
+            let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ case);
             self.check(&self.input(&mut rng), seed, case, &mut check);
         }
     }
@@ -178,22 +178,39 @@ fn number_of(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 
-/// Random numbers (`SplitMix64`), deterministic for a given seed and case.
-struct Rng(u64);
+/// Returns the next number of a `SplitMix64` generator with this state.
+pub const fn splitmix64(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Random numbers for tests (`SplitMix64`): every seed, however close to another one, gives an unrelated sequence.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    /// Creates a generator; the seed determines its numbers.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
     }
 
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
+    /// Returns the next number.
+    pub fn next_u64(&mut self) -> u64 {
+        splitmix64(&mut self.0)
     }
 
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    /// Returns a number below `end`, or 0 if `end` is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next_u64() % end.max(1) as u64) as usize
+    }
+
+    /// Returns one of several values.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 }

@@ -99,7 +99,7 @@ struct LintFlags {
     /// A poll that does not return.
     #[arg(long = "lint-stuck", value_name = "LEVEL", help_heading = LINTS)]
     stuck: Option<String>,
-    /// A process that never waits and whose polls are long.
+    /// A process with long polls that never waits.
     #[arg(long = "lint-never-yields", value_name = "LEVEL", help_heading = LINTS)]
     never_yields: Option<String>,
     /// Children that are restarted again and again.
@@ -218,7 +218,8 @@ impl GuestFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
-    /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default: rusm.toml].
+    /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default:
+    /// rusm.toml].
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Arguments of the guest; put them after -- if the first one begins with a dash.

@@ -1,6 +1,6 @@
 //! The errors of the commands, with their exit codes: one table for all binaries of rusm.
 
-use rusm_bench::{BedError, CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError};
+use rusm_bench::{CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError, SystemError};
 use rusm_console::ConsoleError;
 use rusm_runtime::supervisor::Intensity;
 use rusm_runtime::{ExitReason, InitError, StartError};
@@ -138,11 +138,11 @@ impl From<HeadlessError> for Failure {
     }
 }
 
-impl From<BedError> for Failure {
-    fn from(error: BedError) -> Self {
+impl From<SystemError> for Failure {
+    fn from(error: SystemError) -> Self {
         match error {
-            BedError::Headless(error) => error.into(),
-            BedError::Failed(line) => Self::Load(line),
+            SystemError::Headless(error) => error.into(),
+            SystemError::Failed(line) => Self::Load(line),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     if let Some(search) = search {
         let recipe = Recipe { rate_per_sec: None, ..recipe };
         let machine = Machine::look();
-        let mut system = load.bed(&recipe, settings.runtime);
+        let mut system = load.system(&recipe, settings.runtime);
         let found = find_max(&mut system, &search, progress)?;
         let origin = Origin::of(load.recipe(&recipe), machine);
         let found = found.of(load.scenario(), load.ops_label(), origin);

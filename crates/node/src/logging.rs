@@ -17,7 +17,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time limit for the last lines of a program that must exit at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Starts the log. If `screen` is true and no file is set, there is no log.
+/// Starts the log. If `screen` is true and no file is set, nothing is logged.
 pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
     if screen && settings.file.is_none() {
         return Ok(());

@@ -73,7 +73,7 @@ impl Signals {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Drops the signals received so far: another listener has received them too, and has acted on them.
+    /// Drops the signals that are waiting: another listener has received them too, and has acted on them.
     pub(crate) fn discard(&mut self) {
         while self.poll_next(&mut Context::from_waker(Waker::noop())).is_ready() {}
     }
@@ -90,7 +90,8 @@ impl Signals {
     }
 }
 
-/// Stops a measurement at the first signal, so that the results so far are reported. A further signal ends the program.
+/// Stops a measurement at the first signal, so that its partial results are reported. A further signal ends the
+/// program.
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,

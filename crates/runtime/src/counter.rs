@@ -3,9 +3,9 @@
 //! ```text
 //!   process ── update ──▶ Counter: vsa, atomic, batch, crdt, bucket ──▶ CounterStore: memory, with a delay, redb
 //!                            ▲                                            ▲
-//!                            └─ Counters: one for each key ── keeper, every interval ─┘
+//!                            └─ Counters: per key ── flusher, periodic ───┘
 //!
-//!   process ── acquire ──▶ Limiter, KeyedLimiter: no store, no keeper
+//!   process ── acquire ──▶ Limiter, KeyedLimiter: no store, no flusher
 //! ```
 //!
 //! | Variant | Cost of an operation | Stored |

@@ -1,7 +1,7 @@
-//! What the crates that extend a runtime need of its inside. Not for applications.
+//! Internal items for the crates that extend a runtime: the store, the engine of guests and the console. Not for
+//! applications.
 //!
-//! The store, the engine of guests and the console are crates of their own. This module is their only access to items
-//! that are not public.
+//! This module is the only access of these crates to items that are not public.
 
 pub mod guest;
 

@@ -1,7 +1,7 @@
 //! Observation of a runtime while it runs. Only [`while_paused`] stops the runtime; nothing else slows it down.
 //!
-//! The functions read relaxed atomics that processes and schedulers update anyway. A [`ProcessRef`] of a process reads 64
-//! bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
+//! The functions read relaxed atomics that processes and schedulers update anyway. A [`ProcessRef`] of a process reads
+//! 64 bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
 //!
 //! ```
 //! use rusm_runtime::{Config, Runtime, observe};

@@ -99,7 +99,7 @@ fn commits_during_updates_lose_nothing_and_count_nothing_twice() {
         });
         let writers: Vec<_> = writers.collect();
 
-        // The part of the keeper: it stores what was taken since the last commit.
+        // Does the work of the flusher: stores what was taken since the last commit.
         let (mut committed, mut stored) = (0, 0);
         let mut commit = || {
             let (operations, taken) = stripes.totals();

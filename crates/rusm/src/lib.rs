@@ -122,7 +122,7 @@
 //!
 //! # The store
 //!
-//! The feature `store` has a durable key-value store. All waiting writes share one sync of the disk. The same store
+//! The feature `store` has a durable key-value store. All waiting writes share one sync of the disk. It also
 //! keeps topics ([`Store::open_topic`](crate::store::Store::open_topic)) and counters.
 //!
 #![cfg_attr(feature = "store", doc = "```")]

@@ -128,7 +128,7 @@ fn failed(error: StoreError) -> counter::CounterStoreError {
     }
 }
 
-/// What a call changes.
+/// Change that a call requests.
 enum Updated {
     Set(Slot, i64),
     Add(Vec<Change>),

@@ -202,7 +202,8 @@ impl Store {
         self.transaction_of(0, code)
     }
 
-    /// Like [`transaction`](Self::transaction), for code that holds `bytes` bytes, which count toward the limit of the queue.
+    /// Like [`transaction`](Self::transaction), for code that holds `bytes` bytes, which count toward the limit of the
+    /// queue.
     pub fn transaction_of<T, E>(
         &self,
         bytes: usize,

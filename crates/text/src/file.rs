@@ -7,8 +7,8 @@ use std::path::Path;
 /// Reads a file of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// The operating system's error; [`ErrorKind::InvalidData`] if the file is not UTF-8; [`ErrorKind::FileTooLarge`] if it is
-/// longer.
+/// The operating system's error; [`ErrorKind::InvalidData`] if the file is not UTF-8; [`ErrorKind::FileTooLarge`] if it
+/// is longer.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Suffixes of a size and their factors. A suffix stands before every suffix that it ends in.
+/// Suffixes of a size and their factors. A longer suffix comes before the shorter ones that it ends in.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -16,8 +16,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 /// Parses a duration such as `50us`, `1.5 ms`, `10s`, `2m` or `1h`. A number without a unit is in seconds.
 ///
 /// The units are `ns`, `us` or `µs`, `ms`, `s`, `m` and `h`. Returns `None` if the text is not a duration, is negative,
-/// or exceeds [`Duration::MAX`]. There is no other limit: callers that have one check it, as do callers that require a
-/// unit.
+/// or exceeds [`Duration::MAX`]. Callers with another limit check it themselves, as do callers that require a unit.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,8 @@
 //! The command line of `rusm-top`.
 
+pub mod environment;
+pub(crate) mod options;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +12,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use rusm_protocol::{Column, SortKey};
 use rusm_text::suggestion;
 
+use crate::cli::options::{ColorChoice, Once, Options, Source};
 use crate::connection::Target;
-use crate::model::columns;
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
-use crate::options::{ColorChoice, Once, Options, Source};
 
 /// Seed of the demo.
 const DEMO_SEED: u64 = 1;

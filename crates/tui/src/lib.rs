@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   socket task ──▶ inbox (newest frame, newest rows, 64 answers) ─┐
-//!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now) ─▶ Vec<Effect>
-//!   ticks, signals ────────────────────────────────────────────────┘              │                            │
-//!                                                                                 ▼                            ▼
-//!                                              view::draw(&Model) ─▶ one write a frame          send, copy, suspend, quit
+//!   keys, mouse, resize ───────────────────────────────────────────┼─▶ Msg ─▶ update(&mut Model, Msg, now)
+//!   ticks, signals ────────────────────────────────────────────────┘             │                     │
+//!                                                                                ▼                     ▼
+//!                                         one write per frame ◀── view::draw(&Model)       Vec<Effect>: send, copy, …
 //! ```
 //!
 //! [`model`] holds all state and draws nothing. [`view`] draws the model and changes nothing. `connection` and
@@ -15,19 +15,17 @@
 pub mod cli;
 pub mod connection;
 pub mod demo;
-pub mod environment;
 mod exit;
 pub mod model;
 mod once;
-mod options;
 pub mod picture;
 pub mod replay;
 mod run;
-mod signals;
 mod start;
 pub mod terminal;
 pub mod view;
 
+pub use cli::environment;
+pub use cli::options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use exit::{Error, Exit};
-pub use options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use run::run;

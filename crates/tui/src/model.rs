@@ -9,52 +9,40 @@
 //!
 //! Equal messages at equal times give equal models and equal screens. Replay and every screen test depend on this.
 
-pub(crate) mod bench;
-pub(crate) mod columns;
-pub(crate) mod events;
 pub(crate) mod format;
 pub(crate) mod history;
-pub mod key;
-pub mod keys;
+pub mod input;
 pub(crate) mod layout;
-pub(crate) mod line_edit;
-pub(crate) mod lints;
-pub(crate) mod menu;
 pub mod message;
 pub(crate) mod overlay;
+pub(crate) mod panes;
 pub(crate) mod selection;
-pub(crate) mod store;
-pub(crate) mod subscription;
 pub mod tab;
-pub(crate) mod table;
-pub(crate) mod time;
-pub(crate) mod topics;
-pub(crate) mod tree;
 pub mod update;
-pub(crate) mod wasm;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use rusm_protocol::{Frame, Hello, ProcessDetail, Role, Rows, ScenarioMeta, SortKey};
 
-use crate::model::bench::Bench;
-use crate::model::events::EventsPane;
 use crate::model::history::Series;
-use crate::model::key::Size;
-use crate::model::keys::Context;
-use crate::model::lints::LintsPane;
+use crate::model::input::key::Size;
+use crate::model::input::keys::Context;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
+use crate::model::panes::bench::Bench;
+use crate::model::panes::events::EventsPane;
+use crate::model::panes::lints::LintsPane;
+use crate::model::panes::menu;
+use crate::model::panes::store::StorePane;
+use crate::model::panes::subscription::Subscription;
+use crate::model::panes::table::Table;
+use crate::model::panes::time::TimePane;
+use crate::model::panes::topics::TopicsPane;
+use crate::model::panes::tree::TreePane;
+use crate::model::panes::wasm::WasmPane;
 use crate::model::selection::first_visible;
-use crate::model::store::StorePane;
-use crate::model::subscription::Subscription;
 use crate::model::tab::Tab;
-use crate::model::table::Table;
-use crate::model::time::TimePane;
-use crate::model::topics::TopicsPane;
-use crate::model::tree::TreePane;
-use crate::model::wasm::WasmPane;
 
 /// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

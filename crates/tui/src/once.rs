@@ -10,14 +10,14 @@ use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage, SortKey};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
+use crate::cli::options::{Once, Options};
 use crate::connection::Inbox;
 use crate::exit::{Error, Exit};
-use crate::model::key::Size;
+use crate::model::input::key::Size;
 use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
 use crate::model::tab::Tab;
 use crate::model::update::update;
 use crate::model::{Capabilities, Model};
-use crate::options::{Once, Options};
 use crate::start;
 use crate::view;
 
@@ -33,8 +33,8 @@ const RUN_FOR: Duration = Duration::from_secs(2);
 /// Prints one frame, after all requests have been answered.
 ///
 /// # Errors
-/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for the
-/// requested run.
+/// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for
+/// the requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
     let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
     if asks_for_rows && options.tab != Tab::Processes {
@@ -96,13 +96,13 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
 
 /// Converts a refusal of the node to an error: a usage error if an argument is unknown to the node.
 fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -> Error {
-    let said = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
+    let notice = model.status.as_ref().map(|status| status.text.clone()).unwrap_or_default();
     // An error without an id is about the filter, or about a message that an older node does not know.
     let is_ours = is_answer || !options.filter.is_empty();
     match code {
-        ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(said),
-        ErrorCode::Failed | ErrorCode::Other if is_answer && options.run.is_some() => Error::Scenario(said),
-        _ => Error::Refused(said),
+        ErrorCode::Unknown | ErrorCode::OutOfRange | ErrorCode::Malformed if is_ours => Error::Usage(notice),
+        ErrorCode::Failed | ErrorCode::Other if is_answer && options.run.is_some() => Error::Scenario(notice),
+        _ => Error::Refused(notice),
     }
 }
 

@@ -11,15 +11,15 @@ use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::Model;
 use crate::model::message::{Effect, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
-use crate::options::Options;
-use crate::signals::{self, SignalEvent, Signals};
 use crate::start;
+use crate::terminal::signals::{self, SignalEvent, Signals};
 use crate::terminal::{self, Guard, Screen};
 
 /// Interval at which ages and countdowns are updated.

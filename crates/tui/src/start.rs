@@ -1,5 +1,5 @@
-//! What happens before the first frame: attaches to the source, and derives the initial state of the model from the
-//! options and the environment.
+//! Preparation of the first frame: attaches to the source, and derives the initial state of the model from the options
+//! and the environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use crate::cli::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
 use crate::connection::{self, ConnectionHandle, Dialer, Discovery, Inbox};
 use crate::demo::Demo;
 use crate::exit::Error;
 use crate::model::message::{LinkEvent, Msg};
 use crate::model::{Capabilities, Start};
-use crate::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
 
 /// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
 pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<ConnectionHandle, Error> {
@@ -65,7 +65,7 @@ fn play(mut demo: Demo, inbox: Inbox) -> ConnectionHandle {
 }
 
 /// Returns the initial state of a model for these options.
-pub(crate) fn start(options: &Options, size: crate::model::key::Size, over_ssh: bool) -> Start {
+pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, over_ssh: bool) -> Start {
     let (target, demo) = match &options.source {
         Source::Node(target) => (target.to_string(), false),
         Source::Demo { .. } => ("demo data".to_owned(), true),

@@ -4,6 +4,7 @@ mod ansi;
 mod guard;
 mod input;
 mod screen;
+pub(crate) mod signals;
 
 pub use guard::Guard;
 pub use screen::Screen;

@@ -1,30 +1,13 @@
 //! Draws the model. Pure: equal models give equal cells.
 
-mod bench;
-mod big_text;
-mod chart;
-mod cost;
-mod detail;
-mod events;
 mod footer;
 mod header;
-mod latency;
-mod lints;
-mod memory;
-mod node;
 mod notice;
 mod overlays;
 mod painter;
-mod process_rows;
-mod processes;
-mod runs;
-mod schedulers;
-mod store;
+mod panels;
+mod tabs;
 mod theme;
-mod time;
-mod topics;
-mod tree;
-mod wasm;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -53,15 +36,15 @@ fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     header::render(painter, Rect { height: 2, ..area }, model);
     let body = layout::body(model.size).into();
     match model.tab {
-        Tab::Node => node::render(painter, body, model),
-        Tab::Bench => bench::render(painter, body, model),
-        Tab::Processes => processes::render(painter, body, model),
-        Tab::Tree => tree::render(painter, model),
-        Tab::Events => events::render(painter, body, model),
-        Tab::Wasm => wasm::render(painter, model),
-        Tab::Time => time::render(painter, model),
-        Tab::Store => store::render(painter, model),
-        Tab::Topics => topics::render(painter, model),
+        Tab::Node => tabs::node::render(painter, body, model),
+        Tab::Bench => tabs::bench::render(painter, body, model),
+        Tab::Processes => tabs::processes::render(painter, body, model),
+        Tab::Tree => tabs::tree::render(painter, model),
+        Tab::Events => tabs::events::render(painter, body, model),
+        Tab::Wasm => tabs::wasm::render(painter, model),
+        Tab::Time => tabs::time::render(painter, model),
+        Tab::Store => tabs::store::render(painter, model),
+        Tab::Topics => tabs::topics::render(painter, model),
     }
     if matches!(model.link, Link::Lost { .. }) {
         painter.buffer.set_style(body, Style::new().add_modifier(Modifier::DIM));
@@ -72,8 +55,8 @@ fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     cursor(painter, model);
 }
 
-fn size(area: Rect) -> crate::model::key::Size {
-    crate::model::key::Size::new(area.width, area.height)
+fn size(area: Rect) -> crate::model::input::key::Size {
+    crate::model::input::key::Size::new(area.width, area.height)
 }
 
 fn too_small(painter: &mut Painter<'_>, area: Rect, is_demo: bool) {

@@ -1,7 +1,7 @@
 //! Host functions of the WIT world, one file per interface, with shared checks.
 //!
-//! They use the [`Context`](rusm_runtime::Context) of the guest's process. Nothing here panics or traps on arguments of a
-//! guest: misuse is an error value, and a denied capability is also an event.
+//! They use the [`Context`](rusm_runtime::Context) of the guest's process. Nothing here panics or traps on arguments of
+//! a guest: misuse is an error value, and a denied capability is also an event.
 
 mod clock;
 pub(super) mod convert;

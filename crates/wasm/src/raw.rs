@@ -40,8 +40,8 @@
 //! | `stream_read(stream, p, n)` | `i32` | waits for at least one byte; returns the number read, 0 at the end, or a status |
 //! | `arg_count()`, `arg_len(i)`, `arg_read(i, p, n)` | `i32` | the arguments |
 //! | `error_len()`, `error_read(p, n)` | `i32` | error text for the last status below 0 |
-//! | `topic_publish`, `topic_try_publish`, `topic_subscribe`, `topic_subscribe_with`, `topic_listen`, `topic_hear`, `topic_next`, `topic_key`, `topic_ack`, `topic_nack`, `topic_extend`, `topic_unsubscribe` | | only on a node that gives its topics to guests: `crates/runtime/src/wasm/topics/raw.rs` |
-//! | `kv_get`, `kv_put`, `kv_delete`, `kv_compare_and_set`, `kv_commit`, `kv_scan` | | only on a node with a store: `crates/runtime/src/wasm/kv/raw.rs` |
+//! | `topic_publish`, `topic_try_publish`, `topic_subscribe`, `topic_subscribe_with`, `topic_listen`, `topic_hear`, `topic_next`, `topic_key`, `topic_ack`, `topic_nack`, `topic_extend`, `topic_unsubscribe` | | only on a node that gives its topics to guests: `crates/wasm/src/topics/raw.rs` |
+//! | `kv_get`, `kv_put`, `kv_delete`, `kv_compare_and_set`, `kv_commit`, `kv_scan` | | only on a node with a store: `crates/wasm/src/kv/raw.rs` |
 //!
 //! A **status** is 0 or: -1 denied, -2 no such process, -3 mailbox full, -4 timed out, -5 the callee ended, -6 no such
 //! name, -7 taken, -8 a limit, -9 an invalid argument, including a range outside of the memory. A **kind** is 0

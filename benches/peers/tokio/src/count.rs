@@ -1,4 +1,4 @@
-//! A counter whose threads share no cache line, and the CPU time of this process.
+//! A counter with one cache line per thread, and the CPU time of this process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::schedule::{Rate, Schedule};
+use crate::measure::schedule::{Rate, Schedule};
 
 /// Arrivals of a load; without a schedule in a closed loop.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::latency::{Counts, Latencies, histogram, percentiles};
+    use crate::measure::latency::{BucketCounts, Latencies, histogram, percentiles};
 
     /// Simulates a server that answers in 0.1 ms, except for a freeze of one second after 5 s.
     fn answered(start: Instant, asked: Instant) -> Instant {
@@ -58,9 +58,9 @@ mod tests {
             slow += usize::from(latency > Duration::from_millis(10));
             *next = done;
         }
-        let (mut counts, mut all) = (Counts::empty(), histogram());
+        let (mut counts, mut all) = (BucketCounts::empty(), histogram());
         latencies.read(&mut counts);
-        counts.add_since(&Counts::empty(), &mut all);
+        counts.add_since(&BucketCounts::empty(), &mut all);
         (percentiles(&all), slow)
     }
 

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusm_runtime::Context;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::arrivals::Arrivals;
+use super::dial::dial;
 use super::http::HttpLink;
 use super::options::{LoadError, LoadProtocol, Target};
 use super::sse;
 use super::tcp::TcpLink;
 use super::ws::WsLink;
-use crate::meter::{Meter, Recorder};
-use crate::stage::StopFlag;
+use crate::measure::meter::{Meter, Recorder};
+use crate::run::flags::StopFlag;
 
 /// Longest single sleep, so that a connection soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -74,8 +74,8 @@ impl Worker {
             match operation(&self.target, &mut link).await {
                 Ok(()) => {
                     self.recorder.end(stamp);
-                    let apart = self.meter.tell_apart(self.threads);
-                    apart.services.add(began.elapsed().as_nanos() as u64);
+                    let latency_parts = self.meter.init_latency_parts(self.threads);
+                    latency_parts.services.add(began.elapsed().as_nanos() as u64);
                     self.recorder.count(1);
                 }
                 Err(kind) => {
@@ -111,7 +111,7 @@ impl Worker {
         if waited {
             // Nothing but the timer was in the way: this lateness is the generator's own.
             let late = intended.elapsed().as_nanos() as u64;
-            self.meter.tell_apart(self.threads).pacer.add(late);
+            self.meter.init_latency_parts(self.threads).pacer.add(late);
         }
         true
     }
@@ -170,13 +170,6 @@ async fn open(target: &Target) -> Result<Link, String> {
         LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(stream, target).await?)),
         LoadProtocol::Tcp => Link::Tcp(TcpLink::new(stream)),
     })
-}
-
-/// Opens a socket to the server.
-pub(super) async fn dial(target: &Target) -> Result<TcpStream, String> {
-    let stream = TcpStream::connect(target.address).await.map_err(|error| format!("cannot connect: {error}"))?;
-    stream.set_nodelay(true).map_err(|error| format!("cannot set nodelay: {error}"))?;
-    Ok(stream)
 }
 
 /// Finds the first address of the server that answers correctly, and returns a target with that address.

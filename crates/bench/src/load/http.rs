@@ -138,7 +138,7 @@ impl HttpLink {
                     return Ok(false);
                 }
                 Ok(httparse::Status::Partial) if self.buffer.len() < HEAD_MAX && self.fill().await? => {}
-                _ => return Err("a chunk has no valid size".to_owned()),
+                _ => return Err("the size of a chunk is not valid".to_owned()),
             }
         }
     }
@@ -151,7 +151,7 @@ impl HttpLink {
                 return Ok(end);
             }
             if self.buffer.len() > HEAD_MAX || !self.fill().await? {
-                return Err("a chunked body has no end".to_owned());
+                return Err("a chunked body does not end".to_owned());
             }
         }
     }

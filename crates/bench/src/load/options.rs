@@ -173,7 +173,7 @@ impl LoadError {
     }
 }
 
-/// A server whose address was found.
+/// A server with a resolved address.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) options: LoadOptions,

@@ -4,9 +4,11 @@
 //!   closed loop ─▶ an eighth of its rate ─▶ double it until the objective is missed ─▶ bisect to 2 %
 //! ```
 
-use crate::document::Origin;
+use crate::judge::saturate::{
+    Level, Saturation, Searches, SystemError, SystemUnderTest, bisect, knees, offer_undisturbed,
+};
 use crate::report::KEEPS_UP;
-use crate::saturate::{Bed, BedError, Level, Saturation, Searches, bisect, knees, offer_undisturbed};
+use crate::report::document::Origin;
 
 /// First rate offered, as a part of the capacity.
 const FIRST: f64 = 0.125;
@@ -35,36 +37,36 @@ impl SearchOptions {
 /// Finds the highest rate that meets the objective.
 ///
 /// # Errors
-/// [`BedError`] if the server cannot be loaded.
+/// [`SystemError`] if the server cannot be loaded.
 pub fn find_max(
-    bed: &mut impl Bed,
+    system: &mut impl SystemUnderTest,
     options: &SearchOptions,
     mut seen: impl FnMut(&str),
-) -> Result<Saturation, BedError> {
-    let capacity = bed.closed(None)?;
+) -> Result<Saturation, SystemError> {
+    let capacity = system.closed(None)?;
     if capacity <= 0.0 {
-        return Err(BedError::Failed("the closed loop got no answers, so no rate can be offered".to_owned()));
+        return Err(SystemError::Failed("the closed loop got no answers, so no rate can be offered".to_owned()));
     }
     seen(&format!("closed loop: {capacity:.0} a second"));
     let mut levels: Vec<Level> = Vec::new();
-    let mut offer = |bed: &mut _, rate: f64| -> Result<bool, BedError> {
-        let level = offer_undisturbed(bed, rate, &mut seen)?;
+    let mut offer = |system: &mut _, rate: f64| -> Result<bool, SystemError> {
+        let level = offer_undisturbed(system, rate, &mut seen)?;
         seen(&level.line());
         let kept = options.is_kept(&level);
         levels.push(Level { load: rate / capacity, ..level });
         Ok(kept)
     };
     let mut rate = FIRST * capacity;
-    let mut kept = offer(bed, rate)?;
+    let mut kept = offer(system, rate)?;
     let climbs = kept;
     for _ in 0..HALVINGS {
         if kept != climbs {
             break;
         }
         rate = if climbs { 2.0 * rate } else { rate / 2.0 };
-        kept = offer(bed, rate)?;
+        kept = offer(system, rate)?;
     }
-    let highest = bisect(bed, &mut levels, capacity, &mut seen, |level| options.is_kept(level))?;
+    let highest = bisect(system, &mut levels, capacity, &mut seen, |level| options.is_kept(level))?;
     levels.sort_by(|a, b| a.offered_per_sec.total_cmp(&b.offered_per_sec));
     Ok(Saturation {
         origin: Origin::default(),
@@ -88,18 +90,18 @@ mod tests {
 
     use super::*;
 
-    /// A server whose p99 is 1 ms up to one rate and 1 s above it; above another rate some operations fail.
+    /// A server with a p99 of 1 ms up to one rate and of 1 s above it; above another rate some operations fail.
     struct Server {
         slow_from: f64,
         fails_from: f64,
     }
 
-    impl Bed for Server {
-        fn closed(&mut self, _: Option<u64>) -> Result<f64, BedError> {
+    impl SystemUnderTest for Server {
+        fn closed(&mut self, _: Option<u64>) -> Result<f64, SystemError> {
             Ok(10_000.0)
         }
 
-        fn offer(&mut self, per_sec: f64) -> Result<Level, BedError> {
+        fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError> {
             let p99_ns = if per_sec < self.slow_from { 1_000_000 } else { 1_000_000_000 };
             let errors_total = if per_sec < self.fails_from { 0 } else { 5 };
             Ok(Level {

@@ -1,6 +1,6 @@
 //! Server-sent events: a connection, a request, and a number of events.
 
-use super::connection::dial;
+use super::dial::dial;
 use super::http::HttpLink;
 use super::options::Target;
 

@@ -111,7 +111,8 @@ pub(crate) struct Rates {
     cost: Duration,
     /// The node's era in which the looks began.
     era: u64,
-    /// The node's idle progress at the last look, and whether it was equal at the look before; if so, all rates are zero.
+    /// The node's idle progress at the last look, and whether it was equal at the look before; if so, all rates are
+    /// zero.
     still: Option<u64>,
     all_zero: bool,
 }

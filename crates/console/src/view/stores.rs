@@ -1,7 +1,7 @@
 //! One client's view of the stores, of their buckets, and of the keys of one bucket.
 //!
-//! Every client that may attach can see figures. Stored data is protected: keys and values require the control role, and
-//! viewing a bucket is recorded in the audit log like a command.
+//! Every client that may attach can see figures. Stored data is protected: keys and values require the control role,
+//! and viewing a bucket is recorded in the audit log like a command.
 
 use rusm_protocol::{ErrorCode, KeysInfo, KeysView, Role, ServerMessage, Stores, StoresView};
 

@@ -84,8 +84,8 @@ impl Table {
         Duration::from_secs_f64(1.0 / self.view.hz)
     }
 
-    /// Returns the time from which rows that are sent get a new order, and the time at which rows are sent only to
-    /// bring one.
+    /// Returns two times: from the first one, the next rows that are sent have a new order; at the second one, rows are
+    /// sent even if no values are due, because the order has become too old.
     fn next_order(&self, node: &Node, now: Instant) -> (Instant, Instant) {
         let ready_at = node.budget.ready_at();
         let Some(order) = self.order.as_ref().filter(|_| self.era == node.era()) else {
@@ -118,7 +118,7 @@ impl Table {
         self.order(node, now).await?;
         let every = self.every();
         let (_, oldest) = self.next_order(node, now);
-        // If the order gets too old between two refreshes of values, send rows then to bring the new order.
+        // If the order becomes too old between two refreshes of values, send rows with a new order at that time.
         self.next_rows = (self.next_rows + every).max(now + every / 2).min(oldest).max(now);
         let order = self.order.as_ref()?;
         let (offset, window) = order.window(self.view.window)?;

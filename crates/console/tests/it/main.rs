@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
 mod attach;
-mod audit;
 mod hostile;
 mod lints;
 mod many;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusm_runtime::observe::{self, ProcessState};
 use rusm_runtime::{Pid, Runtime};
 
-/// Columns by which a table can be sorted and whose values do not change while processes are idle.
+/// Columns by which a table can be sorted, with values that do not change while processes are idle.
 pub(crate) const KEYS: [&str; 10] =
     ["pid", "name", "state", "reds", "memory_bytes", "mailbox_len", "messages", "age_ms", "parent", "kind"];
 

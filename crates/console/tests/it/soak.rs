@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::support::{BINARY, MESSAGE_MAX, Node, PING, TEXT, frame, node_with, resident_bytes};
+use rusm_fuzz::Rng;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -63,20 +64,8 @@ impl Target {
     }
 }
 
-/// Deterministic random number generator (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.below(256) as u8).collect()
-    }
+fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| rng.next_u64() as u8).collect()
 }
 
 /// Reads until the node hangs up.
@@ -90,14 +79,14 @@ fn text(message: &serde_json::Value) -> Vec<u8> {
     frame(TEXT, message.to_string().as_bytes())
 }
 
-async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<()> {
+async fn play(trick: usize, target: &Target, rng: &mut Rng) -> io::Result<()> {
     match trick {
         0 => {
             let mut stream = target.attach().await?;
             stream.write_all(&text(&json!({"type": "watch", "frame_hz": 60}))).await?;
             let view = json!({"type": "view", "id": 1, "hz": 10, "window": {"offset": 0, "len": 200}});
             stream.write_all(&text(&view)).await?;
-            sleep(Duration::from_millis(500 + chance.below(1500))).await;
+            sleep(Duration::from_millis(500 + rng.below(1500) as u64)).await;
         }
         1 => {
             let mut stream = target.attach().await?;
@@ -108,7 +97,7 @@ async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<
             let mut stream = target.attach().await?;
             let mut heard = vec![0; 16 * 1024];
             for id in 0..25 {
-                let window = json!({"offset": chance.below(3_000), "len": 200});
+                let window = json!({"offset": rng.below(3_000), "len": 200});
                 let view = json!({"type": "view", "id": id, "window": window, "reorder": true, "filter": "mem>0"});
                 stream.write_all(&text(&view)).await?;
                 if stream.read(&mut heard).await? == 0 {
@@ -119,8 +108,8 @@ async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<
         3 => {
             let mut stream = target.attach_tcp().await?;
             for _ in 0..10 {
-                let len = chance.below(2_000) as usize;
-                let nonsense: String = chance.bytes(len).into_iter().map(|byte| char::from(byte & 0x7f)).collect();
+                let len = rng.below(2_000);
+                let nonsense: String = bytes(rng, len).into_iter().map(|byte| char::from(byte & 0x7f)).collect();
                 stream.write_all(&frame(TEXT, nonsense.as_bytes())).await?;
             }
             stream.write_all(&text(&json!({"type": "kill", "pid": "<0.1.1>", "id": 1}))).await?;
@@ -128,9 +117,9 @@ async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<
         }
         4 => {
             let mut stream = target.attach().await?;
-            let first = if chance.below(2) == 0 { BINARY } else { 0x01 };
+            let first = if rng.below(2) == 0 { BINARY } else { 0x01 };
             stream.write_all(&frame(first, b"{")).await?;
-            stream.write_all(&chance.bytes(300)).await?;
+            stream.write_all(&bytes(rng, 300)).await?;
             read_to_the_end(&mut stream).await?;
         }
         5 => {
@@ -141,7 +130,7 @@ async fn play(trick: usize, target: &Target, chance: &mut Chance) -> io::Result<
         6 => {
             let mut stream = UnixStream::connect(&target.socket).await?;
             let whole = Node::upgrade("Host: localhost\r\n");
-            let end = chance.below(whole.len() as u64 - 1) as usize;
+            let end = rng.below(whole.len() - 1);
             stream.write_all(&whole.as_bytes()[..end]).await?;
             read_to_the_end(&mut stream).await?;
         }
@@ -167,12 +156,12 @@ fn crowd(target: Target, seed: u64, span: Duration, played: Arc<[AtomicU64; TRIC
         let hostile = |number: u64| {
             let (target, played) = (target.clone(), Arc::clone(&played));
             async move {
-                let mut chance = Chance(seed.wrapping_mul(2 * number + 1) | 1);
+                let mut rng = Rng::new(seed.wrapping_mul(2 * number + 1));
                 let mut trick = number as usize;
                 while Instant::now() < end {
                     trick = (trick + 1) % TRICKS.len();
                     // A client that is refused or disconnected tries again.
-                    if let Ok(Ok(())) = timeout(Duration::from_secs(2), play(trick, &target, &mut chance)).await {
+                    if let Ok(Ok(())) = timeout(Duration::from_secs(2), play(trick, &target, &mut rng)).await {
                         played[trick].fetch_add(1, Ordering::Relaxed);
                     }
                     tokio::task::yield_now().await;

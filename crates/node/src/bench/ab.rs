@@ -26,8 +26,8 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
             flags.rounds
         )));
     }
-    // Check the recipe before any run: a scenario that takes turns has no rate to compare, and a mistake costs nothing
-    // here.
+    // Check the recipe before any run, so that a mistake costs no time. A scenario that runs cases in turn is an error:
+    // its rate cannot be compared.
     let given = given(&flags.recipe);
     let recipe = prepare(None, Some(flags.id), flags.recipe)?.recipe;
     let own = std::env::current_exe().map_err(system("find this program"))?;

@@ -81,8 +81,8 @@ fn perf(path: &Path) -> Result<Child, Failure> {
     }
     let own_pid = std::process::id().to_string();
     let mut perf = Command::new("perf");
-    // Use a clock instead of a cycle counter, which virtual machines often lack. This program has no frame pointers, so
-    // the call chains need DWARF.
+    // Use a clock instead of a cycle counter, which virtual machines often lack. This program is built
+    // without frame pointers, so the call chains need DWARF.
     perf.args([
         "record",
         "--quiet",

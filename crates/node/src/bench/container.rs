@@ -78,7 +78,7 @@ impl Container {
         Limits::new(flags.cpus, flags.memory.as_deref())?.map(|limits| Self::enter(&limits)).transpose()
     }
 
-    /// Returns true if the system has killed a program because these groups have no more memory.
+    /// Returns true if the system has killed a program because these groups ran out of memory.
     pub(super) fn is_exceeded(&self) -> bool {
         self.0.iter().any(|group| has_killed(&group.path))
     }
@@ -96,7 +96,7 @@ impl Container {
 /// Returns the groups that this program needs for the limits.
 fn plans(limits: &Limits) -> Option<Vec<GroupPlan>> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // Without this file the folder may hold plain files, and a limit written there has no effect.
+    // Without this file the folder may hold plain files; a limit written there would be ignored.
     let is_v2 = Path::new(ROOT).join("cgroup.controllers").exists();
     if is_v2 { plans_v2(&own, limits) } else { plans_v1(&own, limits) }
 }

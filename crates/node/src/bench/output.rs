@@ -54,7 +54,7 @@ pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) 
     json.map_or_else(|| print(&text()), |json| print_json(&json))
 }
 
-/// True while the report is printed: at that stage a signal can only end the wait for a reader.
+/// True while the report is printed: the measurement is over, so a signal only ends the wait for the reader of stdout.
 static IS_PRINTING: AtomicBool = AtomicBool::new(false);
 
 /// Returns true if the command is printing, and may be waiting for the reader of stdout.

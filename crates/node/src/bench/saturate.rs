@@ -1,6 +1,6 @@
 //! `rusm bench saturate`: finds the maximum load of a scenario.
 
-use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioBed, find, saturate, svg};
+use rusm_bench::{Entry, LEVEL, Machine, Origin, SaturateOptions, ScenarioSystem, find, saturate, svg};
 
 use crate::bench::compare::json;
 use crate::bench::conditions::Conditions;
@@ -36,7 +36,7 @@ pub(super) fn run(flags: SaturateFlags) -> Result<u8, Failure> {
     }
     let seed = prepared.recipe.seed;
     let recipe = prepared.recipe.clone();
-    let mut system = ScenarioBed::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
+    let mut system = ScenarioSystem::new(prepared.recipe, prepared.runtime, flags.workers.as_deref())?;
     let workers = if flags.no_usl || system.workers().is_none() { Vec::new() } else { WORKERS.to_vec() };
     system.check_workers(&workers)?;
     let options =

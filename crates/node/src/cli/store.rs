@@ -41,7 +41,7 @@ pub(crate) enum StoreCommand {
         /// The file of the store.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Prints JSON, the only format so far.
+        /// Prints JSON, the only supported format.
         #[arg(long)]
         json: bool,
     },

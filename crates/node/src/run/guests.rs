@@ -64,7 +64,8 @@ impl Guests {
         Ok(())
     }
 
-    /// Returns true if the run is over once the last guest has ended normally. It is not if a guest must run for ever.
+    /// Returns true if the run is over once the last guest has ended normally. False if a guest
+    /// is permanent, or if changed files restart guests.
     fn ends_by_itself(&self) -> bool {
         !self.waits_for_changes && self.app.processes.iter().all(|process| process.restart != Restart::Permanent)
     }

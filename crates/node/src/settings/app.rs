@@ -201,12 +201,12 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn shape(&self, key: &'static str, due: &'static str) -> SettingsError {
-        SettingsError::Shape { key, origin: self.name.clone(), due }
+    fn shape(&self, key: &str, due: &'static str) -> SettingsError {
+        SettingsError::Shape { key: key.to_owned(), origin: self.name.clone(), due }
     }
 
     /// Returns a section with a fixed name; without entries if the file does not have it.
-    fn table(&self, name: &'static str) -> Result<Table, SettingsError> {
+    fn table(&self, name: &str) -> Result<Table, SettingsError> {
         match self.sections.get(name) {
             None => Ok(Table::new()),
             Some(Value::Table(table)) => Ok(table.clone()),
@@ -214,7 +214,7 @@ impl File<'_> {
         }
     }
 
-    fn section<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T, SettingsError> {
+    fn section<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, SettingsError> {
         section(&in_section(name, &self.name, self.table(name)?), name, &self.name)
     }
 

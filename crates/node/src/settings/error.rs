@@ -19,7 +19,7 @@ pub(crate) enum SettingsError {
     #[error("{key} is missing in {origin}")]
     Missing { key: &'static str, origin: String },
     #[error("{key} in {origin} must be {due}")]
-    Shape { key: &'static str, origin: String, due: &'static str },
+    Shape { key: String, origin: String, due: &'static str },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
     DuplicateName { id: String, origin: String },
     #[error("profile {name:?} in {origin} is built in: choose another name")]

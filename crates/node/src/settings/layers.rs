@@ -64,6 +64,9 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Res
             Value::Table(values) if SECTIONS.contains(&section.as_str()) => {
                 given.extend(in_section(&section, &origin, values));
             }
+            _ if SECTIONS.contains(&section.as_str()) => {
+                return Err(SettingsError::Shape { key: section, origin, due: "a section of its own" });
+            }
             _ => return Err(unknown(&section, &origin, SECTIONS.into_iter().chain(APP_SECTIONS))),
         }
     }

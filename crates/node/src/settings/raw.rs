@@ -17,7 +17,7 @@ use crate::settings::error::SettingsError;
 pub(crate) struct RawSetting {
     key: String,
     origin: String,
-    /// True if the origin has no types: the environment and the flags only have text.
+    /// True if the origin is untyped: the environment and the flags only have text.
     is_text: bool,
     pub(super) value: Value,
 }
@@ -41,7 +41,8 @@ impl RawSetting {
         self.value.as_str().ok_or_else(|| self.wrong_type("a string"))
     }
 
-    /// Returns the value as an integer; text that is not a number is not within any range either, like -1.
+    /// Returns the value as an integer. Text that is not a number gives -1, which the range check of every setting
+    /// rejects.
     pub(super) fn integer(&self) -> Result<i128, SettingsError> {
         match &self.value {
             Value::Integer(number) => Ok((*number).into()),
@@ -78,7 +79,7 @@ impl RawSetting {
     }
 }
 
-/// Deserializes the settings whose keys start with the name of this section.
+/// Deserializes the settings with keys that start with the name of this section.
 pub(super) fn section<T: DeserializeOwned>(given: &RawSettings, name: &str, origin: &str) -> Result<T, SettingsError> {
     let word = |key: &'_ str| Some(key.strip_prefix(name)?.strip_prefix('.')?.to_owned());
     let entries: RawSettings = given.iter().filter_map(|(key, raw)| Some((word(key)?, raw.clone()))).collect();

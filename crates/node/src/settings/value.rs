@@ -138,7 +138,7 @@ pub(super) trait Words: Copy + 'static {
     fn words() -> Vec<(&'static str, Self)>;
 }
 
-/// One of a few words.
+/// A word from a fixed list.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "RawSetting", bound = "")]
 pub(super) struct Word<T: Words>(pub(super) T);
@@ -147,16 +147,22 @@ impl<T: Words> TryFrom<RawSetting> for Word<T> {
     type Error = SettingsError;
 
     fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
-        let (mut words, meanings): (Vec<&str>, Vec<T>) = T::words().into_iter().unzip();
+        let (words, meanings): (Vec<&str>, Vec<T>) = T::words().into_iter().unzip();
         let Some(text) = raw.value.as_str() else {
             let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
-            return Err(raw.wrong_type(&quoted.join(" or ")));
+            return Err(raw.wrong_type(&alternatives(&quoted)));
         };
         if let Some(index) = words.iter().position(|word| *word == text) {
             return Ok(Self(meanings[index]));
         }
         let meant = did_you_mean(text, words.iter().copied());
-        let last = words.pop().unwrap_or_default();
-        Err(raw.invalid(&format!("must be {} or {last}{meant}", words.join(", "))))
+        Err(raw.invalid(&format!("must be {}{meant}", alternatives(&words))))
     }
+}
+
+/// Formats words as `a, b or c`.
+fn alternatives<S: AsRef<str>>(words: &[S]) -> String {
+    let mut words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    let last = words.pop().unwrap_or_default();
+    format!("{} or {last}", words.join(", "))
 }

@@ -5,8 +5,8 @@
 //!              └──▶ the file that defines the last item (re-exports are followed) ──▶ graph ──▶ cycles
 //! ```
 //!
-//! Tests are left out. A file that only declares modules and re-exports their items imports nothing and is not imported:
-//! its users import the files behind it.
+//! Tests are left out. A file that only declares modules and re-exports their items imports nothing and is not
+//! imported: its users import the files behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(crate) struct WideFolder {
     pub(crate) entries: usize,
 }
 
-/// Returns the import cycles with more files than their crates may have; crates without a limit may have none.
+/// Returns the import cycles with more files than the limit of their crate, which is 0 by default.
 pub(crate) fn long_cycles(sources: &[Source], limits: &[CycleLimit]) -> Vec<String> {
     let mut found = Vec::new();
     for krate in sources.iter().filter_map(|source| source.path.split('/').next()).collect::<BTreeSet<_>>() {
@@ -43,7 +43,7 @@ pub(crate) fn long_cycles(sources: &[Source], limits: &[CycleLimit]) -> Vec<Stri
 }
 
 /// Returns the folders with more entries than allowed, and exceptions that are higher than necessary. A folder and the
-/// file of the same name are one entry; the root of a crate is none.
+/// file of the same name count as one entry; the root of a crate does not count.
 pub(crate) fn wide_folders(sources: &[Source], entries_max: usize, exceptions: &[WideFolder]) -> Vec<String> {
     let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for path in sources.iter().map(|source| source.path.as_str()).filter(|path| path.contains("/src/")) {

@@ -2,9 +2,7 @@
 
 use crate::crates::{ALL_KINDS, Dependencies, Tree, dependencies, unexpected_dependencies};
 use crate::cycles::{CycleLimit, WideFolder, long_cycles, wide_folders};
-use crate::sources::{
-    Source, Static, Words, code, long_files, naming, unexpected_statics, unexpected_unsafe, words_outside,
-};
+use crate::sources::{Source, Static, Words, code, long_files, naming, unexpected_statics, unexpected_unsafe};
 
 fn source(path: &str, text: &str) -> [Source; 1] {
     [Source { path: path.to_owned(), text: text.to_owned() }]
@@ -51,17 +49,6 @@ fn a_forbidden_word_is_seen_in_code_and_not_in_prose() {
     let found = naming(&source("protocol/src/frame.rs", planted), &Words(&["Instant", "std::net"]));
 
     assert_eq!(found, ["protocol/src/frame.rs:3 names Instant"]);
-}
-
-#[test]
-fn the_wire_is_seen_outside_of_the_console_and_left_alone_inside() {
-    let planted = "use rusm_protocol::Frame;";
-    let outside = |path| words_outside(&source(path, planted), "runtime/src/console", &Words(&["rusm_protocol"]));
-
-    assert_eq!(outside("runtime/src/observe.rs"), ["runtime/src/observe.rs:1 names rusm_protocol"]);
-    assert_eq!(outside("runtime/src/console_extra.rs"), ["runtime/src/console_extra.rs:1 names rusm_protocol"]);
-    assert_eq!(outside("runtime/src/console.rs"), [""; 0]);
-    assert_eq!(outside("runtime/src/console/session.rs"), [""; 0]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::crates::root;
 /// A file of the workspace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Path below the folder of the crates, for example `runtime/src/gate.rs`.
+    /// Path below the folder of the crates, for example `runtime/src/mailbox/gate.rs`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -69,16 +69,6 @@ pub(crate) fn naming(sources: &[Source], words: &Words<'_>) -> Vec<String> {
         }
     }
     found
-}
-
-/// Returns the lines that name one of the words, outside of the module `but`: its file, and the folder of the same
-/// name.
-pub(crate) fn words_outside(sources: &[Source], but: &str, words: &Words<'_>) -> Vec<String> {
-    let outside =
-        |source: &&Source| source.path.strip_prefix(but).is_none_or(|rest| !rest.starts_with('/') && rest != ".rs");
-    let outside =
-        sources.iter().filter(outside).map(|source| Source { path: source.path.clone(), text: source.text.clone() });
-    naming(&outside.collect::<Vec<_>>(), words)
 }
 
 /// Returns the `static` items that are not in the list.

@@ -1,7 +1,7 @@
 //! The `rusm` program from a user's point of view, one module per chapter, and the documents.
 //!
-//! Apart from this binary are `architecture`, which runs cargo and needs no `rusm`, and `wasm_spec`, whose engine reserves
-//! address space and installs handlers of signals for its whole process.
+//! Two test programs are separate: `architecture` runs cargo and does not need `rusm`, and the engine of `wasm_spec`
+//! reserves address space and installs signal handlers for its whole process.
 
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 

@@ -136,7 +136,7 @@ fn hello() -> Hello {
             ops_label: "spawns/s".to_owned(),
             latency_label: Some("call to first instruction".to_owned()),
             source: None,
-            source_file: Some("crates/bench/src/spawn_storm.rs".to_owned()),
+            source_file: Some("crates/bench/src/scenarios/actors/spawn_storm.rs".to_owned()),
             family: "actors".to_owned(),
             parameters: vec![ParameterMeta {
                 name: "live_cap".to_owned(),

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   operation ──▶ own replica: plus or minus ──▶ add to the store
-//!   keeper, every interval: each replica's view of the others = max(its view, their own counts)
+//!   flusher, every interval: each replica's view of the others = max(its view, their own counts)
 //! ```
 //!
 //! Plus and minus only grow, so merges are idempotent and their order does not matter. If a process is killed during
-//! its store call, the outcome of the call is unknown: the keeper reads the store as soon as no operation is in flight.
+//! its store call, the outcome of the call is unknown: the flusher reads the store as soon as no operation is in
+//! flight.
 
 use std::fmt;
 use std::sync::Arc;

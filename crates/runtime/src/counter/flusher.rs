@@ -1,9 +1,9 @@
-//! A set of counters, one per key, and the keeper: the process that stores due changes.
+//! A set of counters, one per key, and the flusher: the process that stores due changes.
 //!
 //! ```text
 //!   counter(key) ──▶ shards: read lock, found ──▶ Arc<C>
-//!                       └─ not found: created and added to the keeper's list
-//!   keeper ── every interval ──▶ C::maintain(all counters)
+//!                       └─ not found: created and added to the flusher's list
+//!   flusher ── every interval ──▶ C::maintain(all counters)
 //!          ◀── flush, stop, exit ──▶ C::maintain(all counters, last) ──▶ reply
 //! ```
 //!
@@ -51,7 +51,7 @@ struct CounterSet<C: Counter<S>, S: CounterStore> {
     options: C::Options,
     shards: [RwLock<FxHashMap<Box<str>, Arc<C>>>; SHARDS],
     hasher: FxBuildHasher,
-    /// Counters that the keeper has not collected yet.
+    /// Counters that the flusher has not collected yet.
     added: Mutex<Vec<Arc<C>>>,
     checks: AtomicU64,
     failures: AtomicU64,
@@ -68,7 +68,7 @@ pub enum CountersError {
     Spawn(#[from] SpawnError),
 }
 
-/// A request to the keeper to store everything, and to exit if `last` is true.
+/// A request to the flusher to store everything, and to exit if `last` is true.
 struct FlushRequest {
     last: bool,
     reply: oneshot::Sender<Result<(), CounterStoreError>>,
@@ -81,7 +81,7 @@ impl<C: Counter<S>, S: CounterStore> fmt::Debug for Counters<C, S> {
 }
 
 impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
-    /// Starts a set of counters over a store, and its keeper process.
+    /// Starts a set of counters over a store, and its flusher process.
     ///
     /// # Errors
     /// [`CountersError`] if the options are inconsistent, or at the process limit.
@@ -135,7 +135,7 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         self.set.backend.store()
     }
 
-    /// Returns how often the keeper has checked all counters: less often than its interval on an overloaded machine.
+    /// Returns how often the flusher has checked all counters: less often than its interval on an overloaded machine.
     pub fn checks(&self) -> u64 {
         self.set.checks.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
         self.set.failures.load(Ordering::Relaxed)
     }
 
-    /// Returns the pid of the keeper, which stores due changes.
+    /// Returns the pid of the flusher, which stores due changes.
     pub const fn flusher(&self) -> Pid {
         self.flusher
     }
@@ -153,12 +153,12 @@ impl<C: Counter<S>, S: CounterStore> Counters<C, S> {
     /// Stores everything that was done before the call.
     ///
     /// # Errors
-    /// The error of the store; [`CounterStoreError::Closed`] if the keeper has exited.
+    /// The error of the store; [`CounterStoreError::Closed`] if the flusher has exited.
     pub async fn flush(&self) -> Result<(), CounterStoreError> {
         self.request_flush(false).await
     }
 
-    /// Stores everything that was done before the call, and ends the keeper.
+    /// Stores everything that was done before the call, and ends the flusher.
     ///
     /// # Errors
     /// Same as [`flush`](Self::flush).
@@ -185,7 +185,7 @@ impl<C: Counter<S>, S: CounterStore> Drop for Counters<C, S> {
 async fn run_flusher<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &CounterSet<C, S>) -> ExitReason {
     ctx.set_label(format!("keeper of {}", type_name::<C>().split('<').next().unwrap_or_default()));
     let interval = C::interval(&set.options).and_then(|interval| Frequency::of_period(interval).ok());
-    // If the node cannot start the ticker driver, the keeper still works, and stores on request only.
+    // If the node cannot start the ticker driver, the flusher still works, and stores on request only.
     let mut ticker = interval.and_then(|frequency| ctx.ticker(frequency, TickerOptions::default()).ok());
     let mut counters = Vec::new();
     loop {
@@ -222,7 +222,7 @@ async fn run_flusher<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &Counte
     }
 }
 
-/// Meaning of a message to the keeper.
+/// Meaning of a message to the flusher.
 enum Command {
     Flush(FlushRequest),
     Exit(ExitReason),

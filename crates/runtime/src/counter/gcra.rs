@@ -126,8 +126,8 @@ impl Gcra {
             if next > latest {
                 return Err(Some(Duration::from_nanos((next - latest).div_ceil(PARTS))));
             }
-            // SeqCst orders this with the limiter's check of `is_gated` (see `LimiterState::gate`). Otherwise Relaxed would be
-            // enough: this word is all the state.
+            // SeqCst orders this with the limiter's check of `is_gated` (see `LimiterState::gate`). Otherwise Relaxed
+            // would be enough: this word is all the state.
             match self.full_at.compare_exchange_weak(full_at, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(other) => full_at = other,

@@ -3,11 +3,11 @@
 //! ```text
 //!   AtomicCounter: operation ──▶ add to the store, counted as in flight meanwhile ──▶ done
 //!   BatchCounter:  operation ──▶ stripe: (operations, net) ── full? ──▶ one add to the store ──▶ done
-//!                            └ keeper, every interval ──▶ one commit of all stripes that are not empty
+//!                            └ flusher, every interval ──▶ one commit of all stripes that are not empty
 //! ```
 //!
 //! A process may be killed during its store call, and a store may fail after it has applied a call: the outcome is then
-//! unknown. Operations with an unknown outcome are kept apart, and the keeper reads the store before it stores them
+//! unknown. Operations with an unknown outcome are kept apart, and the flusher reads the store before it stores them
 //! again.
 
 use std::fmt;
@@ -170,11 +170,10 @@ struct BatchWrite<'a, S: CounterStore> {
 }
 
 impl<'a, S: CounterStore> BatchWrite<'a, S> {
-    /// Begins a flight; returns `None` while the outcome of another flight is unknown.
+    /// Begins a store call; returns `None` while the outcome of another call is unknown.
     fn begin(counter: &'a BatchCounter<S>) -> Option<Self> {
         let write = Self::open(counter);
-        // Either the keeper, before it reads the store, sees this write, or this call sees that the store must be
-        // read.
+        // Either the flusher sees this write before it reads the store, or this call sees that the store must be read.
         (!counter.is_outcome_unknown()).then_some(write)
     }
 
@@ -233,7 +232,7 @@ impl<S: CounterStore> BatchCounter<S> {
         }
     }
 
-    /// Stores the operations of a stripe. If the store fails or must be read first, they are left to the keeper.
+    /// Stores the operations of a stripe. If the store fails or must be read first, they are left to the flusher.
     #[cold]
     async fn flush(&self, stripe: &AtomicU64) {
         let Some(mut write) = BatchWrite::begin(self) else {
@@ -263,13 +262,13 @@ impl<S: CounterStore> BatchCounter<S> {
             write.succeed();
         } else {
             write.reject();
-            // If it was stored nevertheless, the keeper reverts it.
+            // If it was stored nevertheless, the flusher reverts it.
             self.mark_unresolved(PendingBatch::default());
         }
         stored
     }
 
-    /// Adds operations to the lost ones; the keeper stores them once it knows how many are missing in the store.
+    /// Adds operations to the lost ones; the flusher stores them once it knows how many are missing in the store.
     fn defer(&self, batch: PendingBatch) {
         self.in_flight_units.fetch_add(batch.net, Ordering::Relaxed);
         self.mark_unresolved(batch);
@@ -359,7 +358,7 @@ impl<S: CounterStore> Counter<S> for BatchCounter<S> {
     }
 
     /// Completes when the operation is in a batch. The call that fills a batch waits until the batch is stored, or
-    /// until the store has refused it and the keeper takes it over.
+    /// until the store has refused it and the flusher takes it over.
     #[inline]
     async fn update(&self, units: i64) -> Result<Admission, CounterStoreError> {
         if units.unsigned_abs() > UNITS_MAX {

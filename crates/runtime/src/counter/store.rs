@@ -39,7 +39,7 @@ pub trait CounterStore: Send + Sync + fmt::Debug + 'static {
     /// Applies all changes or none.
     fn commit(&self, changes: Vec<Change>) -> impl Future<Output = Result<(), CounterStoreError>> + Send;
 
-    /// Returns the number of calls so far, by kind.
+    /// Returns the number of calls by kind since the store was created.
     fn account(&self) -> StoreAccount;
 }
 

@@ -8,10 +8,10 @@
 //!              reserve: units that are in no local credit
 //! ```
 //!
-//! Each stripe has a local credit. The units taken in total are `Σ net + Σ spent +
-//! moved_spent`. Invariants: `reserve + Σ credit + Σ spent + moved_spent` is the budget adjusted by the updates when the reserve last
-//! accounted for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved_spent`
-//! never sees fewer units taken than were taken.
+//! Each stripe has a local credit. The units taken in total are `Σ net + Σ spent + moved_spent`. Invariants:
+//! `reserve + Σ credit + Σ spent + moved_spent` is the budget adjusted by the updates when the reserve last accounted
+//! for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved_spent` never
+//! sees fewer units taken than were taken.
 
 use crossbeam_utils::CachePadded;
 
@@ -198,8 +198,9 @@ impl Stripes {
         returned.cast_unsigned()
     }
 
-    /// Moves the spent units out of a local credit, so that they do not count against its size. They are added to `moved_spent`
-    /// before they are removed: a reader of the local credit and then of `moved_spent` may count them twice, but never misses them.
+    /// Moves the spent units out of a local credit, so that they do not count against its size. They are added to
+    /// `moved_spent` before they are removed: a reader of the local credit and then of `moved_spent` may count them
+    /// twice, but never misses them.
     fn move_spent(&self, counts: &StripeCounts) {
         loop {
             let word = counts.credit_word.load(Ordering::Relaxed);

@@ -6,12 +6,12 @@
 //!   value    = S − A                        true value at any moment
 //!
 //!   update, try_consume, refund ──▶ stripes    in memory only
-//!   keeper, every interval ──▶ due? ──▶ one commit for all that are due ──▶ committed += A
+//!   flusher, every interval ──▶ due? ──▶ one commit for all that are due ──▶ committed += A
 //! ```
 //!
 //! The true value is `opened at − taken`, which does not depend on `committed`: a commit can neither lose a unit nor
 //! count one twice, provided that its outcome is known. If the outcome is unknown, because the store failed or the
-//! keeper was killed during the commit, the value is read from the store before the next commit.
+//! flusher was killed during the commit, the value is read from the store before the next commit.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Services of the core for processes whose body is a guest of an engine.
+//! Services of the core for processes with a guest of an engine as their body.
 //!
-//! A guest is preempted, is started with its ties and name set, sends short messages inline, and may be confined to
-//! processes that it knows.
+//! A guest is preempted, is started with its links, monitors and name set, sends short messages inline, and may be
+//! confined to processes that it knows.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{self, Local};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 
-/// Name, label and ties of a process, set before its first instruction.
+/// Properties of a process that are set before its first instruction.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnParams {
     /// Name to register.
@@ -174,7 +174,8 @@ impl GuestContext<'_> {
         held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Starts a process with its ties and name set before its first instruction; `by_guest` if this process is a guest.
+    /// Starts a process with its links, monitors and name set before its first instruction; `by_guest` if this process
+    /// is a guest.
     ///
     /// # Errors
     /// [`SpawnFailure`] with the reason.
@@ -244,7 +245,7 @@ impl GuestContext<'_> {
     }
 }
 
-/// Starts a process from outside the runtime, so without ties.
+/// Starts a process from outside the runtime, so without a parent.
 ///
 /// # Errors
 /// [`SpawnFailure`] with the reason.

@@ -12,16 +12,16 @@
 //!      └──────────────────┼───── close ───────────┘                   │
 //!                         └────── push, wake, signal ─────────────────┤
 //!                                                 ▲                   │
-//!                                                 └────── hand ───────┘
+//!                                                 └── begin_handoff ──┘
 //! ```
 //!
 //! The thread that changes the word from unscheduled to `SCHEDULED` puts the process into a run queue, so the process
 //! is in at most one queue. While it is `RUNNING`, no other thread enqueues it; its owner finds what arrived meanwhile
 //! when it tries to leave (`end_run`). A message therefore costs its sender one compare-and-swap, which queues the
 //! message, counts it and decides about the wake-up. A sender on the scheduler that will run the receiver next does not
-//! even queue the message: if the word is 0, the sender becomes the owner (`hand`), puts the message directly into the
-//! backlog, and leaves `RUNNING` set for the thread that takes the process out of the run queue. Invariant: only the
-//! thread that holds `RUNNING` (or allocated a `CLOSED` slot) accesses the state that the process owns.
+//! even queue the message: if the word is 0, the sender becomes the owner (`begin_handoff`), puts the message directly
+//! into the backlog, and leaves `RUNNING` set for the thread that takes the process out of the run queue. Invariant:
+//! only the thread that holds `RUNNING` (or allocated a `CLOSED` slot) accesses the state that the process owns.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 

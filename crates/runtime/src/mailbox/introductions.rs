@@ -1,8 +1,8 @@
 //! Introductions: how a process that may send only to known processes gets to know its senders.
 //!
-//! A message to such a process, which has the flag [`CONFINED`](crate::process::header::CONFINED), introduces its sender, so the
-//! receiver may answer. The receiver stores the known processes under a lock. Each scheduler caches the last
-//! introductions made by its own processes, so a conversation takes the lock only once.
+//! A message to such a process, which has the flag [`CONFINED`](crate::process::header::CONFINED), introduces its
+//! sender, so the receiver may answer. The receiver stores the known processes under a lock. Each scheduler caches the
+//! last introductions made by its own processes, so a conversation takes the lock only once.
 
 use std::cell::Cell;
 

@@ -256,7 +256,8 @@ impl Backlog {
     /// Returns the number of messages appended, and the heap bytes of the messages dropped.
     ///
     /// # Safety
-    /// `newest` is 0 or heads an owned chain of envelopes, as [`Gate`](crate::mailbox::gate::Gate) returns it to the owner.
+    /// `newest` is 0 or heads an owned chain of envelopes, as [`Gate`](crate::mailbox::gate::Gate) returns it to the
+    /// owner.
     #[inline]
     pub(crate) unsafe fn append(&mut self, newest: u64, generation: u32) -> (u32, u32) {
         let last = newest as *mut Node;

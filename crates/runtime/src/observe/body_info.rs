@@ -1,8 +1,9 @@
 //! Information that the body of a process provides to observers, in addition to the counters of every process: its
 //! kind, its source and figures of its own.
 //!
-//! The core does not interpret the information. The code that starts such a body attaches a [`BodyInfo`] to the process.
-//! Observers read it on demand, only for the rows that they show. It is released with the process's other side data.
+//! The core does not interpret the information. The code that starts such a body attaches a [`BodyInfo`] to the
+//! process. Observers read it on demand, only for the rows that they show. It is released with the process's other side
+//! data.
 
 use std::any::Any;
 use std::sync::Arc;

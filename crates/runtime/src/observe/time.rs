@@ -9,7 +9,8 @@ pub fn timers(runtime: &Handle) -> TimerCounters {
     runtime.shared.timers.counters()
 }
 
-/// Returns the oldest `limit` tickers: of processes, and of threads with [`observed_by`](crate::time::ticker::Ticker::observed_by).
+/// Returns the oldest `limit` tickers: of processes, and of threads with
+/// [`observed_by`](crate::time::ticker::Ticker::observed_by).
 pub fn tickers(runtime: &Handle, limit: usize) -> Vec<TickerReport> {
     ticker::read_tickers(&runtime.shared.tickers, limit)
 }

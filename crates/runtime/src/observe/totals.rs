@@ -44,7 +44,7 @@ pub fn mailbox_bytes(runtime: &Handle) -> MailboxBytes {
     runtime.shared.mailboxes.report()
 }
 
-/// Returns the sum of polls, spawns and exits so far; `None` while any process is running or queued.
+/// Returns the total number of polls, spawns and exits; `None` while any process is running or queued.
 ///
 /// Two equal results mean that no process ran between the two calls.
 pub fn idle_progress(runtime: &Handle) -> Option<u64> {

@@ -16,7 +16,8 @@ use std::sync::{Mutex, PoisonError};
 /// Number of objects that move between a free list and the pool at a time, unless the pool has smaller batches.
 pub(crate) const BATCH: u32 = 256;
 
-/// Largest number of batches in a free list: four that [`FreeList::push_balanced`] leaves, or one taken when it was empty.
+/// Largest number of batches in a free list: four that [`FreeList::push_balanced`] leaves, or one taken when it was
+/// empty.
 pub(crate) const BATCHES_KEPT_MAX: usize = 5;
 
 /// An object that can store a link to the next one while it is free.

@@ -14,13 +14,16 @@ pub(crate) const STUCK: u16 = 1 << 2;
 pub(crate) const TRAPS: u16 = 1 << 4;
 /// [`ProcessHeader::flags`], set under [`ProcessHeader::lock`]: an exit signal that cannot be trapped is pending.
 pub(crate) const KILLED: u16 = 1 << 5;
-/// [`ProcessHeader::flags`], changed under [`ProcessHeader::lock`]: senders wait for room; none may overtake them until they are woken.
+/// [`ProcessHeader::flags`], changed under [`ProcessHeader::lock`]: senders wait for room; none may overtake them until
+/// they are woken.
 pub(crate) const HAS_WAITING_SENDERS: u16 = 1 << 6;
-/// [`ProcessHeader::flags`]: a future inside the process waits with its own waker, which must be woken before the process runs.
+/// [`ProcessHeader::flags`]: a future inside the process waits with its own waker, which must be woken before the
+/// process runs.
 pub(crate) const HAS_INNER_WAKERS: u16 = 1 << 7;
 /// [`ProcessHeader::flags`]: the body reads byte messages in the short form, which bodies of its kind send.
 pub(crate) const READS_SHORT: u16 = 1 << 8;
-/// [`ProcessHeader::flags`]: the process may send only to processes that it knows, so senders introduce themselves to it.
+/// [`ProcessHeader::flags`]: the process may send only to processes that it knows, so senders introduce themselves to
+/// it.
 pub(crate) const CONFINED: u16 = 1 << 15;
 /// The process runs on one scheduler only. The scheduler's number is in the bits from [`AFFINITY_SHIFT`] on.
 const PINNED: u16 = 1 << 3;
@@ -41,7 +44,8 @@ pub(crate) const WAIT_SEND: u8 = 4;
 pub(crate) const WAIT_TIMER_DEFERRED: u8 = 8;
 /// [`ProcessHeader::wait`]: the process yielded and runs again without a wake-up.
 pub(crate) const WAIT_AGAIN: u8 = 16;
-/// [`ProcessHeader::wait`]: the process was handed over with its message: it is in a run queue, although its gate is `RUNNING`.
+/// [`ProcessHeader::wait`]: the process was handed over with its message: it is in a run queue, although its gate is
+/// `RUNNING`.
 pub(crate) const WAIT_HANDOFF: u8 = 32;
 
 /// The shared part of a control block: one cache line.

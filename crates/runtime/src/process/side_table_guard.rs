@@ -37,7 +37,8 @@ impl SideTableGuard {
         if header.flags.load(Ordering::Acquire) & HAS_SIDE_TABLE == 0 {
             header.flags.fetch_or(HAS_SIDE_TABLE, Ordering::SeqCst);
         }
-        // Check again even if `HAS_SIDE_TABLE` was set: it may be that of the next process, set at its spawn without the lock.
+        // Check again even if `HAS_SIDE_TABLE` was set: it may be that of the next process, set at its spawn without
+        // the lock.
         is_alive().then_some(locked)
     }
 

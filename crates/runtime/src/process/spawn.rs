@@ -82,7 +82,7 @@ impl Running<'_> {
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        // `brief` applies only to the new process, not to what the closure of its body queues.
+        // `ends_after_enqueue` applies only to the new process, not to what the closure of its body queues.
         let ends_after_enqueue = self.local.ends_after_enqueue.replace(false);
         let mut side_table = self.local.take_side_table();
         link_options.apply_to_child(&mut side_table, self.pid());

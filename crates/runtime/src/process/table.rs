@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The headers of a chunk are adjacent, so an observer can rank a million processes without accessing any of their
-//! bodies. A waker is the address of a header and keeps the chunk alive, not the process: a stale waker finds a closed or
-//! reused header and causes at most one spurious poll.
+//! bodies. A waker is the address of a header and keeps the chunk alive, not the process: a stale waker finds a closed
+//! or reused header and causes at most one spurious poll.
 
 #![expect(unsafe_code, reason = "lays out chunks by hand; each block says what keeps the memory alive")]
 
@@ -97,7 +97,7 @@ impl Slot {
     /// it has taken the slot from a free list and has initialised the body.
     #[inline]
     pub(crate) unsafe fn body(&self) -> &Body {
-        // SAFETY: guaranteed by the caller; bodies lie behind the headers of the same chunk.
+        // SAFETY: guaranteed by the caller; bodies are behind the headers of the same chunk.
         unsafe { self.body_ptr().as_ref() }
     }
 
@@ -146,7 +146,7 @@ impl Slot {
     #[inline]
     pub(crate) unsafe fn clear_body(&self, parent: Option<Pid>, side_table: Option<Box<SideTable>>) -> &Body {
         let body = self.body_ptr().as_ptr();
-        // SAFETY: the caller owns the slot, and the fields lie inside the body. The storage of the future may stay as
+        // SAFETY: the caller owns the slot, and the fields are inside the body. The storage of the future may stay as
         // it is.
         unsafe {
             (&raw mut (*body).backlog).write(Cell::new(Backlog::EMPTY));
@@ -165,7 +165,7 @@ impl Slot {
     fn chunk_header(self) -> NonNull<ChunkHeader> {
         let address = self.0.as_ptr() as usize;
         let base = address & (CHUNK_BYTES - 1);
-        // SAFETY: the header lies at the first body of the same chunk.
+        // SAFETY: the header is at the first body of the same chunk.
         unsafe { self.0.byte_sub(base).byte_add(BODIES_AT).cast() }
     }
 
@@ -303,8 +303,8 @@ impl ProcessTable {
         }
     }
 
-    /// Gives the slots of a decommitted chunk, or else of a new one. Returns false at the limit. Only one thread grows at a
-    /// time.
+    /// Gives the slots of a decommitted chunk, or else of a new one. Returns false at the limit. Only one thread grows
+    /// at a time.
     fn grow(&self, owner: impl FnOnce() -> Owner, give: impl FnMut(Slot)) -> bool {
         if let Some(chunk) = self.decommitted.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             self.chunk_slots(chunk).rev().for_each(give);
@@ -315,8 +315,8 @@ impl ProcessTable {
             return false;
         }
         let first_slot = (index * CHUNK_SLOTS) as u32;
-        // SAFETY: the size of the layout is not zero; every process header and the chunk header are written before another thread sees
-        // them.
+        // SAFETY: the size of the layout is not zero; every process header and the chunk header are written before
+        // another thread sees them.
         let base = unsafe {
             let Some(base) = NonNull::new(alloc(CHUNK_LAYOUT)) else { handle_alloc_error(CHUNK_LAYOUT) };
             let base = base.cast::<ProcessHeader>().as_ptr();
@@ -362,8 +362,8 @@ impl ProcessTable {
         Some(((chunk * CHUNK_SLOTS) as u32, unsafe { std::slice::from_raw_parts(base, CHUNK_SLOTS) }))
     }
 
-    /// Prefetches a header that a walk over all headers reaches some lines later: the hardware prefetcher stops at the end
-    /// of each page, after 64 headers.
+    /// Prefetches a header that a walk over all headers reaches some lines later: the hardware prefetcher stops at the
+    /// end of each page, after 64 headers.
     #[inline]
     pub(crate) fn prefetch(header: &ProcessHeader) {
         const AHEAD: usize = 24;
@@ -447,8 +447,8 @@ impl Drop for ProcessTable {
     }
 }
 
-/// Returns the memory of a chunk's bodies to the system. The page of the chunk header stays, and so do the process headers with their
-/// generations.
+/// Returns the memory of a chunk's bodies to the system. The page of the chunk header stays, and so do the process
+/// headers with their generations.
 ///
 /// # Safety
 /// No thread owns a body there. Observers read bodies only through atomics for which zero is valid.

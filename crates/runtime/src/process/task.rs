@@ -30,7 +30,8 @@ pub(crate) struct Body {
     pub(crate) removals: Cell<u32>,
     /// Senders wait for room in the mailbox.
     pub(crate) backpressured: Cell<bool>,
-    /// The process is in a run queue with `RUNNING` at its gate; see [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
+    /// The process is in a run queue with `RUNNING` at its gate; see
+    /// [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
     pub(crate) handed_off: Cell<bool>,
     /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
     pub(crate) parent: AtomicU32,

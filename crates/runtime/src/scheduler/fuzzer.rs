@@ -1,8 +1,8 @@
 //! Seeded choice of the process that runs next: the schedules of [`test`](crate::test).
 //!
-//! A scheduler with a [`ScheduleFuzzer`] keeps all runnable processes in one list and draws from it. It also makes a process
-//! yield now and then before a receive or a send, so that other processes run in between. Without the feature `test` no
-//! `ScheduleFuzzer` can exist, and the compiler removes every check for it.
+//! A scheduler with a [`ScheduleFuzzer`] keeps all runnable processes in one list and draws from it. It also makes a
+//! process yield now and then before a receive or a send, so that other processes run in between. Without the feature
+//! `test` no `ScheduleFuzzer` can exist, and the compiler removes every check for it.
 
 #[cfg(not(feature = "test"))]
 pub(crate) use absent::ScheduleFuzzer;

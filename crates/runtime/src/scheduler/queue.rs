@@ -122,10 +122,10 @@ impl Local {
     pub(super) fn begin_run(slot: Slot) -> Arrivals {
         let header = slot.header();
         // SAFETY: this thread took the process out of a run queue and will run it, or was given `RUNNING` with it
-        // (`hand`).
+        // (`begin_handoff`).
         let handed_off = unsafe { slot.body() }.handed_off.replace(false);
-        // First of all: senders on other cores write to the same cache line, and reading the header before would fetch it
-        // twice.
+        // First of all: senders on other cores write to the same cache line, and reading the header before would fetch
+        // it twice.
         let taken = if handed_off { header.gate.begin_after_handoff() } else { header.gate.begin_run() };
         if handed_off {
             header.wait.store(header.wait.load(Ordering::Relaxed) & !WAIT_HANDOFF, Ordering::Relaxed);
@@ -418,7 +418,8 @@ impl Local {
         self.deferred_timeouts.set(deferred_timeouts);
     }
 
-    /// Wakes the processes with a deferred timeout that still wait, so that they set their timers. Returns false if none waits.
+    /// Wakes the processes with a deferred timeout that still wait, so that they set their timers. Returns false if
+    /// none waits.
     pub(super) fn wake_deferred_timeouts(&self) -> bool {
         let mut deferred_timeouts = self.deferred_timeouts.take();
         let mut any = false;

@@ -95,8 +95,8 @@ impl Local {
         Self::drive(shared, id, queue, None, reactor, async {});
     }
 
-    /// Makes this thread a scheduler until the runtime stops, and runs `companion` in the same reactor. Returns the result
-    /// of that.
+    /// Makes this thread a scheduler until the runtime stops, and runs `companion` in the same reactor. Returns the
+    /// result of that.
     pub(crate) fn drive<T>(
         shared: &Arc<RuntimeShared>,
         id: usize,

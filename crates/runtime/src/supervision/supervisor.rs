@@ -1,15 +1,15 @@
 //! Supervisors: processes that start others in order, restart them when they die, and stop them in reverse order.
 //!
 //! ```text
-//!   Exit of a child ─▶ SupervisorState::exited ─▶ nothing │ restart ─▶ stop and start affected children ─▶ (failed: try again)
-//!                       (decides, pure)          │ give up ─▶ stop all, end with `shutdown`
+//!   Exit of a child ─▶ SupervisorState::exited ─▶ nothing │ restart ─▶ stop and start affected children, retry
+//!                       (decides, pure)                   │ give up ─▶ stop all, end with `shutdown`
 //!   SupervisorRef ─── Request ──▶ start, terminate, restart, delete, which, count
 //! ```
 //!
-//! `SupervisorState` in `state.rs` holds the whole state of a supervisor and decides what to do. The process in `run_loop.rs`
-//! carries the decisions out, and `tree.rs` shows the state to observers. While the process starts or stops a child,
-//! everything else waits in its mailbox, so no death is lost. The rules are those of OTP's `supervisor`, with two
-//! exceptions: children are listed in the order of their start, and restarts may be delayed.
+//! `SupervisorState` in `state.rs` holds the whole state of a supervisor and decides what to do. The process in
+//! `run_loop.rs` carries the decisions out, and `tree.rs` shows the state to observers. While the process starts or
+//! stops a child, everything else waits in its mailbox, so no death is lost. The rules are those of OTP's `supervisor`,
+//! with two exceptions: children are listed in the order of their start, and restarts may be delayed.
 
 mod backoff;
 mod child;

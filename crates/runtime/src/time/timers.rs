@@ -40,7 +40,7 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallRef(Due);
 
-/// Target of calls, which have no target process: generation 0 is never used.
+/// Placeholder in timers that call a function instead of a process: generation 0 is never used.
 const NO_TARGET: Pid = Pid::local(0, 0);
 
 /// Reference to a timer, unique in its runtime.
@@ -259,7 +259,8 @@ impl RuntimeShared {
         });
     }
 
-    /// Fires due timers if the thread of the timer service could not be created; see [`Timers::take_due_without_runner`].
+    /// Fires due timers if the thread of the timer service could not be created; see
+    /// [`Timers::take_due_without_runner`].
     pub(crate) fn fire_without_runner(&self) {
         self.fire(self.timers.take_due_without_runner(self.now_ns()));
     }

@@ -1,4 +1,4 @@
-//! Access of a [`Journal`] to the topic whose messages it persists.
+//! Access of a [`Journal`] to the topic that it persists.
 //!
 //! ```text
 //!   Journal ◀── submit ── publisher           journal's writer ── append ──▶ log of the topic ──▶ cursors
@@ -23,7 +23,7 @@ use crate::runtime::handle::Handle;
 use crate::stream::ring::turn::defer_turn_end;
 
 impl TopicsHandle {
-    /// Adds a topic whose messages a journal persists; its first message has the position `base`.
+    /// Adds a topic that a journal persists; its first message has the position `base`.
     ///
     /// # Errors
     /// [`CreateError`] if the name is taken, or the name or a bound is out of range.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: a message of a durable topic enters the log only after it is stored. No code waits under a lock for
-//! noted changes to be stored.
+//! recorded changes to be stored.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,10 +44,10 @@ pub enum DeliveryOutcome {
     DeadLettered,
 }
 
-/// Snapshot of the changes noted until now.
+/// Snapshot of the changes recorded until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlushPoint {
-    /// Number of changes noted.
+    /// Number of changes recorded.
     pub changes: u64,
     /// Number of commits that had failed by then.
     pub failures: u64,
@@ -70,7 +70,7 @@ pub trait Journal: Send + Sync {
     /// Notes the outcome of a message.
     fn note(&self, subscription: &Arc<str>, position: u64, outcome: DeliveryOutcome);
 
-    /// Returns a snapshot of the noted changes, for a later call of `is_flushed`.
+    /// Returns a snapshot of the recorded changes, for a later call of `is_flushed`.
     fn flush_point(&self) -> FlushPoint;
 
     /// Returns true if the changes of that snapshot are stored; otherwise registers the waker. `Err` if a commit

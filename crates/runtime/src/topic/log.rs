@@ -155,7 +155,8 @@ impl Log {
     /// Enqueues a publisher that waits for room; false if there is room now, or the message is refused for another
     /// reason.
     ///
-    /// The ticket, 0 at first, is its place in the line until the publisher is woken or [leaves](Self::dequeue_publisher).
+    /// The ticket, 0 at first, is its place in the line until the publisher is woken or
+    /// [leaves](Self::dequeue_publisher).
     pub(super) fn wait(&self, message: &Message, waker: &Waker, ticket: &mut u64) -> bool {
         self.wait_if(message, waker, ticket, RetentionBuffer::admit)
     }

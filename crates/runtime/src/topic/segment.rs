@@ -73,7 +73,7 @@ impl Segment {
         self.filled.store(index + 1, Ordering::Release);
     }
 
-    /// Returns the slots `from..to`, which must lie below [`filled`](Self::filled).
+    /// Returns the slots `from..to`, which must be below [`filled`](Self::filled).
     #[inline]
     pub(super) fn messages(&self, from: usize, to: usize) -> &[OnceSlot<Message>] {
         &self.slots[from..to]

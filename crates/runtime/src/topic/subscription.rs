@@ -252,8 +252,9 @@ impl SubscriptionInner {
         }
     }
 
-    /// Returns the waker of the consumer to wake. If a consumer waits without a message, parks the cursor, so that the
-    /// log wakes the subscription: another consumer may have taken the message for which it did so last.
+    /// Returns the waker of the consumer to wake. If a consumer waits and has no message, parks the cursor, so that
+    /// the log wakes the subscription for the next message: another consumer may have taken the one of the last
+    /// wake-up.
     #[inline]
     fn next_to_wake(&self, state: &mut SubscriptionState) -> Option<Waker> {
         let log = &self.topic.log;

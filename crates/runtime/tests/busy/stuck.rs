@@ -1,4 +1,4 @@
-//! Schedulers blocked by a process whose poll does not return: the processes behind it run elsewhere.
+//! Schedulers blocked by a poll that does not return: the processes behind it run elsewhere.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};

@@ -34,7 +34,7 @@ impl Chance {
     }
 }
 
-/// Lets workers update two keys at random while the keeper commits what is due, and checks the values in the store at
+/// Lets workers update two keys at random while the flusher commits what is due, and checks the values in the store at
 /// the end.
 fn conserves<C: Counter<S>, S: CounterStore>(store: S, options: C::Options) -> StoreAccount {
     let runtime = runtime(2);

@@ -188,7 +188,7 @@ fn a_process_that_is_killed_while_it_stores_a_batch_takes_nothing_of_others_alon
 }
 
 /// Returns two values of a counter of 100: during an update that takes 30, and after that update was killed and the
-/// keeper has flushed.
+/// flusher has flushed.
 fn killed_while_it_is_stored<C: Counter<Moody>>(options: C::Options) -> [i64; 2] {
     let runtime = runtime();
     let counters = Counters::<C, _>::start(&runtime, Moody::default(), options).expect("the options are valid");

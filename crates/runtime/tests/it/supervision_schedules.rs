@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusm_fuzz::Rng;
 use rusm_runtime::supervisor::{
     ChildError, ChildInfo, ChildSpec, ChildState, Restart, Shutdown, StartChildError, Strategy, Supervisor,
     SupervisorRef,
@@ -43,18 +44,6 @@ impl Roll {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
-}
-
-/// `SplitMix64`: the operations have a generator of their own, independent of the schedule.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
     }
 }
 
@@ -131,7 +120,7 @@ async fn check(ctx: &Context, root: SupervisorRef, roll: &Roll) -> Vec<ChildInfo
     children
 }
 
-async fn deed(ctx: &Context, root: SupervisorRef, roll: &Roll, dice: &mut Dice, next: &mut usize) {
+async fn deed(ctx: &Context, root: SupervisorRef, roll: &Roll, dice: &mut Rng, next: &mut usize) {
     let children = children_of(ctx, root).await.expect("it has restarts left");
     let pids = running(&children);
     let own = root.which_children(ctx).await.expect("it has restarts left");
@@ -159,7 +148,7 @@ async fn deed(ctx: &Context, root: SupervisorRef, roll: &Roll, dice: &mut Dice, 
 }
 
 async fn storm(ctx: Context, strategy: Strategy, seed: u64) {
-    let (roll, mut dice, mut next) = (Roll::default(), Dice(seed), 100);
+    let (roll, mut dice, mut next) = (Roll::default(), Rng::new(seed), 100);
     let root = tree(strategy, 2, &roll).start_link(&ctx).await.expect("all start");
     for _ in 0..DEEDS {
         deed(&ctx, root, &roll, &mut dice, &mut next).await;

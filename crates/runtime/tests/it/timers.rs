@@ -1,4 +1,4 @@
-//! Timers: sentence 16 of `docs/semantics.md`, and the fate of timers whose process ends.
+//! Timers: sentence 16 of `docs/semantics.md`, and the end of timers together with their process.
 
 use std::future::pending;
 use std::sync::mpsc;

@@ -1,6 +1,6 @@
 //! Memory: what ends leaves nothing, and how many allocations operations take.
 //!
-//! A program of its own, whose tests run one after another: the allocator counts for all tests of a program.
+//! A separate program that runs its tests one after another: the allocator counts for all tests of a program.
 
 #[path = "../common/eventually.rs"]
 mod eventually;

@@ -56,7 +56,7 @@ pub(crate) fn raw_mutex() -> RawMutex {
     RawMutex { lock: Mutex::new(()), guard: UnsafeCell::new(None) }
 }
 
-/// The same interface as `parking_lot::lock_api::RawMutex`.
+/// Mirrors the interface of `parking_lot::lock_api::RawMutex`.
 pub(crate) trait RawLock {
     fn lock(&self);
     unsafe fn unlock(&self);
@@ -95,7 +95,7 @@ pub(crate) mod atomic {
 
     macro_rules! totally_ordered {
         ($($name:ident of $of:ty),+) => {$(
-            /// A loom atomic whose sequentially consistent accesses have a total order.
+            /// A loom atomic that gives its sequentially consistent accesses a total order.
             #[derive(Debug)]
             pub(crate) struct $name(loom::sync::atomic::$name);
 

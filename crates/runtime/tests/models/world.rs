@@ -247,8 +247,8 @@ impl Slot {
         Pid::local(self.place().number, self.header().generation.load(Ordering::Relaxed))
     }
 
-    /// Loom checks the access here instead of where the pointer is used. That is equivalent: the lock is held around
-    /// both.
+    /// Loom checks the access here instead of where the pointer is used. The result is the same, because the lock is
+    /// held around both.
     pub(crate) fn side_table_ptr(self) -> *mut Option<Box<SideTable>> {
         self.place().side_table.with_mut(|side_table| side_table)
     }

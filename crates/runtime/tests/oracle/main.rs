@@ -5,7 +5,6 @@
 mod bug;
 mod erlang;
 mod links;
-mod rng;
 mod script;
 mod stage;
 mod trace;

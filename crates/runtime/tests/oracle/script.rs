@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Display};
 
-use crate::rng::TestRng;
+use rusm_fuzz::Rng;
 
 /// Number of actors in a script.
 pub(crate) const ACTORS: u8 = 8;
@@ -192,7 +192,7 @@ const LISTENERS: u8 = 2;
 
 /// State of a script, as far as its generator can know it.
 struct Generator {
-    rng: TestRng,
+    rng: Rng,
     number: Number,
     spawned: u8,
     /// Actors that were not told to end, though the end of another actor may have ended them.
@@ -204,7 +204,7 @@ struct Generator {
 impl Generator {
     /// Creates a generator; the first actor exists from the start.
     fn new(seed: u64) -> Self {
-        Self { rng: TestRng(seed), number: 0, spawned: 1, likely_alive: vec![0], monitors: Vec::new() }
+        Self { rng: Rng::new(seed), number: 0, spawned: 1, likely_alive: vec![0], monitors: Vec::new() }
     }
 
     fn below(&mut self, bound: usize) -> usize {

@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Display};
 
-use crate::rng::TestRng;
+use rusm_fuzz::Rng;
 
 /// Number of actions in a script.
 const ACTIONS: usize = 16;
@@ -205,7 +205,7 @@ impl TreeScript {
     }
 
     pub(crate) fn write(seed: u64) -> Self {
-        let mut generator = Generator { rng: TestRng(seed), next: 0, children: Vec::new(), supervisors: Vec::new() };
+        let mut generator = Generator { rng: Rng::new(seed), next: 0, children: Vec::new(), supervisors: Vec::new() };
         let root = generator.root(None, 0);
         let mut actions: Vec<Action> = (0..ACTIONS).map(|_| generator.action()).collect();
         actions.push(Action::Stop);
@@ -214,7 +214,7 @@ impl TreeScript {
 }
 
 struct Generator {
-    rng: TestRng,
+    rng: Rng,
     /// Next unused id.
     next: Id,
     /// Supervisor and id of every child that may be running.

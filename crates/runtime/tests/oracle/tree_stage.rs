@@ -1,5 +1,5 @@
-//! rusm's side of the oracle for supervisors: a process that starts a tree, performs actions on it, and reports the state
-//! of the tree after each action.
+//! rusm's side of the oracle for supervisors: a process that starts a tree, performs actions on it, and reports the
+//! state of the tree after each action.
 //!
 //! ```text
 //!   ok s[0+,1-,2+]2.1.2 2[3+]1.0.1 -1.shutdown,+0.2

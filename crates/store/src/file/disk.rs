@@ -1,7 +1,8 @@
 //! The file of a store: opened with a specific error for each failure, measured during use, reopened after a failure.
 //!
 //! ```text
-//!   readers ──▶ source() ──▶ redb ──▶ Metered ──▶ Guarded ──▶ Journaled ──▶ file and journal     counts syncs, times reads
+//!   readers ──▶ source() ──▶ redb ──▶ Metered ──▶ Guarded ──▶ Journaled ──▶ file and journal
+//!                                    └── counts syncs, times reads
 //!   writer  ──▶ reopen() after a failed commit: redb refuses all operations from then on
 //! ```
 //!

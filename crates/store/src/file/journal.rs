@@ -259,8 +259,9 @@ impl Journaled {
             self.switch_half(log, &label, storage_len)?;
         }
         if !label.has_records {
-            // All that it may ever need, as a hole: a cut of the file is noticed wherever it is. Where the system refuses
-            // that, for example by a limit on the size of files, the heads of the records still tell of most cuts.
+            // Extend the file to its maximum length, as a hole, so that any truncation is detected. If the system
+            // refuses that, for example by a limit on file sizes, the heads of the records still reveal most
+            // truncations.
             label.journal_len = if log.journal.set_len(2 * HALF_BYTES).is_ok() { 2 * HALF_BYTES } else { 0 };
         }
         let mut record = std::mem::take(&mut log.record);

@@ -5,8 +5,8 @@
 //!       ├── deleted ──┤── kept: bounded by messages and bytes ─────────────────┤ ◀── a batch
 //! ```
 //!
-//! Invariants: every noted change is in the rows of a later commit. A row is deleted only when no subscription on disk
-//! needs it. A failed commit changes nothing; its content is tried again.
+//! Invariants: every recorded change is in the rows of a later commit. A row is deleted only when no subscription on
+//! disk needs it. A failed commit changes nothing; its content is tried again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct Rows {
 /// A subscription with an outdated row on disk.
 #[derive(Clone, Copy)]
 struct Dirty {
-    /// Number of changes noted before its first unwritten one.
+    /// Number of changes recorded before its first unwritten one.
     recorded: u64,
     /// Floor in its row on disk, if there may be one.
     floor: Option<u64>,
@@ -91,7 +91,7 @@ impl DurableState {
                 && self.bytes.saturating_add(bytes).saturating_add(one) <= self.rules.bytes)
     }
 
-    /// Applies the changes of subscriptions; `noted` is the total number of changes noted by then.
+    /// Applies the changes of subscriptions; `recorded` is the total number of changes recorded by then.
     pub(super) fn apply(&mut self, changes: BTreeMap<Arc<str>, Changes>, recorded: u64) {
         for (name, Changes { ended, begun, outcomes }) in changes {
             let floor = self.progress.get(&name).map(|progress| progress.floor);
@@ -135,7 +135,7 @@ impl DurableState {
         !self.dirty.is_empty() || self.head.oldest < self.floor
     }
 
-    /// Number of noted changes that are written.
+    /// Number of recorded changes that are written.
     pub(super) fn kept(&self) -> u64 {
         self.dirty.values().map(|dirty| dirty.recorded).min().unwrap_or(self.recorded)
     }

@@ -35,7 +35,7 @@ pub(super) struct Changes {
 pub(super) struct QueueState {
     pub(super) submissions: VecDeque<Submission>,
     pub(super) changes: BTreeMap<Arc<str>, Changes>,
-    /// Number of changes noted, and the number of them that are stored.
+    /// Number of changes recorded, and the number of them that are stored.
     pub(super) recorded: u64,
     pub(super) kept: u64,
     /// Number of failed commits, and the reason of the last failure.
@@ -74,7 +74,7 @@ impl JournalQueue {
         wake(state.writer_waker.take());
     }
 
-    /// Records that the first `noted` changes are stored.
+    /// Records that the first `recorded` changes are stored.
     pub(super) fn kept(&self, recorded: u64) {
         let mut state = self.state.lock();
         state.kept = recorded;

@@ -51,7 +51,7 @@ pub(super) struct JournalWriter {
     pub(super) ticket: u64,
     /// Headers that may be on disk: the last known one, and one per commit attempted since.
     pub(super) heads: Vec<Option<TopicHeader>>,
-    /// Released before anyone learns that the topic has ended, so that it can be opened again at once.
+    /// Released before the end of the topic is reported, so that the topic can be opened again at once.
     pub(super) claim: Option<Claim>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusm_fuzz::Fuzz;
+use rusm_fuzz::{Fuzz, splitmix64};
 use rusm_store::inspection::Inspection;
 use rusm_store::{Durability, Store, StoreConfig, StoreError};
 
@@ -26,14 +26,6 @@ const SEED: &str = "RUSM_DAMAGE_SEED";
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// Returns the next number of a deterministic pseudo-random sequence.
-fn chance(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -63,9 +55,9 @@ fn fill(store: &Store, model: &mut Model, from: u64, rounds: u64) {
             let mut seed = round * 3 + place as u64;
             let batch: Vec<(Vec<u8>, Vec<u8>)> = (0..12)
                 .map(|_| {
-                    let key = format!("key {:05}", chance(&mut seed) % 900).into_bytes();
-                    let large = if chance(&mut seed).is_multiple_of(40) { 9_000 } else { 300 };
-                    (key, vec![seed as u8; (chance(&mut seed) % large) as usize])
+                    let key = format!("key {:05}", splitmix64(&mut seed) % 900).into_bytes();
+                    let large = if splitmix64(&mut seed).is_multiple_of(40) { 9_000 } else { 300 };
+                    (key, vec![seed as u8; (splitmix64(&mut seed) % large) as usize])
                 })
                 .collect();
             rows.extend(batch.iter().cloned());
@@ -250,18 +242,18 @@ fn run(name: &str, sound: &Sound, flips: u64, cuts: u64) {
     let mut tally = Tally::default();
     for case in 0..flips {
         // Every tenth flip hits the header or the label: they are small, and their bits matter most.
-        let place = (chance(&mut state) % 3) as usize % sound.files.len();
+        let place = (splitmix64(&mut state) % 3) as usize % sound.files.len();
         let (file, bytes) = &sound.files[place];
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
         let within = if case % 10 == 0 { 4096 } else { used };
-        let bit = chance(&mut state) % (within * 8);
+        let bit = splitmix64(&mut state) % (within * 8);
         let what = format!("{name}, seed {seed}, case {case}: bit {bit} of {}", file.display());
         sound.judge(directory.path(), &mut tally, &what, |directory| flip(&directory.join(file), bit));
     }
     for case in 0..cuts {
-        let place = (chance(&mut state) % 3) as usize % sound.files.len();
+        let place = (splitmix64(&mut state) % 3) as usize % sound.files.len();
         let (file, bytes) = &sound.files[place];
-        let len = if case == 0 { 0 } else { chance(&mut state) % bytes.len() as u64 };
+        let len = if case == 0 { 0 } else { splitmix64(&mut state) % bytes.len() as u64 };
         let what = format!("{name}, seed {seed}, case {case}: {} cut to {len}", file.display());
         sound.judge(directory.path(), &mut tally, &what, |directory| {
             OpenOptions::new().write(true).open(directory.join(file)).unwrap().set_len(len).unwrap();

@@ -1,24 +1,10 @@
 //! Counters on a disk that is full for a while. In a file of its own: the file size limit that simulates a full disk
 //! applies to the whole program.
 
-#![expect(unsafe_code, reason = "sets a limit of the operating system")]
-
 use std::time::{Duration, Instant};
 
 use rusm_runtime::counter::{CounterStore, CounterStoreError};
 use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
-
-/// Limits the size of files, or removes the limit: writes beyond it fail.
-fn limit_files(bytes: Option<u64>) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls use the pointer only during the call, and it points to a live `rlimit`.
-    let outcome = unsafe {
-        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
-        limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
-        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)
-    };
-    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
-}
 
 #[test]
 fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
@@ -39,7 +25,7 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
         let store = open();
         add(&store, 0).expect("there is room");
 
-        limit_files(Some(std::fs::metadata(&path).expect("it is there").len()));
+        crate::limit_files(Some(std::fs::metadata(&path).expect("it is there").len()));
         let mut added = 1;
         let error = loop {
             match add(&store, added) {
@@ -47,7 +33,7 @@ fn counters_go_on_when_there_is_room_again_and_none_is_wrong() {
                 Err(error) => break error,
             }
         };
-        limit_files(None);
+        crate::limit_files(None);
 
         assert!(matches!(&error, CounterStoreError::Storage(_)), "{error}");
         let begun = Instant::now();

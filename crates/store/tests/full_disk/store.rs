@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use rusm_runtime::topic::{Message, PublishError, SubscriptionConfig, TopicConfig};
 use rusm_runtime::{Config, Runtime};
 use rusm_store::{Store, StoreConfig, StoreError};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LONG: Duration = Duration::from_mins(1);
 const WRITERS: u64 = 8;
@@ -43,7 +42,7 @@ impl Disk {
 
     fn fill(&self, store: &Path) {
         match self {
-            Self::Limit(_) => limit_files(Some(fs::metadata(store).unwrap().len())),
+            Self::Limit(_) => crate::limit_files(Some(fs::metadata(store).unwrap().len())),
             Self::Mount(dir) => {
                 let mut ballast = fs::File::create(dir.join("ballast")).unwrap();
                 while ballast.write_all(&[0; 4096]).is_ok() {}
@@ -53,15 +52,10 @@ impl Disk {
 
     fn free(&self) {
         match self {
-            Self::Limit(_) => limit_files(None),
+            Self::Limit(_) => crate::limit_files(None),
             Self::Mount(dir) => fs::remove_file(dir.join("ballast")).unwrap(),
         }
     }
-}
-
-fn limit_files(bytes: Option<u64>) {
-    let maximum = getrlimit(Resource::Fsize).maximum;
-    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
 fn is_named(error: &StoreError) -> bool {

@@ -13,6 +13,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use crate::disk::Disk;
+use rusm_fuzz::splitmix64;
 use rusm_store::{Bucket, Durability, Store, StoreConfig, StoreError};
 
 /// Path of the child's store. The child tests do nothing when it is not set.
@@ -32,14 +33,6 @@ const PERIOD: u64 = 10;
 
 fn times(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// Returns the next number of a deterministic pseudo-random sequence.
-fn chance(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// Kind of the writes of one writer.
@@ -145,7 +138,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
             acknowledged.clear();
         }
         let path = directory.path().join(format!("killed-{}.redb", round / 50));
-        let child = kill_after(&path, 1 + chance(&mut seed) % 200);
+        let child = kill_after(&path, 1 + splitmix64(&mut seed) % 200);
         for (kind, count) in child {
             acknowledged.insert(kind, count);
         }
@@ -293,18 +286,18 @@ fn power_cuts(rounds: u64, open: impl Fn(&Disk, &Disk) -> Store) {
     for round in 0..rounds {
         let mut seed = round;
         let mut acknowledged = BTreeMap::new();
-        let (mut disk, cuts) = (Disk::default(), 1 + chance(&mut seed) % 3);
+        let (mut disk, cuts) = (Disk::default(), 1 + splitmix64(&mut seed) % 3);
         let mut journal = disk.beside();
         for cut in 0..cuts {
             let store = open(&disk, &journal);
             let when = format!("round {round}, after cut {cut}");
             acknowledged = check(&store, &acknowledged, &when);
-            disk.die_after(chance(&mut seed) % 2000);
+            disk.die_after(splitmix64(&mut seed) % 2000);
             write_until_it_fails(&store, &mut acknowledged);
             store.close();
             // Share of the unsynced writes that survives, from none to all.
-            let share = [0, 10, 50, 90, 100][(chance(&mut seed) % 5) as usize];
-            let mut survives = || chance(&mut seed) % 100 < share;
+            let share = [0, 10, 50, 90, 100][(splitmix64(&mut seed) % 5) as usize];
+            let mut survives = || splitmix64(&mut seed) % 100 < share;
             let left = disk.cut(&mut survives);
             journal = journal.cut(survives).wired_to(&left);
             disk = left;
@@ -342,11 +335,11 @@ fn fail_writes_and_syncs(seed: u64) {
         Store::open_on_with_journal("a disk in memory", disk, journal, StoreConfig::default()).unwrap()
     };
     let store = open(&disk, &journal);
-    disk.fail_now_and_then(seed, 5 + chance(&mut state) % 200);
-    let until = 20 + chance(&mut state) % 200;
+    disk.fail_now_and_then(seed, 5 + splitmix64(&mut state) % 200);
+    let until = 20 + splitmix64(&mut state) % 200;
     let mut next = [0; KINDS.len()];
     for _ in 0..until {
-        let place = (chance(&mut state) % KINDS.len() as u64) as usize;
+        let place = (splitmix64(&mut state) % KINDS.len() as u64) as usize;
         // Repeat a write that failed: the numbers must stay without a gap.
         if KINDS[place].write(&store, next[place]).is_ok() {
             next[place] += 1;
@@ -358,8 +351,10 @@ fn fail_writes_and_syncs(seed: u64) {
     }
     store.close();
     drop(store);
-    let (left, journal) =
-        (disk.cut(|| chance(&mut state).is_multiple_of(2)), journal.cut(|| chance(&mut state).is_multiple_of(2)));
+    let (left, journal) = (
+        disk.cut(|| splitmix64(&mut state).is_multiple_of(2)),
+        journal.cut(|| splitmix64(&mut state).is_multiple_of(2)),
+    );
     let store = open(&left, &journal.wired_to(&left));
     let damage = store.damage().unwrap();
     assert!(damage.is_empty(), "seed {seed}: {}", damage[0]);

@@ -42,7 +42,7 @@ enum Change {
 #[derive(Debug, Default)]
 struct Power {
     is_off: bool,
-    /// One of this many writes and syncs fails, pseudo-randomly; 0 for none.
+    /// On average, one in this number of writes and syncs fails; 0 for none.
     fails_one_in: u64,
     chance: u64,
     /// Number of writes and syncs until the power is cut.

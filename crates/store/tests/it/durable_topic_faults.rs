@@ -207,7 +207,7 @@ fn keeper(runtime: &Runtime) -> Pid {
     found.unwrap()
 }
 
-/// Returns the result of a publication whose writer process is killed during the commit.
+/// Kills the writer process during the commit of a publication, and returns the result of the publication.
 fn killed_in_the_middle(publish: impl FnOnce(&Topic) -> Result<(), PublishError> + Send) -> Result<(), PublishError> {
     let disk = Disk::default();
     let (store, runtime) = (store_on(&disk, StoreConfig::default()), runtime());

@@ -348,7 +348,7 @@ fn a_panic_of_what_a_transaction_gave_to_nobody_does_not_end_the_store() {
     bucket.put("b", "2").wait().unwrap();
 }
 
-/// An error type whose conversion from a [`StoreError`] panics.
+/// An error type that panics when it is converted from a [`StoreError`].
 #[derive(Debug)]
 struct Picky;
 

@@ -1,4 +1,4 @@
-//! Guarantees of a store to its callers, on a disk whose syncs can be delayed.
+//! Guarantees of a store to its callers, on a disk that can delay its syncs.
 
 use std::sync::mpsc;
 use std::time::Duration;

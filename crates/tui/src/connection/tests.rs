@@ -396,11 +396,11 @@ async fn a_stale_socket_is_no_node() {
     let folder = private_folder();
     drop(UnixListener::bind(folder.path().join("old.sock")).unwrap());
 
-    let nobody = Error::from(dialer(Target::Discover, folder.path()).dial().await.err().unwrap());
+    let refused = Error::from(dialer(Target::Discover, folder.path()).dial().await.err().unwrap());
     let named = Error::from(dialer(Target::Named("old".to_owned()), folder.path()).dial().await.err().unwrap());
     let other = Error::from(dialer(Target::Named("new".to_owned()), folder.path()).dial().await.err().unwrap());
 
-    assert!(nobody.to_string().starts_with("nothing listens at unix:"), "{nobody}");
+    assert!(refused.to_string().starts_with("nothing listens at unix:"), "{refused}");
     assert!(named.to_string().ends_with("old.sock: is the node running?"), "{named}");
     assert!(other.to_string().starts_with("no node named \"new\""), "{other}");
 }

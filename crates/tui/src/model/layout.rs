@@ -3,7 +3,7 @@
 //! The model needs the layout to know how many rows to request and what a click hits. The views draw with the same
 //! numbers, so that requested, drawn and clicked cells always agree.
 
-use crate::model::key::Size;
+use crate::model::input::key::Size;
 use crate::model::tab::Tab;
 
 /// Minimum screen size.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, ServerMessage};
 
-use crate::model::key::{Key, Mouse, Size};
+use crate::model::input::key::{Key, Mouse, Size};
 
 /// An event for the model.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use rusm_protocol::KillReason;
 
-use crate::model::bench::RunDialog;
-use crate::model::keys::Context;
+use crate::model::input::keys::Context;
+use crate::model::panes::bench::RunDialog;
 
 /// An overlay; at most one is open.
 #[derive(Clone, Debug, PartialEq)]

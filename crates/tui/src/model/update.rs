@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
 
-use crate::model::columns;
-use crate::model::key::{Key, KeyCode};
-use crate::model::keys;
+use crate::model::input::key::{Key, KeyCode};
+use crate::model::input::keys;
 use crate::model::layout;
 use crate::model::message::{Effect, LinkEvent, Msg};
 use crate::model::overlay::Overlay;
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, Status};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use crate::model::key::Size;
+use crate::model::input::key::Size;
 
 /// Sequence that enters the alternate screen, hides the cursor and enables bracketed paste.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?2004h";

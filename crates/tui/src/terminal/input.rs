@@ -2,7 +2,7 @@
 
 use crossterm::event::{Event, KeyCode as Code, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 
-use crate::model::key::{Key, KeyCode, Mouse, MouseKind, Size};
+use crate::model::input::key::{Key, KeyCode, Mouse, MouseKind, Size};
 use crate::model::message::Msg;
 
 /// Converts an event to a message; `None` if the event is not used here.

@@ -6,7 +6,8 @@ use ratatui::Terminal;
 use ratatui::layout::{Rect, Size};
 
 use super::ansi::Ansi;
-use crate::model::{Model, key};
+use crate::model::Model;
+use crate::model::input::key;
 use crate::view;
 
 /// DEC private mode 2026 (synchronized update): the terminal shows everything between these sequences at once.

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::model::Model;
-use crate::model::keys::{self, Context};
+use crate::model::input::keys::{self, Context};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 

@@ -5,8 +5,8 @@ use ratatui::text::{Line, Span};
 use rusm_protocol::Role as Grant;
 
 use crate::model::{Link, Model, format, layout};
-use crate::view::lints;
 use crate::view::painter::{self, Painter};
+use crate::view::panels::lints;
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {

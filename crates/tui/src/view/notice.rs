@@ -37,6 +37,6 @@ pub(crate) fn render(painter: &mut Painter<'_>, body: Rect, model: &Model) {
 /// Returns the reason why the filter being typed is refused, else the last notice.
 fn notice(model: &Model) -> Option<(&str, bool)> {
     let refused = model.table.refused.as_deref().filter(|_| model.tab == Tab::Processes);
-    let said = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));
-    refused.map(|why| (why, true)).or(said)
+    let last = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));
+    refused.map(|why| (why, true)).or(last)
 }

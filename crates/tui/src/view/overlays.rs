@@ -4,11 +4,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, KillReason, ParameterMeta};
 
-use crate::model::bench::RunDialog;
-use crate::model::keys::{self, Context};
+use crate::model::input::keys::{self, Context};
 use crate::model::overlay::Overlay;
+use crate::model::panes::bench::RunDialog;
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
-use crate::model::{Link, Model, columns, format};
+use crate::model::{Link, Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, Hello, ServerMessage};
 
 use crate::demo::Demo;
-use crate::model::key::{Key, KeyCode, Size};
+use crate::model::input::key::{Key, KeyCode, Size};
 use crate::model::message::{Effect, Fault, LinkEvent, Msg};
 use crate::model::tab::Tab;
 use crate::model::update::update;

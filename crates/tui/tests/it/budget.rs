@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusm_protocol::{Cell, ServerMessage};
 use rusm_tui::demo::Demo;
-use rusm_tui::model::key::{Key, Size};
+use rusm_tui::model::input::key::{Key, Size};
 use rusm_tui::model::message::{Effect, LinkEvent, Msg};
 use rusm_tui::model::tab::Tab;
 use rusm_tui::model::update::update;

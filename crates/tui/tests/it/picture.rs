@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
 use rusm_tui::demo::Demo;
 use rusm_tui::model::Start;
-use rusm_tui::model::key::Size;
+use rusm_tui::model::input::key::Size;
 use rusm_tui::model::tab::Tab;
 use rusm_tui::picture::{DARK, LIGHT, svg};
 use rusm_tui::replay::{Recorded, line, play, read, screen};

@@ -320,7 +320,7 @@ fn child_that_panics() {
 #[test]
 fn a_panic_gives_the_terminal_back_before_its_message() {
     let mut command = CommandBuilder::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "child_that_panics", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "terminal::child_that_panics", "--nocapture", "--test-threads=1"]);
     command.env("RUSM_TOP_TEST_PANICS", "1");
     let mut terminal = Terminal::open(command);
 

@@ -117,7 +117,7 @@ struct Memory {
     bytes: usize,
 }
 
-// SAFETY: each memory is its own zeroed slot. The engine was configured to check bounds, as it has no guards.
+// SAFETY: each memory is its own zeroed slot. The engine is configured to check bounds, so guard pages are not needed.
 unsafe impl MemoryCreator for Memories {
     fn new_memory(
         &self,

@@ -42,10 +42,12 @@ host_calls! {
     Digest "digest", Hmac "hmac", StreamOpen "stream-open", StreamAccept "stream-accept", StreamWrite "stream-write",
     StreamRead "stream-read", StreamClose "stream-close", KvGet "kv-get", KvPut "kv-put", KvDelete "kv-delete",
     KvCompareAndSet "kv-compare-and-set", KvCommit "kv-commit", KvScan "kv-scan", TopicPublish "topic-publish",
-    TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next", TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend", TopicUnsubscribe "topic-unsubscribe",
+    TopicSubscribe "topic-subscribe", TopicListen "topic-listen", TopicHear "topic-hear", TopicNext "topic-next",
+    TopicAck "topic-ack", TopicNack "topic-nack", TopicExtend "topic-extend",
+    TopicUnsubscribe "topic-unsubscribe",
 }
 
-/// Vitals of one guest. The thread that runs the guest writes the counters.
+/// Statistics, limits and grants of one guest. The thread that runs the guest writes the counters.
 ///
 /// With its reference counts it is larger than glibc's fast bins hold. In a fast bin it would force glibc to
 /// consolidate them before the next large allocation, such as the store of the next guest.

@@ -1,4 +1,4 @@
-//! The store for core modules: functions of module `rusm`, with memory ranges and statuses as in `wasm/raw.rs`.
+//! The store for core modules: functions of module `rusm`, with memory ranges and statuses as in `src/raw.rs`.
 //!
 //! | Function | Gives | |
 //! |---|---|---|

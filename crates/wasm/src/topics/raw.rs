@@ -1,4 +1,4 @@
-//! Topics for core modules: functions of module `rusm`, with memory ranges and statuses as in `wasm/raw.rs`.
+//! Topics for core modules: functions of module `rusm`, with memory ranges and statuses as in `src/raw.rs`.
 //!
 //! | Function | Gives | |
 //! |---|---|---|

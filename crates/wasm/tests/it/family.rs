@@ -52,7 +52,8 @@ fn a_guest_names_and_bounds_what_it_starts() {
     let node = Node::small();
     node.load("hog", &raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))"));
     node.load("echo", &echo());
-    // Starts an echo called `helper`, and a guest that exceeds its memory limit and whose end becomes its own.
+    // Starts an echo called `helper`, and a guest that exceeds its memory limit; ends for the same reason as that
+    // guest.
     let starter = raw_with(
         r#"(data (i32.const 0) "hog") (data (i32.const 16) "echo") (data (i32.const 32) "helper")"#,
         "",
@@ -141,7 +142,7 @@ fn a_bomb_of_supervisors_and_one_that_is_to_remember_everything_meet_bounds() {
 #[test]
 fn supervisors_that_have_ended_make_room_for_others() {
     let node = Node::small();
-    // Ends each of 600 supervisors before it starts the next, like a guest whose supervisors finish their work.
+    // Ends each of 600 supervisors before it starts the next, like a guest with supervisors that finish their work.
     let starts = raw(
         "",
         r"(drop (call $trap_exits (i32.const 1)))

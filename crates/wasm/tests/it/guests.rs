@@ -77,8 +77,8 @@ pub(crate) fn raw_with(fields: &str, locals: &str, run: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// Sends every message of bytes back to the process whose pid, as a number, it begins with; replies to requests with
-/// their own bytes.
+/// Sends every message of bytes to the process with the pid that the message begins with, as a number; replies to
+/// requests with their own bytes.
 pub(crate) fn echo() -> Vec<u8> {
     raw(
         "",

@@ -146,7 +146,7 @@ fn a_guest_calls_a_native_process_and_another_guest() {
     );
     let (caller, echo) = (node.load("caller", &caller), node.load("echo", &echo()));
     let echo = node.spawn(&echo, &GuestOptions::default());
-    // It calls processes whose pids it has only received in a message.
+    // It calls processes that it only knows by the pids in a message.
     let network = GuestOptions::default().profile("network");
 
     let (by_guest, by_native) = node.inside(move |wasm, ctx| async move {

@@ -5,8 +5,8 @@ use rusm_wasm::{GuestOptions, WasmConfig};
 
 use crate::guests::{Node, raw_with};
 
-/// Starts the module of this name and waits for its end, whose reason becomes its own; if it is refused, the error text
-/// becomes the reason.
+/// Starts the module of this name, waits for its end, and ends with the same reason; if the start is refused, the error
+/// text becomes the reason.
 fn starter(name: &str) -> Vec<u8> {
     raw_with(
         &format!(r#"(data (i32.const 0) "{name}")"#),

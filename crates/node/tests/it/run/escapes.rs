@@ -1,4 +1,4 @@
-//! Hostile text on each of its ways to the log, the terminal and error lines: it is shown, and has no effect there.
+//! Hostile text on each of its ways to the log, the terminal and error lines: it is shown, and is not interpreted.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -31,7 +31,7 @@ pub(crate) struct TurnId {
 pub(crate) enum PollContext {
     /// This turn of a process.
     Turn(TurnId),
-    /// Outside of processes, where there are no turns.
+    /// Outside of processes, where turns do not exist.
     Outside,
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::tree::{ChildEnd, ChildKey, ChildPage, ChildReport, SupervisorReport};
 use crate::{Handle, Pid};
 
-/// Returns the number of top-level supervisors, and up to `limit` of them from `offset` on, in the order of their start.
-/// A top-level supervisor was not started by a supervisor.
+/// Returns the number of top-level supervisors, and up to `limit` of them from `offset` on, in the order of their
+/// start. A top-level supervisor was not started by a supervisor.
 pub fn top_supervisors(runtime: &Handle, offset: usize, limit: usize) -> (usize, Vec<Pid>) {
     runtime.shared.tree.top(offset, limit)
 }
@@ -32,7 +32,8 @@ pub fn children(runtime: &Handle, supervisor: Pid, offset: usize, limit: usize) 
     Some(branch.page(offset, limit, runtime.shared.started, now()))
 }
 
-/// Returns a child of a supervisor with its last [`ENDS_KEPT`](crate::supervision::supervisor::ENDS_KEPT) ends, newest first.
+/// Returns a child of a supervisor with its last [`ENDS_KEPT`](crate::supervision::supervisor::ENDS_KEPT) ends, newest
+/// first.
 pub fn child(runtime: &Handle, supervisor: Pid, key: ChildKey) -> Option<(ChildReport, Vec<ChildEnd>)> {
     runtime.shared.tree.branch(supervisor)?.child(key, runtime.shared.started, now())
 }

@@ -3,11 +3,11 @@
 //! ```text
 //!   process ── new ticker ──▶ inbox, word + 1 ──▶ driver: heap of next ticks ── sleeps until the first or a new word
 //!      ▲                                             │
-//!      └── waker ◀── wake_signal: ticks due so far ◀───────┘   every tick, under its own lock
+//!      └── waker ◀── wake signal: ticks that are due ◀┘   every tick, under its own lock
 //! ```
 //!
-//! The driver advances on its own copy of each grid, so a tick needs no message in either direction. `sleep_word.rs` has the
-//! protocol by which it sleeps and is woken, `wake_signal.rs` the state that it shares with each process.
+//! The driver advances on its own copy of each grid, so a tick needs no message in either direction. `sleep_word.rs`
+//! has the protocol by which it sleeps and is woken, `wake_signal.rs` the state that it shares with each process.
 
 use std::cmp::Ordering as Order;
 use std::collections::binary_heap::PeekMut;

@@ -49,7 +49,7 @@ pub(super) struct Ledger {
     policy: Overrun,
     /// Number of ticks that had passed when the ledger began.
     joined: u64,
-    /// Firings dropped and coalesced. Those that fired are the rest, so a tick that fires updates no count.
+    /// Firings dropped and coalesced. All others fired, so a tick that fires updates no count.
     dropped: u64,
     coalesced: u64,
     overruns: u64,

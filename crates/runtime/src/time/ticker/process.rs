@@ -22,8 +22,8 @@ use crate::scheduler::{self, Local};
 impl Context {
     /// Calls `each` with the due firings, repeatedly, until it breaks; returns the value of the break.
     ///
-    /// The driver wakes the process at each tick; see [`ticker`](crate::time::ticker) and [`TickerOptions`]. Code that awaits
-    /// between two batches uses [`ticker`](Self::ticker) instead.
+    /// The driver wakes the process at each tick; see [`ticker`](crate::time::ticker) and [`TickerOptions`]. Code that
+    /// awaits between two batches uses [`ticker`](Self::ticker) instead.
     ///
     /// ```
     /// # use rusm_runtime::{Config, Runtime};

@@ -1,7 +1,7 @@
 //! The protocol by which the driver of tickers sleeps, and is woken for a new ticker only if necessary.
 //!
 //! ```text
-//!   driver: load the word ─▶ take in tickers ─▶ publish the wake-up time ─▶ sleep until then, while the word is unchanged
+//!   driver: load the word ─▶ take in tickers ─▶ publish the wake-up time ─▶ sleep while the word is unchanged
 //!   others: add a ticker ─▶ change the word ─▶ load the wake-up time: wake the driver only if it would sleep longer
 //! ```
 //!
@@ -49,7 +49,7 @@ impl SleepWord {
         self.until_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Makes every change wake the driver, which has no wake-up time of its own.
+    /// Makes every change wake the driver, as if it slept without a wake-up time.
     #[cfg(feature = "test")]
     pub(crate) fn wake_on_every_change(&self) {
         self.until_ns.store(u64::MAX, Ordering::SeqCst);

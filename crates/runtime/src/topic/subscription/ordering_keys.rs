@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A key is *open* when none of its messages is leased or waits for a retry, and *idle* when it has none at all. Some
-//! idle keys are kept, because most keys come again. Slots are those of the [`InFlight`](crate::topic::subscription::in_flight); each stores the id
-//! of its key. An id is not reused while its key has messages in flight.
+//! idle keys are kept, because most keys come again. Slots are those of the
+//! [`InFlight`](crate::topic::subscription::in_flight); each stores the id of its key. An id is not reused while its
+//! key has messages in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -236,7 +236,8 @@ impl SubscriptionState {
         item.since_ns = now_ns;
         item.deadline_ns = deadline_ns;
         let (attempt, position) = (item.attempt, item.position);
-        // A lease revoked because of another message of its key does not count as an attempt, so check `was_delivered` too.
+        // A lease revoked because of another message of its key does not count as an attempt, so check `was_delivered`
+        // too.
         let is_again = attempt > 1 || std::mem::replace(&mut item.was_delivered, true);
         let message = self.in_flight.message(slot).clone();
         self.wheel.insert(slot, deadline_ns, now_ns);

@@ -3,7 +3,8 @@
 //! redb's header is 320 bytes of the first page, and the rest of that page is free. The label is at its end, twice:
 //! ```text
 //!   0 header of redb … 3072 label · 3584 the same label
-//!   label: magic · sequence · session · flags · safe · length of the storage · header of redb · length of the journal · … 504 checksum
+//!   label: magic · sequence · session · flags · safe · length of the storage · header of redb · length of the journal
+//!          … 504 checksum
 //! ```
 //! No checksum of redb covers the flags and the region counts of its header, and after a crash redb silently falls back
 //! to an older commit if the newest one is damaged. With the label, a header that differs is restored, and an older

@@ -3,7 +3,7 @@
 //! ```text
 //!   sector: 492 bytes of the record · 4 index of the sector · 8 number of the record · 8 checksum
 //!   record: 0 magic · 8 session · 24 number · 32 safe · 40 length of the storage · 48 bytes of the body
-//!           56 length of the journal · 64 body: offset u64 · bytes u32 · data, and so on; then zeros up to a whole block
+//!           56 length of the journal · 64 body: offset u64 · bytes u32 · data, …; then zeros up to a whole block
 //! ```
 //!
 //! A power cut leaves each sector either old or new. So in a record that was not written completely, each sector is

@@ -5,18 +5,18 @@ use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
 use super::navigate::{close_filter, show};
 use super::process;
 use crate::model::Model;
-use crate::model::bench::{RequestedRun, RunDialog};
-use crate::model::columns::ColumnSet;
-use crate::model::keys::Action;
+use crate::model::input::keys::Action;
 use crate::model::layout;
-use crate::model::menu;
 use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
+use crate::model::panes::bench::{RequestedRun, RunDialog};
+use crate::model::panes::columns::ColumnSet;
+use crate::model::panes::menu;
+use crate::model::panes::store::StoreFocus;
+use crate::model::panes::table::Selection;
+use crate::model::panes::wasm::WasmFocus;
 use crate::model::selection::wrapped;
-use crate::model::store::StoreFocus;
 use crate::model::tab::Tab;
-use crate::model::table::Selection;
-use crate::model::wasm::WasmFocus;
 
 pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
     match action {

@@ -1,13 +1,14 @@
 //! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
 
 use super::{actions, navigate};
-use crate::model::key::{Mouse, MouseKind};
-use crate::model::menu::{self, MenuRow};
+use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
-use crate::model::store::StoreFocus;
+use crate::model::panes::columns;
+use crate::model::panes::menu::{self, MenuRow};
+use crate::model::panes::store::StoreFocus;
+use crate::model::panes::wasm::WasmFocus;
 use crate::model::tab::Tab;
-use crate::model::wasm::WasmFocus;
-use crate::model::{Model, columns, layout};
+use crate::model::{Model, layout};
 
 /// Number of rows scrolled per notch of the wheel.
 const WHEEL_ROWS: i64 = 3;

@@ -6,8 +6,8 @@ use super::navigate::show;
 use crate::model::history::Series;
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
+use crate::model::panes::table::{Selection, text};
 use crate::model::tab::Tab;
-use crate::model::table::{Selection, text};
 use crate::model::{DetailPane, Model, format};
 
 /// Maximum length of text copied to the clipboard, in bytes.

@@ -87,8 +87,8 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>)
     // Views do not have a command id: while a view with a filter is in flight, an error without an id is about it.
     let filter = view.filter(|filter| id.is_none() && code != ErrorCode::RateLimited && !filter.is_empty());
     if let Some(filter) = filter {
-        if let Some(said) = model.table.refuse(&filter, &message) {
-            model.show_notice(said, true);
+        if let Some(notice) = model.table.refuse(&filter, &message) {
+            model.show_notice(notice, true);
         }
         return;
     }

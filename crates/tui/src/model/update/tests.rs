@@ -5,9 +5,9 @@ use rusm_protocol::{Cell, Column, Frame, Hello, KillReason, Role, Rows, ServerMe
 
 use super::*;
 use crate::demo::Demo;
-use crate::model::key::{Mouse, MouseKind, Size};
+use crate::model::input::key::{Mouse, MouseKind, Size};
 use crate::model::message::{Fault, QuitReason};
-use crate::model::table::Selection;
+use crate::model::panes::table::Selection;
 use crate::model::{Model, Start};
 
 mod another_node;

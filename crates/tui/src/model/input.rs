@@ -1,0 +1,5 @@
+//! Keys, mouse events and text fields, without a terminal library.
+
+pub mod key;
+pub mod keys;
+pub(crate) mod line_edit;

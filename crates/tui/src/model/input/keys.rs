@@ -1,0 +1,384 @@
+//! The key bindings: one table for dispatch, the footer, the `?` overlay, the README and their tests.
+//!
+//! A binding of a context shadows the global one. Contexts with a text field never fall through to the global bindings,
+//! so that letters can be typed there.
+
+use rusm_protocol::Column;
+
+use crate::model::input::key::{Key, KeyCode};
+use crate::model::tab::Tab;
+
+/// Context in which a binding applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// Everywhere except in overlays and text fields.
+    Global,
+    /// Lists: the process table, the scenarios, the help.
+    List,
+    /// The Node view.
+    Node,
+    /// The Bench view.
+    Bench,
+    /// The Processes view.
+    Processes,
+    /// The Tree view.
+    Tree,
+    /// The Events view.
+    Events,
+    /// The Wasm view.
+    Wasm,
+    /// The Store view.
+    Store,
+    /// The filter's text field.
+    Filter,
+    /// The help overlay.
+    Help,
+    /// The confirmation before a process is ended.
+    Kill,
+    /// The sort menu.
+    SortMenu,
+    /// The dialog with the parameters of a scenario.
+    RunDialog,
+    /// The overlay of a lost connection.
+    Lost,
+}
+
+impl Context {
+    /// All contexts, in the order of the README.
+    pub const ALL: [Self; 15] = [
+        Self::Global,
+        Self::List,
+        Self::Node,
+        Self::Bench,
+        Self::Processes,
+        Self::Tree,
+        Self::Events,
+        Self::Wasm,
+        Self::Store,
+        Self::Filter,
+        Self::SortMenu,
+        Self::Kill,
+        Self::RunDialog,
+        Self::Help,
+        Self::Lost,
+    ];
+
+    /// Returns the heading in the help.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Global => "everywhere",
+            Self::List => "moving",
+            Self::Node => "node",
+            Self::Bench => "bench",
+            Self::Processes => "processes",
+            Self::Tree => "tree",
+            Self::Events => "events",
+            Self::Wasm => "wasm",
+            Self::Store => "store",
+            Self::Filter => "filter",
+            Self::Help => "help",
+            Self::Kill => "kill",
+            Self::SortMenu => "sort menu",
+            Self::RunDialog => "run dialog",
+            Self::Lost => "connection lost",
+        }
+    }
+}
+
+/// Effect of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Quit the program.
+    Quit,
+    /// Open or close the help.
+    Help,
+    /// Show a view.
+    Show(Tab),
+    /// Show the next or the previous view.
+    Step(isize),
+    /// Close the innermost open element, else undo one step.
+    Back,
+    /// Freeze the screen.
+    Pause,
+    /// Redraw every cell.
+    Repaint,
+    /// Suspend the program and return to the shell.
+    Suspend,
+    /// Copy the selected pid, or a summary.
+    Copy,
+    /// Reconnect now.
+    Retry,
+    /// Move by lines.
+    Lines(i64),
+    /// Move by half pages.
+    HalfPages(i64),
+    /// Move to the first scenario of the next family (true) or of the previous one.
+    Family(bool),
+    /// Move to the first item.
+    First,
+    /// Move to the last item.
+    Last,
+    /// Run the selected scenario.
+    Run,
+    /// Stop the run.
+    Stop,
+    /// Select the next resource profile.
+    Profile,
+    /// Open the run dialog.
+    Parameters,
+    /// Show the full description of the selected scenario.
+    About,
+    /// Edit the filter.
+    Filter,
+    /// Open the sort menu.
+    SortMenu,
+    /// Sort by the column this many positions to the right.
+    SortStep(isize),
+    /// Sort by this column; if it is the sort column already, reverse the order.
+    SortBy(Column),
+    /// Reverse the order.
+    Invert,
+    /// Keep the selected process in view.
+    Follow,
+    /// Compute the order again.
+    Reorder,
+    /// Turn the process table on or off.
+    Detail,
+    /// Open the selected supervisor, or move into it if it is open.
+    Unfold,
+    /// Close the selected supervisor, or move to its parent.
+    Fold,
+    /// Close all supervisors.
+    FoldAll,
+    /// Move the focus by this many panels.
+    Panel(isize),
+    /// Show the next engine.
+    NextEngine,
+    /// Show the next page of keys (true) or the previous one.
+    Page(bool),
+    /// Switch between the columns of guests and the usual ones.
+    GuestColumns,
+    /// Show the process of the selected child.
+    Process,
+    /// Perform the action of Enter in this context.
+    Open,
+    /// Ask for confirmation to end the selected process.
+    Kill,
+    /// Ask for confirmation to end all processes that match the filter.
+    KillAll,
+    /// Move the selection by this many lints.
+    Lint(isize),
+    /// Hide all lints of the same kind as the selected one.
+    HideLints,
+    /// Show hidden lints again.
+    ShowLints,
+    /// Select the next choice in a dialog.
+    NextChoice,
+    /// Select the previous choice in a dialog.
+    PreviousChoice,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    /// Context in which the binding applies.
+    pub context: Context,
+    /// Keys, the usual one first.
+    pub keys: &'static [Key],
+    /// Action of the keys.
+    pub action: Action,
+    /// Word in the footer; empty for none.
+    pub hint: &'static str,
+    /// Sentence in the help.
+    pub help: &'static str,
+}
+
+const fn bind(
+    context: Context,
+    keys: &'static [Key],
+    action: Action,
+    hint: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding { context, keys, action, hint, help }
+}
+
+const fn c(c: char) -> Key {
+    Key::char(c)
+}
+
+const fn k(code: KeyCode) -> Key {
+    Key::plain(code)
+}
+
+use KeyCode::{BackTab, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up};
+
+/// All bindings. Within a context, the footer shows hints in this order.
+pub static BINDINGS: &[Binding] = &[
+    bind(Context::Node, &[c('r')], Action::Run, "run", "run the scenario selected on Bench"),
+    bind(Context::Node, &[c('x')], Action::Stop, "stop", "stop the run"),
+    bind(Context::Node, &[c('p')], Action::Profile, "profile", "next resource profile"),
+    bind(Context::Node, &[c('d')], Action::Detail, "rows", "toggle the process rows"),
+    bind(Context::Bench, &[k(Enter), c('r')], Action::Run, "run", "run the selected scenario"),
+    bind(Context::Bench, &[c('x'), k(F(9))], Action::Stop, "stop", "stop the run"),
+    bind(Context::Bench, &[c('p')], Action::Profile, "profile", "next resource profile"),
+    bind(Context::Bench, &[c('P'), c('e')], Action::Parameters, "params", "set parameters, then run"),
+    bind(Context::Bench, &[c('i')], Action::About, "about", "describe the selected scenario"),
+    bind(Context::Bench, &[c('l'), k(Right)], Action::Family(true), "", "next family of scenarios"),
+    bind(Context::Bench, &[c('h'), k(Left)], Action::Family(false), "", "previous family"),
+    bind(Context::Processes, &[k(Enter)], Action::Open, "detail", "show the selected process"),
+    bind(Context::Processes, &[c('/'), k(F(3))], Action::Filter, "filter", "filter on the node: name=kv* and mailq>0"),
+    bind(Context::Processes, &[c('s'), k(F(6))], Action::SortMenu, "sort", "choose the sort column"),
+    bind(Context::Processes, &[c('i')], Action::Invert, "", "reverse the order"),
+    bind(Context::Processes, &[c('x'), k(F(9))], Action::Kill, "kill", "end the selected process (asks first)"),
+    bind(Context::Processes, &[c('X')], Action::KillAll, "", "end all processes that match (asks first)"),
+    bind(Context::Processes, &[c('F')], Action::Follow, "follow", "keep the selected process in view"),
+    bind(Context::Processes, &[c('d')], Action::Detail, "rows", "toggle the process rows and the node's stream"),
+    bind(Context::Processes, &[c('w')], Action::GuestColumns, "wasm", "toggle the columns of WebAssembly guests"),
+    bind(Context::Processes, &[c('o')], Action::Reorder, "", "sort again now"),
+    bind(Context::Processes, &[c('>'), k(Right)], Action::SortStep(1), "", "sort by the next column"),
+    bind(Context::Processes, &[c('<'), k(Left)], Action::SortStep(-1), "", "sort by the previous column"),
+    bind(Context::Processes, &[c('R')], Action::SortBy(Column::RedsPerSec), "", "sort by reductions/s"),
+    bind(Context::Processes, &[c('M')], Action::SortBy(Column::MemoryBytes), "", "sort by memory"),
+    bind(Context::Processes, &[c('Q')], Action::SortBy(Column::MailboxLen), "", "sort by mailbox length"),
+    bind(Context::Processes, &[c('A')], Action::SortBy(Column::AgeMs), "", "sort by age"),
+    bind(Context::Processes, &[c('N')], Action::SortBy(Column::Name), "", "sort by name"),
+    bind(Context::Processes, &[c('P')], Action::SortBy(Column::Pid), "", "sort by pid"),
+    bind(Context::Tree, &[k(Enter)], Action::Open, "open", "open or close a supervisor; show any other process"),
+    bind(Context::Tree, &[c('l'), k(Right)], Action::Unfold, "", "open it, or go to its first child"),
+    bind(Context::Tree, &[c('h'), k(Left)], Action::Fold, "", "close the supervisor, or go to its parent"),
+    bind(Context::Tree, &[c('E')], Action::FoldAll, "fold all", "close all supervisors"),
+    bind(Context::Tree, &[c('p')], Action::Process, "process", "show the process of the selected row"),
+    bind(Context::Tree, &[c('x'), k(F(9))], Action::Kill, "kill", "end the selected process (asks first)"),
+    bind(Context::Tree, &[c('d')], Action::Detail, "detail", "toggle the selected row in full"),
+    bind(Context::Events, &[k(Enter)], Action::Open, "process", "show the process of the selected lint"),
+    bind(Context::Events, &[c('n')], Action::Lint(1), "next lint", "select the next lint"),
+    bind(Context::Events, &[c('N')], Action::Lint(-1), "", "select the previous lint"),
+    bind(Context::Events, &[c('h')], Action::HideLints, "hide", "hide all lints of this kind, on this screen only"),
+    bind(Context::Events, &[c('H')], Action::ShowLints, "", "show the hidden lints"),
+    bind(Context::Wasm, &[k(Enter)], Action::Open, "open", "show a module's processes, or a trap in full"),
+    bind(Context::Wasm, &[c('l'), k(Right)], Action::Panel(1), "traps", "to the traps"),
+    bind(Context::Wasm, &[c('h'), k(Left)], Action::Panel(-1), "modules", "to the modules"),
+    bind(Context::Wasm, &[c('e')], Action::NextEngine, "engine", "show the next engine"),
+    bind(Context::Store, &[k(Enter)], Action::Open, "open", "open the bucket"),
+    bind(Context::Store, &[c('n'), c('l'), k(Right)], Action::Page(true), "next", "next page of keys"),
+    bind(Context::Store, &[c('p'), c('h'), k(Left)], Action::Page(false), "previous", "previous page of keys"),
+    bind(Context::Store, &[c('e')], Action::NextEngine, "store", "show the next store"),
+    bind(Context::List, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
+    bind(Context::List, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
+    bind(Context::List, &[k(PageDown), Key::ctrl('f')], Action::HalfPages(2), "", "a page down"),
+    bind(Context::List, &[k(PageUp), Key::ctrl('b')], Action::HalfPages(-2), "", "a page up"),
+    bind(Context::List, &[Key::ctrl('d')], Action::HalfPages(1), "", "half a page down"),
+    bind(Context::List, &[Key::ctrl('u')], Action::HalfPages(-1), "", "half a page up"),
+    bind(Context::List, &[c('g'), k(Home)], Action::First, "", "first"),
+    bind(Context::List, &[c('G'), k(End)], Action::Last, "", "last"),
+    bind(Context::Global, &[c('?'), k(F(1))], Action::Help, "help", "this help"),
+    bind(Context::Global, &[c('q'), Key::ctrl('c')], Action::Quit, "quit", "quit"),
+    bind(Context::Global, &[c(' ')], Action::Pause, "pause", "freeze the screen, not the node"),
+    bind(Context::Global, &[c('1')], Action::Show(Tab::Node), "", "Node"),
+    bind(Context::Global, &[c('2')], Action::Show(Tab::Bench), "", "Bench"),
+    bind(Context::Global, &[c('3')], Action::Show(Tab::Processes), "", "Processes"),
+    bind(Context::Global, &[c('4')], Action::Show(Tab::Tree), "", "Tree"),
+    bind(Context::Global, &[c('5')], Action::Show(Tab::Events), "", "Events"),
+    bind(Context::Global, &[c('6')], Action::Show(Tab::Wasm), "", "Wasm"),
+    bind(Context::Global, &[c('7')], Action::Show(Tab::Time), "", "Time and streams"),
+    bind(Context::Global, &[c('8')], Action::Show(Tab::Store), "", "Store"),
+    bind(Context::Global, &[c('9')], Action::Show(Tab::Topics), "", "Topics"),
+    bind(Context::Global, &[k(KeyCode::Tab)], Action::Step(1), "", "next view"),
+    bind(Context::Global, &[k(BackTab)], Action::Step(-1), "", "previous view"),
+    bind(Context::Global, &[k(Esc)], Action::Back, "", "close, else clear the filter, else go back"),
+    bind(Context::Global, &[c('y')], Action::Copy, "", "copy the pid or a summary"),
+    bind(Context::Global, &[Key::ctrl('l')], Action::Repaint, "", "repaint"),
+    bind(Context::Global, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
+    bind(Context::Filter, &[k(Enter)], Action::Open, "apply", "apply the filter"),
+    bind(Context::Filter, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "discard the changes"),
+    bind(Context::Filter, &[k(Up)], Action::Lines(-1), "earlier", "an earlier filter"),
+    bind(Context::Filter, &[k(Down)], Action::Lines(1), "later", "a later filter"),
+    bind(Context::SortMenu, &[k(Enter)], Action::Open, "sort", "sort by this column; again: invert"),
+    bind(Context::SortMenu, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
+    bind(Context::SortMenu, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
+    bind(Context::SortMenu, &[c('i')], Action::Invert, "", "reverse the order"),
+    bind(Context::SortMenu, &[k(Esc), c('q'), c('s'), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Kill, &[k(Enter), c('y')], Action::Open, "confirm", "end the process"),
+    bind(Context::Kill, &[k(KeyCode::Tab), k(Right), c('l')], Action::NextChoice, "reason", "the other reason"),
+    bind(Context::Kill, &[k(BackTab), k(Left), c('h')], Action::PreviousChoice, "", "the other reason"),
+    bind(Context::Kill, &[k(Esc), c('n'), c('q'), Key::ctrl('c')], Action::Back, "cancel", "do not end the process"),
+    bind(Context::RunDialog, &[k(Enter)], Action::Open, "run", "run with these parameters"),
+    bind(Context::RunDialog, &[k(KeyCode::Tab), k(Down)], Action::NextChoice, "next", "next parameter"),
+    bind(Context::RunDialog, &[k(BackTab), k(Up)], Action::PreviousChoice, "", "previous parameter"),
+    bind(Context::RunDialog, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "close"),
+    bind(Context::Help, &[k(Esc), c('q'), c('?'), k(F(1)), k(Enter), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Help, &[c('j'), k(Down)], Action::Lines(1), "down", "down"),
+    bind(Context::Help, &[c('k'), k(Up)], Action::Lines(-1), "up", "up"),
+    bind(Context::Help, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
+    bind(Context::Help, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
+    bind(Context::Help, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
+    bind(Context::Lost, &[c('r')], Action::Retry, "retry now", "reconnect now"),
+];
+
+/// Returns the bindings of a context.
+pub fn bindings(context: Context) -> impl Iterator<Item = &'static Binding> {
+    BINDINGS.iter().filter(move |binding| binding.context == context)
+}
+
+/// Returns the action of `key` in the given contexts, innermost first.
+pub fn action(contexts: &[Context], key: Key) -> Option<Action> {
+    contexts
+        .iter()
+        .find_map(|&context| bindings(context).find(|binding| binding.keys.contains(&key)))
+        .map(|binding| binding.action)
+}
+
+/// Formats the table as Markdown, for the README.
+pub fn markdown() -> String {
+    let mut out = String::from("| Where | Keys | Action |\n|---|---|---|\n");
+    for context in Context::ALL {
+        for binding in bindings(context) {
+            let keys: Vec<String> = binding.keys.iter().map(|key| format!("`{}`", key.text())).collect();
+            let row = format!("| {} | {} | {} |\n", context.title(), keys.join(" "), binding.help);
+            out.push_str(&row);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_stands_twice_in_a_context() {
+        for context in Context::ALL {
+            let mut seen = Vec::new();
+            for key in bindings(context).flat_map(|binding| binding.keys) {
+                assert!(!seen.contains(key), "{} twice in {context:?}", key.text());
+                seen.push(*key);
+            }
+        }
+    }
+
+    #[test]
+    fn every_context_has_a_binding_and_every_binding_a_help_text() {
+        for context in Context::ALL {
+            assert!(bindings(context).count() > 0, "{context:?}");
+        }
+        assert!(BINDINGS.iter().all(|binding| !binding.help.is_empty() && !binding.keys.is_empty()));
+    }
+
+    #[test]
+    fn a_context_shadows_the_global_table() {
+        let contexts = [Context::Lost, Context::Node, Context::Global];
+
+        assert_eq!(action(&contexts, Key::char('r')), Some(Action::Retry));
+        assert_eq!(action(&contexts[1..], Key::char('r')), Some(Action::Run));
+        assert_eq!(action(&contexts, Key::char('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn every_view_has_its_number_key() {
+        for &tab in Tab::ALL {
+            assert_eq!(action(&[Context::Global], Key::char(tab.digit())), Some(Action::Show(tab)));
+        }
+        assert!(Tab::ALL.is_sorted_by_key(|tab| tab.digit()));
+    }
+}

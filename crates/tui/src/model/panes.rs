@@ -1,0 +1,14 @@
+//! State of each view: what it shows, where its cursor is, and what it requests from the node.
+
+pub(crate) mod bench;
+pub(crate) mod columns;
+pub(crate) mod events;
+pub(crate) mod lints;
+pub(crate) mod menu;
+pub(crate) mod store;
+pub(crate) mod subscription;
+pub(crate) mod table;
+pub(crate) mod time;
+pub(crate) mod topics;
+pub(crate) mod tree;
+pub(crate) mod wasm;

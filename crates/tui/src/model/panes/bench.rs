@@ -1,0 +1,236 @@
+//! Scenarios, their chosen parameters, and the results of their runs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
+
+use crate::model::input::line_edit::LineEdit;
+use crate::model::selection::wrapped;
+
+/// Maximum number of remembered runs.
+const RUNS_MAX: usize = 50;
+
+/// Result of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunRecord {
+    pub(crate) run_id: u64,
+    pub(crate) scenario: String,
+    pub(crate) profile: String,
+    pub(crate) run_ms: u64,
+    /// Mean rate since the end of the warm-up, or since this observer attached.
+    pub(crate) ops_per_sec: f64,
+    pub(crate) latency: LatencySnapshot,
+    pub(crate) errors_total: u64,
+    pub(crate) failed: bool,
+}
+
+/// State of the Bench view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Bench {
+    pub(crate) selected: usize,
+    /// Parameters per scenario that differ from their defaults.
+    pub(crate) parameters: BTreeMap<String, BTreeMap<String, String>>,
+    /// Runs, oldest first. The last one may still be running.
+    pub(crate) runs: VecDeque<RunRecord>,
+    /// Run requested with edited parameters, until the node has answered.
+    pub(crate) requested: Option<RequestedRun>,
+    warm_up: Option<WarmUp>,
+    /// True if the newest frame showed a run.
+    running: bool,
+}
+
+/// A run that the node has not accepted yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestedRun {
+    /// Id of the command.
+    pub(crate) id: u64,
+    pub(crate) scenario: String,
+    pub(crate) params: BTreeMap<String, String>,
+}
+
+/// Start of the interval over which a run's mean is taken: the end of its warm-up, or the first frame seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct WarmUp {
+    run_id: u64,
+    run_ms: u64,
+    ops_total: u64,
+}
+
+impl Bench {
+    /// Updates the runs from a frame.
+    pub(crate) fn observe(&mut self, frame: &Frame) {
+        let Some(scenario) = frame.scenario.as_ref().filter(|_| frame.run_id > 0) else {
+            // After a failed run, the node reports only the error and no scenario.
+            let has_failed = std::mem::take(&mut self.running) && frame.run_error.is_some();
+            if let Some(last) = self.runs.back_mut().filter(|last| has_failed && last.run_id == frame.run_id) {
+                last.failed = true;
+            }
+            return;
+        };
+        self.running = true;
+        let is_new = self.warm_up.is_none_or(|warm_up| warm_up.run_id != frame.run_id);
+        if is_new || frame.warming_up {
+            let Frame { run_id, run_ms, ops_total, .. } = *frame;
+            self.warm_up = Some(WarmUp { run_id, run_ms, ops_total });
+        }
+        let warm_up = self.warm_up.unwrap_or_default();
+        let measured_ms = frame.run_ms.saturating_sub(warm_up.run_ms);
+        let ops = frame.ops_total.saturating_sub(warm_up.ops_total);
+        let mean = ops as f64 * 1000.0 / measured_ms as f64;
+        let record = RunRecord {
+            run_id: frame.run_id,
+            scenario: scenario.clone(),
+            profile: frame.profile.clone(),
+            run_ms: frame.run_ms,
+            ops_per_sec: if measured_ms < 500 { frame.ops_per_sec } else { mean },
+            latency: frame.latency,
+            errors_total: frame.errors_total,
+            failed: frame.run_error.is_some(),
+        };
+        match self.runs.back_mut() {
+            Some(last) if last.run_id == frame.run_id => *last = record,
+            _ => {
+                if self.runs.len() == RUNS_MAX {
+                    self.runs.pop_front();
+                }
+                self.runs.push_back(record);
+            }
+        }
+    }
+
+    /// Forgets the runs, because another node numbers its runs from the start.
+    pub(crate) fn forget(&mut self) {
+        self.runs.clear();
+        (self.warm_up, self.running) = (None, false);
+    }
+
+    /// Returns the mean rate of the previous successful run of the same scenario.
+    pub(crate) fn previous(&self, run: &RunRecord) -> Option<f64> {
+        let earlier = self.runs.iter().rev().skip_while(|other| other.run_id != run.run_id).skip(1);
+        let mut same = earlier.filter(|other| other.scenario == run.scenario && !other.failed);
+        same.next().map(|other| other.ops_per_sec)
+    }
+
+    /// Handles the acceptance of a command. If it was a run, stores its parameters and returns the scenario.
+    pub(crate) fn taken(&mut self, id: u64) -> Option<String> {
+        let requested = self.requested.take_if(|requested| requested.id == id)?;
+        self.parameters.insert(requested.scenario.clone(), requested.params);
+        Some(requested.scenario)
+    }
+
+    /// Returns the chosen parameters of a scenario.
+    pub(crate) fn chosen(&self, scenario: &str) -> BTreeMap<String, String> {
+        self.parameters.get(scenario).cloned().unwrap_or_default()
+    }
+}
+
+/// Parameters of a scenario while they are edited.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunDialog {
+    pub(crate) scenario: String,
+    pub(crate) at: usize,
+    pub(crate) fields: Vec<(ParameterMeta, LineEdit)>,
+    /// Why the node rejected these parameters.
+    pub(crate) refused: Option<String>,
+}
+
+impl RunDialog {
+    /// Opens a dialog with the previously chosen parameters.
+    pub(crate) fn new(scenario: &ScenarioMeta, chosen: &BTreeMap<String, String>) -> Self {
+        let field = |meta: &ParameterMeta| {
+            let value = chosen.get(&meta.name).unwrap_or(&meta.default);
+            (meta.clone(), LineEdit::with_suggestion(value))
+        };
+        let fields = scenario.parameters.iter().map(field).collect();
+        Self { scenario: scenario.id.clone(), at: 0, fields, refused: None }
+    }
+
+    /// Returns the values that differ from their defaults.
+    pub(crate) fn values(&self) -> BTreeMap<String, String> {
+        self.fields
+            .iter()
+            .map(|(meta, edit)| (meta, edit.text().trim().to_owned()))
+            .filter(|(meta, text)| !text.is_empty() && *text != meta.default)
+            .map(|(meta, text)| (meta.name.clone(), text))
+            .collect()
+    }
+
+    /// Moves to the next or previous parameter, wrapping around.
+    pub(crate) fn step(&mut self, steps: isize) {
+        self.at = wrapped(self.at, steps, self.fields.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(run_id: u64, run_ms: u64, ops_total: u64, warming_up: bool) -> Frame {
+        Frame { scenario: Some("spawn-storm".to_owned()), run_id, run_ms, ops_total, warming_up, ..Frame::default() }
+    }
+
+    #[test]
+    fn the_mean_of_a_run_leaves_its_warm_up_out() {
+        let mut bench = Bench::default();
+
+        bench.observe(&frame(1, 1_000, 0, true));
+        bench.observe(&frame(1, 2_000, 0, true));
+        bench.observe(&frame(1, 4_000, 8_000, false));
+
+        assert_eq!(bench.runs.len(), 1);
+        assert!((bench.runs[0].ops_per_sec - 4_000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_observer_that_comes_late_takes_the_mean_of_what_it_saw() {
+        let mut bench = Bench::default();
+
+        bench.observe(&frame(1, 60_000, 1_000_000, false));
+        bench.observe(&frame(1, 62_000, 1_008_000, false));
+
+        assert!((bench.runs[0].ops_per_sec - 4_000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_is_compared_with_the_one_before_it() {
+        let mut bench = Bench::default();
+        for run_id in 1..=2 {
+            bench.observe(&frame(run_id, 0, 0, true));
+            bench.observe(&frame(run_id, 1_000, run_id * 100, false));
+        }
+
+        let previous = bench.previous(&bench.runs[1]);
+
+        assert_eq!(previous, Some(100.0));
+        assert_eq!(bench.previous(&bench.runs[0]), None);
+    }
+
+    #[test]
+    fn a_run_that_failed_says_so_and_is_nothing_to_compare_with() {
+        let mut bench = Bench::default();
+        bench.observe(&frame(1, 1_000, 100, false));
+        let failed =
+            || Frame { scenario: None, run_error: Some("out of memory".to_owned()), ..frame(1, 1_000, 100, false) };
+
+        bench.observe(&failed());
+        bench.observe(&frame(2, 1_000, 100, false));
+        bench.observe(&Frame { scenario: None, ..frame(2, 1_000, 100, false) });
+        // The run requested next could not be started.
+        bench.observe(&Frame { run_id: 2, ..failed() });
+
+        assert_eq!(bench.runs.iter().map(|run| run.failed).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(bench.previous(&bench.runs[1]), None);
+    }
+
+    #[test]
+    fn the_mean_of_a_run_has_nothing_of_another_nodes_run_of_the_same_number() {
+        let mut bench = Bench::default();
+        bench.observe(&frame(1, 60_000, 1_000_000, false));
+
+        bench.forget();
+        bench.observe(&frame(1, 1_000, 4_000, false));
+        bench.observe(&frame(1, 2_000, 8_000, false));
+
+        assert!((bench.runs[0].ops_per_sec - 4_000.0).abs() < 1e-9);
+    }
+}

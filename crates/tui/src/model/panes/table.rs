@@ -1,0 +1,389 @@
+//! The process table as shown by this observer: a page of rows, a cursor, and a selection that is a pid and not an
+//! index.
+//!
+//! The node determines the order. When a process moves, the selection moves with it. When it leaves the page, the
+//! cursor stays in place and no other process becomes selected: a row that looks selected is always the process that
+//! the user selected.
+
+use std::time::Duration;
+
+use rusm_protocol::{Cell, Column, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
+
+use crate::model::input::line_edit::LineEdit;
+use crate::model::panes::columns;
+use crate::model::panes::columns::ColumnSet;
+use crate::model::selection::wrapped;
+
+/// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
+const PAGE_ROWS_MAX: u32 = 150;
+/// Number of remembered filters.
+const HISTORY_MAX: usize = 32;
+
+/// Selection in the process table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Selection {
+    /// Nothing is selected yet.
+    #[default]
+    None,
+    /// The process under the cursor, once the node has sent that page.
+    Awaited,
+    /// A process on this page.
+    Here(String),
+    /// A process that is no longer on this page.
+    Away(String),
+}
+
+/// The filter field while it is edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilterField {
+    pub(crate) edit: LineEdit,
+    history_at: usize,
+}
+
+/// State of the process table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) rows: Option<Rows>,
+    pub(crate) rows_at: Duration,
+    pub(crate) sort: SortKey,
+    pub(crate) columns: ColumnSet,
+    pub(crate) filter: String,
+    pub(crate) field: Option<FilterField>,
+    /// Filter before the field was opened. It is restored if the new one is cancelled or refused.
+    filter_before: String,
+    /// Why the node refused the filter being typed. Until it is corrected, the previous filter is requested.
+    pub(crate) refused: Option<String>,
+    history: Vec<String>,
+    /// Number of rows above the first visible one.
+    pub(crate) top: u64,
+    /// Index of the row under the cursor.
+    pub(crate) cursor: u64,
+    pub(crate) selection: Selection,
+    pub(crate) follow: bool,
+    reorder: bool,
+    /// Order and filter of the current rows.
+    shown: Option<(SortKey, String)>,
+}
+
+/// Returns the value of a row in a column.
+pub(crate) fn cell<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> Option<&'a Cell> {
+    rows.columns.iter().position(|&c| c == column).and_then(|at| row.get(at))
+}
+
+/// Returns the value of a row in a column if it is text, else an empty string.
+pub(crate) fn text<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> &'a str {
+    match cell(rows, row, column) {
+        Some(Cell::Text(text)) => text,
+        _ => "",
+    }
+}
+
+impl Table {
+    /// Creates an empty table with this order and filter.
+    pub(crate) fn new(sort: SortKey, filter: String) -> Self {
+        Self { sort, filter, ..Self::default() }
+    }
+
+    /// Returns the number of processes that match the filter.
+    pub(crate) fn matched(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |rows| rows.matched)
+    }
+
+    /// Returns the row at an index of the whole table, if it is on the page.
+    pub(crate) fn row(&self, position: u64) -> Option<&[Cell]> {
+        let rows = self.rows.as_ref()?;
+        let at = position.checked_sub(rows.offset)?;
+        rows.rows.get(usize::try_from(at).ok()?).map(Vec::as_slice)
+    }
+
+    /// Returns the pid at an index of the whole table.
+    pub(crate) fn pid_at(&self, position: u64) -> Option<String> {
+        let pid = text(self.rows.as_ref()?, self.row(position)?, Column::Pid);
+        (!pid.is_empty()).then(|| pid.to_owned())
+    }
+
+    /// Returns the selected process, if it is on the page.
+    pub(crate) fn selected(&self) -> Option<&str> {
+        match &self.selection {
+            Selection::Here(pid) => Some(pid),
+            _ => None,
+        }
+    }
+
+    /// Returns the request for the visible rows and some rows around them.
+    pub(crate) fn query(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
+        let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
+        let len = (u32::from(visible) * 3).clamp(3, PAGE_ROWS_MAX).max(visible.into()).min(VIEW_ROWS_MAX);
+        let mut view = View {
+            columns,
+            sort: self.sort,
+            filter: self.filter_in_force().to_owned(),
+            window: ViewWindow { offset: self.top.saturating_sub(rows_before(len, visible.into())), len },
+            reorder: self.reorder,
+            ..View::default()
+        };
+        let comparable = sent.filter(|sent| sent.filter == view.filter && sent.sort == view.sort);
+        if let Some(sent) = comparable.filter(|sent| self.is_covered(sent.window, view.window.len, visible)) {
+            view.window = sent.window;
+        }
+        view
+    }
+
+    /// Records that the request was sent.
+    pub(crate) fn requested(&mut self) {
+        self.reorder = false;
+    }
+
+    /// Returns true if the node's window still contains the visible rows and half of the margin on either side.
+    fn is_covered(&self, window: ViewWindow, len: u32, visible: u16) -> bool {
+        let (visible, end) = (u64::from(visible), window.offset + u64::from(window.len));
+        let margin = rows_before(len, visible) / 2;
+        let above = window.offset == 0 || self.top >= window.offset + margin;
+        let below = end >= self.matched().max(1) || self.top + visible + margin <= end;
+        window.len == len && above && below && self.top >= window.offset
+    }
+
+    /// Returns true if the rows still have an earlier order or filter.
+    pub(crate) fn is_stale(&self) -> bool {
+        let wanted = (self.sort, self.filter_in_force());
+        self.shown.as_ref().is_none_or(|(sort, filter)| (*sort, filter.as_str()) != wanted)
+    }
+
+    /// Returns the filter of the current rows.
+    pub(crate) fn filter_taken(&self) -> &str {
+        self.shown.as_ref().map_or("", |(_, filter)| filter)
+    }
+
+    /// Returns the requested filter.
+    pub(crate) fn filter_in_force(&self) -> &str {
+        if self.refused.is_some() { &self.filter_before } else { &self.filter }
+    }
+
+    /// Handles the refusal of a filter. While the filter is being typed, only the reason is stored. Otherwise the
+    /// previous filter is restored, and a message for the user is returned.
+    pub(crate) fn refuse(&mut self, filter: &str, why: &str) -> Option<String> {
+        if self.filter != filter {
+            return None;
+        }
+        self.refused = Some(why.to_owned());
+        if self.field.is_some() { None } else { self.take_back() }
+    }
+
+    /// Replaces a refused filter by the previous one.
+    fn take_back(&mut self) -> Option<String> {
+        let why = self.refused.take()?;
+        let before = std::mem::take(&mut self.filter_before);
+        self.filter = if before == self.filter { String::new() } else { before };
+        Some(format!("filter refused: {why}"))
+    }
+
+    /// Stores a page that answers a view. The cursor follows the selected process.
+    pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
+        rows.rows.truncate(VIEW_ROWS_MAX as usize);
+        self.rows = Some(rows);
+        self.rows_at = now;
+        self.shown = answers.map(|view| (view.sort, view.filter.clone()));
+        match std::mem::take(&mut self.selection) {
+            Selection::None => {}
+            Selection::Awaited => {
+                self.selection = self.pid_at(self.cursor).map_or(Selection::Awaited, Selection::Here);
+            }
+            Selection::Here(pid) | Selection::Away(pid) => match self.position_of(&pid) {
+                Some(position) => {
+                    self.cursor = position;
+                    self.selection = Selection::Here(pid);
+                }
+                None => self.selection = Selection::Away(pid),
+            },
+        }
+        self.clamp(visible);
+        if self.follow && matches!(self.selection, Selection::Here(_)) {
+            self.reveal(visible);
+        }
+    }
+
+    fn position_of(&self, pid: &str) -> Option<u64> {
+        let rows = self.rows.as_ref()?;
+        let at = rows.rows.iter().position(|row| text(rows, row, Column::Pid) == pid)?;
+        Some(rows.offset + at as u64)
+    }
+
+    /// Keeps the cursor and the page inside the table.
+    pub(crate) fn clamp(&mut self, visible: u16) {
+        if self.rows.is_none() {
+            return;
+        }
+        let matched = self.matched();
+        self.cursor = self.cursor.min(matched.saturating_sub(1));
+        self.top = self.top.min(matched.saturating_sub(visible.into()));
+        if let Selection::Here(pid) = &self.selection
+            && self.pid_at(self.cursor).as_ref() != Some(pid)
+        {
+            self.selection = Selection::Away(pid.clone());
+        }
+    }
+
+    /// Scrolls so that the cursor is visible.
+    pub(crate) fn reveal(&mut self, visible: u16) {
+        let last = u64::from(visible).saturating_sub(1);
+        self.top = self.top.clamp(self.cursor.saturating_sub(last), self.cursor);
+    }
+
+    /// Moves the cursor and selects the row there.
+    pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
+        let from = if self.selection == Selection::None && lines.abs() == 1 {
+            self.top
+        } else {
+            self.cursor.saturating_add_signed(lines)
+        };
+        self.go_to(from, visible);
+    }
+
+    /// Moves the cursor to an index and selects the row there.
+    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
+        self.cursor = position.min(self.matched().saturating_sub(1));
+        let here = self.pid_at(self.cursor).filter(|_| !self.is_stale());
+        self.selection = here.map_or(Selection::Awaited, Selection::Here);
+        self.reveal(visible);
+        self.clamp(visible);
+    }
+
+    /// Selects the row shown at an index, even if the order is about to be replaced: the user pointed at that row.
+    pub(crate) fn point_at(&mut self, position: u64, visible: u16) {
+        self.go_to(position, visible);
+        if let Some(pid) = self.pid_at(self.cursor) {
+            self.selection = Selection::Here(pid);
+        }
+    }
+
+    /// Scrolls without moving the cursor.
+    pub(crate) fn scroll(&mut self, lines: i64, visible: u16) {
+        self.top = self.top.saturating_add_signed(lines);
+        self.clamp(visible);
+    }
+
+    /// Sorts by a column, or reverses the order if the table is sorted by that column already.
+    pub(crate) fn sort_by(&mut self, column: Column) {
+        let desc = if self.sort.key == column { !self.sort.desc } else { columns::falls(column) };
+        self.sort = SortKey { key: column, desc };
+        self.rewind();
+    }
+
+    /// Reverses the order.
+    pub(crate) fn invert(&mut self) {
+        self.sort.desc = !self.sort.desc;
+        self.rewind();
+    }
+
+    /// Sorts by the column `steps` positions to the right on the screen.
+    pub(crate) fn sort_step(&mut self, steps: isize, width: u16) {
+        let slots = columns::fit(width, self.sort, self.columns);
+        let at = slots.iter().position(|slot| slot.column == self.sort.key).unwrap_or(0);
+        let next = wrapped(at, steps, slots.len());
+        if let Some(slot) = slots.get(next) {
+            self.sort_by(slot.column);
+        }
+    }
+
+    /// Requests that the node computes the order again.
+    pub(crate) fn reorder(&mut self) {
+        self.reorder = true;
+    }
+
+    /// Scrolls to the top, after a change of the order or the filter.
+    fn rewind(&mut self) {
+        self.top = 0;
+        if !matches!(self.selection, Selection::Here(_) | Selection::Away(_)) {
+            self.cursor = 0;
+        }
+    }
+
+    /// Opens the filter field.
+    pub(crate) fn edit_filter(&mut self) {
+        self.filter_before.clone_from(&self.filter);
+        self.field = Some(FilterField { edit: LineEdit::new(&self.filter), history_at: self.history.len() });
+    }
+
+    /// Applies the text of the field as the filter, after each key.
+    pub(crate) fn filter_typed(&mut self) {
+        if let Some(field) = &self.field {
+            let text = field.edit.text();
+            text.trim().clone_into(&mut self.filter);
+            self.refused = None;
+            self.rewind();
+        }
+    }
+
+    /// Closes the field and keeps the filter or restores the previous one. Returns a message for the user if the filter
+    /// cannot be kept.
+    pub(crate) fn close_filter(&mut self, keep: bool) -> Option<String> {
+        self.field.take()?;
+        let mut notice = None;
+        if keep {
+            if !self.filter.is_empty() && self.history.last() != Some(&self.filter) {
+                if self.history.len() == HISTORY_MAX {
+                    self.history.remove(0);
+                }
+                self.history.push(self.filter.clone());
+            }
+            notice = self.take_back();
+        } else {
+            self.filter.clone_from(&self.filter_before);
+            self.refused = None;
+        }
+        self.rewind();
+        notice
+    }
+
+    /// Puts an earlier or later filter of the history into the field.
+    pub(crate) fn recall(&mut self, steps: i64) {
+        let Some(field) = &mut self.field else { return };
+        let at = field.history_at.saturating_add_signed(steps as isize).min(self.history.len());
+        field.history_at = at;
+        field.edit = LineEdit::new(self.history.get(at).map_or("", String::as_str));
+        self.filter_typed();
+    }
+
+    /// Clears the selection.
+    pub(crate) fn deselect(&mut self) {
+        self.selection = Selection::None;
+    }
+
+    /// Sets the filter.
+    pub(crate) fn set_filter(&mut self, filter: String) {
+        self.filter = filter;
+        self.selection = Selection::None;
+        self.rewind();
+    }
+
+    /// Removes the filter.
+    pub(crate) fn clear_filter(&mut self) {
+        self.filter.clear();
+        self.rewind();
+    }
+}
+
+/// Returns the number of rows on either side of the visible ones in a window of `len` rows.
+fn rows_before(len: u32, visible: u64) -> u64 {
+    u64::from(len).saturating_sub(visible) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_all_that_is_visible_on_a_screen_of_any_height() {
+        for visible in 1..=200_u16 {
+            let table = Table { top: 500, ..Table::default() };
+
+            let window = table.query(None, visible, 140).window;
+
+            let end = window.offset + u64::from(window.len);
+            assert!(window.offset <= 500 && 500 + u64::from(visible) <= end, "{visible}: {window:?}");
+            assert!(window.len <= PAGE_ROWS_MAX.max(visible.into()), "{visible}: {window:?}");
+            // A window just requested must not be requested again.
+            assert!(table.is_covered(window, window.len, visible), "{visible}: {window:?}");
+        }
+    }
+}

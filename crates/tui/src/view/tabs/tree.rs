@@ -1,0 +1,365 @@
+//! The Tree view: supervisors and their children as laid out by the node, and the selected one in full.
+
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
+
+use crate::model::{Model, format, layout};
+use crate::view::painter::{self, Painter};
+use crate::view::theme::{Role, Theme};
+
+/// Age up to which a termination is highlighted as recent.
+const FRESH_MS: u64 = 10_000;
+/// Restart intensity from which the limit is shown as `any`.
+const ANY_NUMBER: u64 = 1_000_000;
+
+/// A column of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TreeColumn {
+    Name,
+    Pid,
+    State,
+    Strategy,
+    Window,
+    Restarts,
+    LastEnd,
+}
+
+impl TreeColumn {
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Name => "TREE",
+            Self::Pid => "PID",
+            Self::State => "STATE",
+            Self::Strategy => "RESTARTS",
+            Self::Window => "USED",
+            Self::Restarts => "TOTAL",
+            Self::LastEnd => "LAST END",
+        }
+    }
+}
+
+/// Returns the columns that fit, with their positions and widths.
+fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
+    let fixed: &[(TreeColumn, u16)] = match width {
+        92.. => &[
+            (TreeColumn::Pid, 15),
+            (TreeColumn::State, 10),
+            (TreeColumn::Strategy, 16),
+            (TreeColumn::Window, 13),
+            (TreeColumn::Restarts, 6),
+        ],
+        64.. => {
+            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)]
+        }
+        _ => &[(TreeColumn::State, 10), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)],
+    };
+    let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
+    let left = width.saturating_sub(taken);
+    let name = if width < 64 { left } else { (left * 11 / 20).clamp(18, 44).min(left) };
+    let last = left.saturating_sub(name + 1);
+    let all = [(TreeColumn::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(TreeColumn::LastEnd, last)]);
+    all.filter(|(_, width)| *width > 0)
+        .scan(0, |x, (part, width)| {
+            let at = *x;
+            *x += width + 1;
+            Some((part, at, width))
+        })
+        .collect()
+}
+
+pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
+    let layout = layout::tree(model.size, model.tree.in_full);
+    table(painter, layout.table.into(), model);
+    if layout.detail.height > 0 {
+        in_full(painter, layout.detail.into(), model);
+    }
+}
+
+fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let title = Line::from(Span::styled(" supervision tree ", theme.style(Role::Title)));
+    let inner = painter.panel(area, &title, &counts(model, theme));
+    let Some(tree) = &model.tree.rows else {
+        return painter.note(inner, "waiting for the tree");
+    };
+    if tree.total == 0 {
+        return painter.note(inner, "no supervisors");
+    }
+    let parts = parts(inner.width.saturating_sub(1));
+    for (part, x, width) in &parts {
+        let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
+        let right = if *part == TreeColumn::Restarts { width.saturating_sub(5) } else { 0 };
+        painter.put(inner.x + 1 + x + right, inner.y, &heading, width - right);
+    }
+    for at in 0..inner.height.saturating_sub(1) {
+        let position = model.tree.top + u64::from(at);
+        let line = painter::row(inner, at + 1);
+        match model.tree.row(position) {
+            Some(row) => self::row(painter, line, &parts, row, tree.at_ms),
+            None if position < tree.total => {
+                let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
+                painter.line(line, 0, &Line::from(dots));
+            }
+            None => {}
+        }
+        if position == model.tree.cursor && model.tree.selected_row().is_some() {
+            painter.select(line);
+        } else if position == model.tree.cursor {
+            let sign = Span::styled(theme.sign("▹", ">"), theme.style(Role::Accent));
+            painter.line(line, 0, &Line::from(sign));
+        }
+    }
+    foot(painter, area, model);
+}
+
+/// Returns the number of top-level rows and of all rows, and the reason for a reduced refresh rate.
+fn counts(model: &Model, theme: Theme) -> Line<'static> {
+    let Some(tree) = &model.tree.rows else { return Line::default() };
+    let text =
+        format!(" {} top-level {} {} rows ", format::grouped(tree.top), theme.dot(), format::grouped(tree.total));
+    let mut spans = vec![Span::styled(text, theme.style(Role::Dim))];
+    if let Some(why) = &tree.degraded {
+        spans.push(Span::styled(format!("{} {why} ", theme.dot()), theme.style(Role::Warn)));
+    }
+    Line::from(spans)
+}
+
+/// Draws the position in the tree, and the node's cost of the request, into the lower border.
+fn foot(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let Some(tree) = &model.tree.rows else { return };
+    let at = format!(" row {} ", format::grouped(model.tree.cursor + 1));
+    let cost = format!(" {} CPU per refresh ", format::nanos((tree.cost_us * 1e3).max(0.0) as u64, theme.micro()));
+    let (at_width, cost_width) = (painter::width(&at), painter::width(&cost));
+    if at_width + cost_width + 6 < area.width {
+        let bottom = area.bottom().saturating_sub(1);
+        let at = Line::from(Span::styled(at, theme.style(Role::Text)));
+        painter.on_border(area.x + 2, bottom, &at, at_width);
+        let cost = Line::from(Span::styled(cost, theme.style(Role::Dim)));
+        painter.on_border(area.right() - 2 - cost_width, bottom, &cost, cost_width);
+    }
+}
+
+fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(TreeColumn, u16, u16)], row: &TreeRow, now_ms: u64) {
+    let theme = painter.theme;
+    for (part, x, width) in parts {
+        let line = match part {
+            TreeColumn::Name => name(row, *width, theme),
+            TreeColumn::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
+            TreeColumn::State => text(&row.state, state_role(row), *width, theme),
+            TreeColumn::Strategy => match &row.branch {
+                Some(branch) => text(short_strategy(&branch.strategy, *width), Role::Text, *width, theme),
+                None => text(row.restart.as_deref().unwrap_or_default(), Role::Dim, *width, theme),
+            },
+            TreeColumn::Window => row.branch.as_ref().map(|branch| window(branch, *width, theme)).unwrap_or_default(),
+            TreeColumn::Restarts => {
+                // For a supervisor, show the restarts of its children: they count against its intensity.
+                let total = row.branch.as_ref().map_or(row.restarts_total, |branch| branch.restarts_total);
+                let count = format::count_within(total, usize::from(*width));
+                let role = if total == 0 { Role::Dim } else { Role::Strong };
+                text(&format!("{count:>0$}", usize::from(*width)), role, *width, theme)
+            }
+            TreeColumn::LastEnd => last_end(row, now_ms, *width, theme),
+        };
+        painter.put(area.x + 1 + x, area.y, &line, *width);
+    }
+}
+
+fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
+    Line::from(Span::styled(painter::cut(text, width, theme), theme.style(role)))
+}
+
+/// Returns the connecting lines, the fold marker, the name, and the number of running children of a row.
+fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
+    let has_sibling = |depth: u32| row.rails.checked_shr(depth).is_some_and(|rails| rails & 1 == 1);
+    let depth = row.depth.min(u32::from(width / 3));
+    let mut lines = String::new();
+    for at in 1..=depth {
+        lines.push_str(match (at == depth, has_sibling(at)) {
+            (true, true) => theme.sign("├─", "|-"),
+            (true, false) => theme.sign("└─", "`-"),
+            (false, true) => theme.sign("│ ", "| "),
+            (false, false) => "  ",
+        });
+    }
+    let sign = match &row.branch {
+        Some(branch) if branch.open => theme.sign("▾ ", "v "),
+        Some(_) => theme.sign("▸ ", "> "),
+        None if depth > 0 => " ",
+        None => "",
+    };
+    let children = row.branch.as_ref().map(|branch| children(branch, theme));
+    let taken = painter::width(&lines) + painter::width(sign);
+    let shown = painter::cut(title(row), width.saturating_sub(taken), theme);
+    let left = width.saturating_sub(taken + painter::width(&shown));
+    let mut spans = vec![
+        Span::styled(lines, theme.style(Role::Dim)),
+        Span::styled(sign, theme.style(Role::Accent)),
+        Span::styled(shown, theme.style(if row.branch.is_some() { Role::Strong } else { Role::Text })),
+    ];
+    spans.extend(children.filter(|children| children.width() as u16 <= left));
+    Line::from(spans)
+}
+
+fn title(row: &TreeRow) -> &str {
+    if row.name.is_empty() { "supervisor" } else { &row.name }
+}
+
+/// Returns the number of running children, and the total if it differs.
+fn children(branch: &TreeBranch, theme: Theme) -> Span<'static> {
+    let all = branch.running + branch.waiting + branch.ended;
+    if branch.running == all {
+        return Span::styled(format!(" {}", format::count_within(all, 7)), theme.style(Role::Dim));
+    }
+    let text = format!(" {}/{}", format::count_within(branch.running, 7), format::count_within(all, 7));
+    Span::styled(text, theme.style(Role::Warn))
+}
+
+fn state_role(row: &TreeRow) -> Role {
+    match row.state.as_str() {
+        "running" => Role::Good,
+        "starting" | "stopping" | "restarting" | "waiting" => Role::Warn,
+        _ => Role::Dim,
+    }
+}
+
+/// Shortens the long name of the dynamic strategy if it does not fit.
+fn short_strategy(strategy: &str, width: u16) -> &str {
+    if painter::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
+}
+
+/// Formats the used part of the restart intensity: `2/5 in 10s`.
+fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
+    let role = match branch.used {
+        0 => Role::Dim,
+        used if used >= branch.allowed => Role::Bad,
+        used if used * 2 >= branch.allowed => Role::Warn,
+        _ => Role::Text,
+    };
+    let mut words = used(branch);
+    if painter::width(&words) > width {
+        words = words.replace(" in ", " ");
+    }
+    text(&words, role, width, theme)
+}
+
+fn used(branch: &TreeBranch) -> String {
+    let allowed = if branch.allowed >= ANY_NUMBER { "any".to_owned() } else { format::short(branch.allowed as f64) };
+    format!("{}/{allowed} in {}", format::short(branch.used as f64), format::age(branch.period_ms))
+}
+
+fn is_normal(reason: &str) -> bool {
+    reason == "normal" || reason.starts_with("shutdown")
+}
+
+/// Returns the time and reason of the last termination.
+fn last_end(row: &TreeRow, now_ms: u64, width: u16, theme: Theme) -> Line<'static> {
+    let (Some(at_ms), Some(reason)) = (row.ended_at_ms, &row.reason) else { return Line::default() };
+    let age_ms = now_ms.saturating_sub(at_ms);
+    let role = match (is_normal(reason), age_ms < FRESH_MS) {
+        (true, _) => Role::Dim,
+        (false, true) => Role::Bad,
+        (false, false) => Role::Text,
+    };
+    let age = format!("{:>5} ", format::age(age_ms));
+    let left = width.saturating_sub(painter::width(&age));
+    Line::from(vec![
+        Span::styled(painter::cut(age.trim_end(), width, theme), theme.style(Role::Dim)),
+        Span::raw(" "),
+        Span::styled(if left > 3 { painter::cut(reason, left, theme) } else { String::new() }, theme.style(role)),
+    ])
+}
+
+/// Draws the selected row and its last terminations.
+fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let Some(detail) = model.tree.detail() else {
+        let inner = painter.panel(area, &Line::default(), &Line::default());
+        let text = if model.tree.selected_row().is_some() { "loading" } else { "nothing is selected" };
+        return painter.note(inner, text);
+    };
+    let row = &detail.row;
+    let room = area.width.saturating_sub(24);
+    let title = Line::from(vec![
+        Span::styled(format!(" {} ", painter::cut(title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
+    ]);
+    let inner = painter::inset(painter.panel(area, &title, &Line::default()));
+    let mut at = 0;
+    for (words, role) in facts(detail, theme) {
+        for part in painter::wrap(&words, inner.width) {
+            painter.line(inner, at, &Line::from(Span::styled(part, theme.style(role))));
+            at += 1;
+        }
+    }
+    let now_ms = model.tree.rows.as_ref().map_or(0, |rows| rows.at_ms);
+    ends(painter, Rect { y: inner.y + at, height: inner.height.saturating_sub(at), ..inner }, detail, now_ms);
+}
+
+/// Describes the selected row, one sentence per line.
+fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
+    let (row, dot) = (&detail.row, theme.dot());
+    let mut first = vec![match row.wait_ms {
+        Some(ms) => format!("restarts in {}", format::age(ms)),
+        None => row.state.clone(),
+    }];
+    first.extend(row.restart.clone());
+    first.extend(detail.shutdown.as_deref().map(|shutdown| match shutdown.parse() {
+        Ok(ms) => format!("stops within {}", format::age(ms)),
+        Err(_) => format!("stops by {}", shutdown.replace('_', " ")),
+    }));
+    first.extend(detail.significant.then(|| "significant".to_owned()));
+    first.extend(detail.parent.as_ref().map(|parent| format!("started by {parent}")));
+    if row.restart.is_some() {
+        first.push(format!("{} restarts", format::grouped(row.restarts_total)));
+    }
+    let mut facts = vec![(first.join(&format!(" {dot} ")), state_role(row))];
+    if let Some(branch) = row.branch.as_ref().filter(|branch| !branch.strategy.is_empty()) {
+        let (used, total) = (used(branch), format::grouped(branch.restarts_total));
+        facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
+        let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::grouped);
+        facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
+    }
+    facts
+}
+
+/// Draws the last terminations, newest first: one line each, or more if there is room for the whole reason.
+fn ends(painter: &mut Painter<'_>, area: Rect, detail: &TreeDetail, now_ms: u64) {
+    let theme = painter.theme;
+    if detail.ends.is_empty() {
+        let words = "has not ended by itself";
+        return painter.line(area, 0, &Line::from(Span::styled(words, theme.style(Role::Dim))));
+    }
+    let is_narrow = area.width < 60;
+    let mut at = 0;
+    for end in &detail.ends {
+        let (head, role) = (head(end, now_ms), if is_normal(&end.reason) { Role::Dim } else { Role::Bad });
+        let head_width = painter::width(&head) + 2;
+        painter.line(area, at, &Line::from(Span::styled(head, theme.style(Role::Text))));
+        if is_narrow {
+            for part in painter::wrap(&end.reason, area.width.saturating_sub(2)) {
+                at += 1;
+                put(painter, area, at, 2, &part, theme.style(role));
+            }
+        } else {
+            let reason = painter::cut(&end.reason, area.width.saturating_sub(head_width), theme);
+            put(painter, area, at, head_width, &reason, theme.style(role));
+        }
+        at += 1;
+    }
+}
+
+fn head(end: &TreeEnd, now_ms: u64) -> String {
+    let pid = end.pid.as_deref().unwrap_or("did not start");
+    format!("{:>6} ago  {pid}", format::age(now_ms.saturating_sub(end.at_ms)))
+}
+
+fn put(painter: &mut Painter<'_>, area: Rect, at: u16, x: u16, text: &str, style: Style) {
+    let row = painter::row(area, at);
+    if row.width > x {
+        let line = Line::from(Span::styled(text.to_owned(), style));
+        painter.put(row.x + x, row.y, &line, row.width - x);
+    }
+}
