@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use crate::observe::stores::Storage;
-use crate::runtime::RuntimeShared;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 use crate::time::realtime::RelativePriority;
 
@@ -20,7 +20,9 @@ pub const SCHEDULERS_MAX: usize = crate::scheduler::parking::SCHEDULERS_MAX;
 
 /// Panics that the caller catches and reports.
 pub mod panics {
-    pub use crate::runtime::panics::{install, print_panics, reason, silence_panics, wake};
+    pub use crate::process::exit::panic_reason as reason;
+    pub use crate::runtime::panic_hook::install;
+    pub use crate::runtime::panics::{print_panics, silence_panics, wake};
 }
 
 /// Persistence of topics.

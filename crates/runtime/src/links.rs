@@ -1,4 +1,8 @@
-//! Links, monitors and their signals, and groups of processes.
+//! Links, monitors and their signals, groups of processes, and the registry of names.
 
+pub(crate) mod bonds;
 pub(crate) mod groups;
+pub(crate) mod memberships;
+pub(crate) mod registry;
+pub(crate) mod release;
 pub(crate) mod signal;

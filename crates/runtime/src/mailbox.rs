@@ -5,11 +5,15 @@
 //!     └─ full: the sender waits, or gets the message back
 //! ```
 
+pub(crate) mod backpressure;
 pub(crate) mod budget;
 pub(crate) mod call;
 pub(crate) mod gate;
+pub(crate) mod introductions;
 pub(crate) mod message;
 pub(crate) mod queue;
+pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod tagged;
 pub(crate) mod timeout;
+pub(crate) mod try_send;

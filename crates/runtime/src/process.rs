@@ -13,6 +13,7 @@ pub(crate) mod header;
 pub(crate) mod pid;
 pub(crate) mod running;
 pub(crate) mod side_table;
+pub(crate) mod side_table_guard;
 pub(crate) mod small_map;
 pub(crate) mod spawn;
 pub(crate) mod start;

@@ -48,7 +48,8 @@ use crate::process::exit::{ExitReason, Outcome};
 use crate::process::spawn;
 use crate::runtime::config::Config;
 use crate::runtime::handle::{Handle, Watch};
-use crate::runtime::{RuntimeShared, for_each_live, tear_down};
+use crate::runtime::shared::RuntimeShared;
+use crate::runtime::{for_each_live, panic_hook, tear_down};
 use crate::scheduler;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::time::ticker;
@@ -201,6 +202,7 @@ impl Simulation {
     {
         let config = Config { schedulers: 1, ..self.config.clone() };
         let (shared, mut queues) = RuntimeShared::new(config).unwrap_or_else(|error| panic!("{error}"));
+        panic_hook::install();
         let teardown = TeardownGuard(Arc::clone(&shared));
         let reactor = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -95,7 +95,7 @@ pub const NAME_MAX_BYTES: usize = 255;
 #[derive(Clone)]
 pub struct Topic {
     shared: Arc<TopicShared>,
-    runtime: Weak<crate::runtime::RuntimeShared>,
+    runtime: Weak<crate::runtime::shared::RuntimeShared>,
 }
 
 impl fmt::Debug for Topic {
@@ -105,7 +105,7 @@ impl fmt::Debug for Topic {
 }
 
 impl Topic {
-    const fn new(shared: Arc<TopicShared>, runtime: Weak<crate::runtime::RuntimeShared>) -> Self {
+    const fn new(shared: Arc<TopicShared>, runtime: Weak<crate::runtime::shared::RuntimeShared>) -> Self {
         Self { shared, runtime }
     }
 

@@ -13,6 +13,8 @@
 #![allow(unfulfilled_lint_expectations, reason = "some expectations of these files hold in a library only")]
 #![expect(clippy::unwrap_used, reason = "a model may panic like a test")]
 
+#[path = "../src/links/bonds.rs"]
+mod bonds;
 #[path = "../src/process/exit.rs"]
 mod exit;
 #[path = "../src/process/free_list.rs"]
@@ -29,10 +31,16 @@ mod panics;
 mod pid;
 #[path = "../src/mailbox/queue.rs"]
 mod queue;
+#[path = "../src/links/registry.rs"]
+mod registry;
+#[path = "../src/mailbox/request.rs"]
+mod request;
 #[path = "../src/mailbox/send.rs"]
 mod send;
 #[path = "../src/process/side_table.rs"]
 mod side_table;
+#[path = "../src/process/side_table_guard.rs"]
+mod side_table_guard;
 #[path = "../src/links/signal.rs"]
 mod signal;
 #[path = "../src/process/small_map.rs"]
@@ -50,8 +58,8 @@ use loom::thread;
 
 use exit::ExitReason;
 use pid::Pid;
+use registry::SideTables;
 use send::{SendOutcome, envelope, send_envelope};
-use side_table::SideTables;
 use signal::{Down, Exit};
 use std::sync::Arc;
 use sync::{InjectedFault, inject};
@@ -59,23 +67,22 @@ use world::{Received, RuntimeShared, Slot, scheduler};
 
 // The folders of the runtime, for the paths in the real files.
 mod links {
-    pub(crate) use crate::signal;
-    pub(crate) use crate::world::groups;
+    pub(crate) use crate::world::memberships;
+    pub(crate) use crate::{registry, signal};
 }
 mod mailbox {
-    pub(crate) use crate::world::call;
-    pub(crate) use crate::{gate, message, queue, send, tagged};
+    pub(crate) use crate::{gate, message, queue, request, send, tagged};
 }
 mod observe {
     pub(crate) use crate::world::body_info;
 }
 mod process {
     pub(crate) use crate::world::table;
-    pub(crate) use crate::{exit, free_list, header, pid, side_table, small_map};
+    pub(crate) use crate::{exit, free_list, header, pid, side_table, side_table_guard, small_map};
 }
 mod runtime {
     pub(crate) use crate::panics;
-    pub(crate) use crate::world::runtime::RuntimeShared;
+    pub(crate) use crate::world::shared;
 }
 
 type Model = fn();

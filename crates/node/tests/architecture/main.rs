@@ -62,11 +62,15 @@ const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite
 
 /// All items of the runtime and the protocol that live as long as the program.
 const STATICS: [Static; 8] = [
-    Static { file: "runtime/src/runtime/panics.rs", name: "PLACE", why: "where this thread panicked last" },
-    Static { file: "runtime/src/runtime/panics.rs", name: "IS_QUIET", why: "panics that the hook does not print" },
-    Static { file: "runtime/src/runtime/panics.rs", name: "HOOK", why: "the standard library has one panic hook" },
+    Static {
+        file: "runtime/src/runtime/panics.rs",
+        name: "LAST_PANIC_LOCATION",
+        why: "where this thread panicked last",
+    },
+    Static { file: "runtime/src/runtime/panics.rs", name: "IS_SILENCED", why: "panics that the hook does not print" },
+    Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static { file: "runtime/src/time/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
-    Static { file: "runtime/src/scheduler.rs", name: "LOCAL", why: "the scheduler of this thread" },
+    Static { file: "runtime/src/scheduler/local.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/time/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
     Static { file: "wasm/src/engine/pooled_future.rs", name: "SPARE", why: "an unused block of memory of this thread" },
     Static { file: "runtime/src/process/waker.rs", name: "WAKER", why: "a table of functions, never written" },

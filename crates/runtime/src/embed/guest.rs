@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::links::signal::LinkOptions;
+use crate::links::bonds::LinkOptions;
+use crate::links::registry::{RegisterError, SideTables};
 pub use crate::mailbox::tagged::{Charge, ChargedBytes};
 use crate::observe::BodyInfo;
 use crate::observe::engines::Engine;
@@ -18,9 +19,8 @@ use crate::process::exit::Outcome;
 use crate::process::header::{
     CONFINED, HAS_SIDE_TABLE, NAMED, READS_SHORT, TRAPS, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
 };
-use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{self, Local};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
 
@@ -135,7 +135,8 @@ impl GuestContext<'_> {
 
     /// Introduces another process to this one.
     pub fn introduce(self, other: Pid) {
-        SideTables::introduce(self.0.running().slot, self.0.pid(), other);
+        let running = self.0.running();
+        SideTables::introduce(running.slot, self.0.pid(), other, |pid| running.local.shared.is_alive(pid));
     }
 
     /// Returns true if the mailbox has room for something that is delivered without checking: a message, or an exit
@@ -201,7 +202,7 @@ impl GuestContext<'_> {
         }
         let mut link_options = LinkOptions { link: options.link, monitor: None };
         if options.name.is_none() {
-            link_options.monitor = options.monitor.then(|| shared.references.next());
+            link_options.monitor = options.monitor.then(|| shared.next_reference());
             link_options.apply_to_child(&mut side_table, self.0.pid());
         }
         let (mut monitor, mut refused) = (link_options.monitor, None);

@@ -10,11 +10,11 @@
 //! lock, so a notification never waits for the receiver. The lock of the process that joins or leaves is taken first,
 //! and the end of that process takes it too: no dead process stays a member.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::links::memberships::{Group, Memberships, Registry};
 use crate::links::signal::MonitorRef;
 use crate::mailbox::message::Message;
 use crate::mailbox::send;
@@ -22,8 +22,8 @@ use crate::process::context::Context;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
 use crate::process::side_table::NAME_MAX_BYTES;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 
 /// Message to a process that monitors a group: a process has joined the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,73 +165,6 @@ impl Handle {
     }
 }
 
-/// Memberships and group monitors of a process.
-#[derive(Default)]
-pub(crate) struct Memberships {
-    /// Groups that the process has joined, with its position in each.
-    positions: BTreeSet<(Arc<str>, u64)>,
-    monitors: BTreeMap<MonitorRef, Arc<str>>,
-}
-
-impl Memberships {
-    /// Returns the number of memberships plus the number of group monitors.
-    pub(crate) fn len(&self) -> usize {
-        self.positions.len() + self.monitors.len()
-    }
-}
-
-/// All groups of a runtime.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<Registry>);
-
-#[derive(Default)]
-struct Registry {
-    groups: HashMap<Arc<str>, Group>,
-    last_position: u64,
-}
-
-#[derive(Default)]
-struct Group {
-    members: BTreeMap<u64, Pid>,
-    monitors: BTreeMap<MonitorRef, Pid>,
-}
-
-impl Groups {
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn members(&self, group: &str) -> Vec<Pid> {
-        self.lock().groups.get(group).map(|group| group.members.values().copied().collect()).unwrap_or_default()
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        let registry = self.lock();
-        let joined = registry.groups.iter().filter(|(_, group)| !group.members.is_empty());
-        let mut names: Vec<Arc<str>> = joined.map(|(name, _)| Arc::clone(name)).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Registry {
-    /// Returns the group with this name, and creates it if it does not exist.
-    fn group(&mut self, name: &str) -> (Arc<str>, &mut Group) {
-        let name = self.groups.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
-        let group = self.groups.entry(Arc::clone(&name)).or_default();
-        (name, group)
-    }
-
-    /// Changes a group if it exists, and removes it if it has neither members nor monitors left.
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut Group)) {
-        let Some(group) = self.groups.get_mut(name) else { return };
-        change(group);
-        if group.members.is_empty() && group.monitors.is_empty() {
-            self.groups.remove(name);
-        }
-    }
-}
-
 impl RuntimeShared {
     fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         check(group)?;
@@ -267,7 +200,7 @@ impl RuntimeShared {
 
     fn monitor_group(&self, pid: Pid, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
         check(group)?;
-        let reference = self.references.next();
+        let reference = self.next_reference();
         let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
         let (name, group) = registry.group(group);

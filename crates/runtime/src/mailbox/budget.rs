@@ -13,19 +13,30 @@
 //! Messages without heap bytes are not counted. Each takes one node of 64 bytes, and a mailbox has at most
 //! [`mailbox_capacity`](crate::Config::mailbox_capacity) of them.
 
+use std::cell::Cell;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use crate::observe::MailboxBytes;
 use crate::process::pid::Pid;
-use crate::runtime::RuntimeShared;
-use crate::scheduler::Local;
 use crate::sync::Mutex;
 
 /// Maximum bytes that one scheduler holds back before it adds them to the sum of the runtime.
 const UNSETTLED_BYTES_MAX: i64 = 64 * 1024;
+
+/// Heap bytes of the messages in all mailboxes of a runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailboxBytes {
+    /// Bytes in mailboxes, except up to 64 KiB that each scheduler has counted in its current slice.
+    pub bytes: u64,
+    /// Maximum number of bytes; see [`mailbox_total_bytes`](crate::Config::mailbox_total_bytes).
+    pub max_bytes: u64,
+    /// True if the limit is reached: a mailbox that holds a message accepts no other.
+    pub is_full: bool,
+    /// Number of times that the limit was reached.
+    pub filled_total: u64,
+}
 
 /// Heap bytes in all mailboxes of a runtime, and their limit.
 pub(crate) struct MailboxBudget {
@@ -66,20 +77,21 @@ impl MailboxBudget {
     }
 
     /// Returns the bytes to add to the sum now, `bytes` included; `None` while the scheduler may hold them back.
-    fn due(&self, local: Option<&Local>, bytes: i64) -> Option<i64> {
-        let Some(local) = local else { return Some(bytes) };
-        let unsettled = local.unsettled_mail.get() + bytes;
+    #[inline]
+    pub(super) fn due(&self, held_back: Option<&Cell<i64>>, bytes: i64) -> Option<i64> {
+        let Some(held_back) = held_back else { return Some(bytes) };
+        let unsettled = held_back.get() + bytes;
         let most = UNSETTLED_BYTES_MAX.min(self.max_bytes / 64);
         if unsettled.abs() < most && !self.is_full() {
-            local.unsettled_mail.set(unsettled);
+            held_back.set(unsettled);
             return None;
         }
-        local.unsettled_mail.set(0);
+        held_back.set(0);
         Some(unsettled)
     }
 
     /// Adds bytes to the sum and returns the new sum.
-    fn add(&self, bytes: i64) -> i64 {
+    pub(super) fn add(&self, bytes: i64) -> i64 {
         let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if all > self.max_bytes && !self.is_full() {
             self.is_full.store(true, Ordering::SeqCst);
@@ -89,60 +101,19 @@ impl MailboxBudget {
     }
 
     /// Adds bytes to the sum. Returns true if a full budget has room again: the caller then resumes the senders.
-    fn settle(&self, bytes: i64) -> bool {
+    pub(super) fn settle(&self, bytes: i64) -> bool {
         let has_room = self.add(bytes) <= self.max_bytes - self.max_bytes / 8;
         // SeqCst: a sender adds its receiver to the list and then reads the flag; one of the two sees the other.
         has_room && self.is_full() && self.is_full.swap(false, Ordering::SeqCst)
     }
-}
 
-impl RuntimeShared {
-    /// Counts the heap bytes of a message that entered a mailbox.
-    #[inline]
-    pub(crate) fn charge_mail(&self, local: Option<&Local>, heap: u32) {
-        if heap != 0
-            && let Some(bytes) = self.mailboxes.due(local, i64::from(heap))
-        {
-            // Bytes settled in the same sum may have made room; the end of the slice checks again.
-            self.mailboxes.add(bytes);
-        }
+    /// Registers a receiver whose senders wait for the budget.
+    pub(super) fn block(&self, receiver: Pid) {
+        self.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
     }
 
-    /// Counts the heap bytes of a message that left a mailbox. May wake senders: no lock of a process may be held.
-    #[inline]
-    pub(crate) fn release_mail(&self, local: Option<&Local>, heap: u32) {
-        if heap != 0
-            && let Some(bytes) = self.mailboxes.due(local, -i64::from(heap))
-            && self.mailboxes.settle(bytes)
-        {
-            self.resume_senders();
-        }
-    }
-
-    /// Adds the bytes that this scheduler has counted but not settled, at the end of its slice.
-    #[inline]
-    pub(crate) fn settle_mail(&self, local: &Local) {
-        let bytes = local.unsettled_mail.replace(0);
-        if (bytes != 0 || self.mailboxes.is_full()) && self.mailboxes.settle(bytes) {
-            self.resume_senders();
-        }
-    }
-
-    /// If the budget is full, registers the senders of `to` to be woken when it has room again.
-    pub(crate) fn wait_for_budget(&self, to: Pid) {
-        if self.mailboxes.is_full() {
-            self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner).push(to);
-        }
-    }
-
-    #[cold]
-    fn resume_senders(&self) {
-        let receivers =
-            std::mem::take(&mut *self.mailboxes.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner));
-        for pid in receivers {
-            if let Some(slot) = self.table.slot(pid) {
-                Self::wake_waiting_senders(slot, pid);
-            }
-        }
+    /// Takes the receivers whose senders wait for the budget.
+    pub(super) fn take_blocked(&self) -> Vec<Pid> {
+        std::mem::take(&mut *self.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,7 +11,6 @@
 //! well, so neither arrives after it. The wait checks only messages that arrived after the call began, so its cost
 //! does not depend on the length of the mailbox.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
@@ -23,21 +22,13 @@ use tokio::sync::oneshot;
 
 use crate::links::signal::{Down, MonitorRef};
 use crate::mailbox::message::{INLINE_MESSAGE_BYTES, Message};
+use crate::mailbox::request::{ReplyTarget, ReplyTo, Request};
 use crate::process::context::Context;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::{Handle, Watch};
-
-/// A call as the callee receives it.
-#[derive(Debug)]
-pub struct Request<Q, R> {
-    /// Contents of the request.
-    pub request: Q,
-    /// Destination of the reply.
-    pub reply: ReplyTo<R>,
-}
+use crate::runtime::shared::RuntimeShared;
 
 /// Error returned by a call that received no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -78,28 +69,8 @@ impl CallError {
     }
 }
 
-/// Destination of the reply to one call; may be stored or passed to another process.
-///
-/// Dropping it sends nothing: the caller continues to wait until its timeout or the callee's end.
-#[must_use = "the caller waits for its reply"]
-pub struct ReplyTo<R>(ReplyTarget<R>);
-
-enum ReplyTarget<R> {
-    Process(Pid, MonitorRef),
-    Outside(oneshot::Sender<R>),
-}
-
 // A request of two words is sent without an allocation.
 const _: () = assert!(size_of::<Request<[u64; 2], ()>>() <= INLINE_MESSAGE_BYTES);
-
-impl<R> fmt::Debug for ReplyTo<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            ReplyTarget::Process(caller, reference) => write!(f, "ReplyTo({caller}, {reference:?})"),
-            ReplyTarget::Outside(_) => f.write_str("ReplyTo(outside)"),
-        }
-    }
-}
 
 /// A reply in the mailbox of the caller.
 struct Reply<R> {
@@ -108,15 +79,6 @@ struct Reply<R> {
 }
 
 impl<R: Send + 'static> ReplyTo<R> {
-    pub(crate) const fn process(caller: Pid, reference: MonitorRef) -> Self {
-        Self(ReplyTarget::Process(caller, reference))
-    }
-
-    pub(crate) fn outside() -> (Self, oneshot::Receiver<R>) {
-        let (give, take) = oneshot::channel();
-        (Self(ReplyTarget::Outside(give)), take)
-    }
-
     /// Sends the reply. Returns the value if the caller no longer waits for it.
     pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
         match self.0 {

@@ -9,14 +9,15 @@ use std::ptr;
 
 use bytes::Bytes;
 
-use crate::mailbox::call::Request;
-use crate::mailbox::tagged::ChargedBytes;
-use crate::mailbox::tagged::TaggedBytes;
+use crate::mailbox::request::Request;
+use crate::mailbox::tagged::{ChargedBytes, TaggedBytes};
 
 const WORDS: usize = 5;
 
 /// Maximum size of a value that is sent without an allocation, in bytes.
 pub const INLINE_MESSAGE_BYTES: usize = WORDS * 8;
+
+const _: () = assert!(size_of::<ChargedBytes>() <= INLINE_MESSAGE_BYTES, "must fit without a box");
 
 /// A value sent to a process.
 ///

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use crate::links::registry::SideTables;
 use crate::mailbox::gate::Push;
 use crate::mailbox::queue::{Envelope, unpooled_envelope};
 use crate::process::header::{CONFINED, HAS_WAITING_SENDERS};
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{Local, enqueue};
 
 /// Result of sending an envelope.

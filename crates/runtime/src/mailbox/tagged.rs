@@ -38,9 +38,6 @@ pub struct ChargedBytes {
     quota: Arc<dyn Charge>,
 }
 
-const _: () =
-    assert!(size_of::<ChargedBytes>() <= crate::mailbox::message::INLINE_MESSAGE_BYTES, "must fit without a box");
-
 impl ChargedBytes {
     /// Creates a message from bytes that `quota` has already counted.
     pub fn new(tag: u64, body: Box<[u8]>, quota: Arc<dyn Charge>) -> Self {

@@ -8,11 +8,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::observe::ProcessRef;
-use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
-use crate::runtime::handle::Handle;
-
 /// One figure or text about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyFact {
@@ -41,21 +36,12 @@ pub trait BodyInfo: Any + Send + Sync {
     }
 }
 
-/// Returns the information about the body of a process; `None` if the process has ended or its body provides nothing.
-pub fn body_info(runtime: &Handle, pid: Pid) -> Option<Arc<dyn BodyInfo>> {
-    runtime.shared.table.slot(pid).and_then(|slot| SideTables::body_info(slot, pid))
-}
-
-/// Returns the information about the body of a viewed process. If the process holds nothing, this only reads a flag.
-pub fn body_info_of(seen: &ProcessRef<'_>) -> Option<Arc<dyn BodyInfo>> {
-    SideTables::body_info(seen.table_slot(), seen.pid())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::links::signal::{ExitSignal, MonitorRef};
     use crate::process::exit::ExitReason;
+    use crate::process::pid::Pid;
     use crate::process::side_table::SideTable;
 
     struct Tale;

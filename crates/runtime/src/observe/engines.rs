@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::process::pid::Pid;
-use crate::runtime::handle::Handle;
 
 /// A component that runs process bodies of its own kind.
 pub trait Engine: Send + Sync {
@@ -135,15 +134,10 @@ impl Engines {
         engines.push(engine);
     }
 
-    fn all(&self) -> Vec<Arc<dyn Engine>> {
+    /// Returns the engines that still exist.
+    pub(super) fn all(&self) -> Vec<Arc<dyn Engine>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
-}
-
-/// Returns the reports of the engines that have started processes in this runtime, oldest first.
-pub fn engines(runtime: &Handle) -> Vec<EngineReport> {
-    // Call the engines without the lock: a report may take long.
-    runtime.shared.engines.all().iter().map(|engine| engine.report()).collect()
 }
 
 #[cfg(test)]

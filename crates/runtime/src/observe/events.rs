@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::start::InitError;
 
 /// Number of events kept.
 const EVENTS_KEPT: usize = 1024;

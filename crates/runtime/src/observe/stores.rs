@@ -11,8 +11,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::runtime::handle::Handle;
-
 /// A key-value store that observers can inspect.
 pub trait Storage: Any + Send + Sync {
     /// Returns the figures of the store. Must never wait for operations in flight.
@@ -164,26 +162,15 @@ impl Stores {
     }
 
     /// Returns the store at an index, in the order in which they were shown.
-    fn at(&self, index: usize) -> Option<Arc<dyn Storage>> {
+    pub(super) fn at(&self, index: usize) -> Option<Arc<dyn Storage>> {
         self.lock().get(index).map(|entry| Arc::clone(&entry.store))
     }
 
-    fn all(&self) -> Vec<Arc<dyn Storage>> {
+    pub(super) fn all(&self) -> Vec<Arc<dyn Storage>> {
         self.lock().iter().map(|entry| Arc::clone(&entry.store)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<RegisteredStore>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the figures of all stores of this runtime, in the order in which they were attached or shown.
-pub fn stores(runtime: &Handle) -> Vec<StorageReport> {
-    // Not under the lock: a report may take long.
-    runtime.shared.stores.all().iter().map(|store| store.report()).collect()
-}
-
-/// Returns the store at an index of [`stores`].
-pub fn storage(runtime: &Handle, index: usize) -> Option<Arc<dyn Storage>> {
-    runtime.shared.stores.at(index)
 }

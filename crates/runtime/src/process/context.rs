@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use crate::links::signal::{Down, LinkOptions, MonitorRef};
+use crate::links::bonds::LinkOptions;
+use crate::links::registry::{RegisterError, SideTables};
+use crate::links::signal::{Down, MonitorRef};
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::Envelope;
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
@@ -17,10 +19,8 @@ use crate::process::exit::{ExitReason, Outcome};
 use crate::process::header::{WAIT_SEND, WAIT_SLEEP};
 use crate::process::pid::Pid;
 use crate::process::running::{Running, Search};
-use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
-use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 
 /// A handle to the current process and its runtime, passed to the body of the process.
@@ -73,11 +73,6 @@ impl Context {
     pub fn parent(&self) -> Option<Pid> {
         let (slot, generation) = self.running().slot.parent();
         (slot != 0).then(|| Pid::local(slot, generation))
-    }
-
-    /// Returns a handle to the runtime of this process.
-    pub fn runtime(&self) -> Handle {
-        Handle::new(Arc::clone(&self.running().local.shared))
     }
 
     /// Spawns a process.
@@ -277,7 +272,7 @@ impl Context {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let running = self.running();
-        let reference = running.local.shared.references.next();
+        let reference = running.local.shared.next_reference();
         let pid = running.spawn_linked(LinkOptions { link: false, monitor: Some(reference) }, body)?;
         Ok((pid, reference))
     }

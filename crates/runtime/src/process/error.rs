@@ -1,14 +1,12 @@
-//! Errors of spawning and of sending; a send error returns the message.
+//! Errors of spawning, starting and sending; a send error returns the message.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 
 use thiserror::Error;
 
 use crate::mailbox::message::Message;
-use crate::mailbox::send::SendOutcome;
+use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::runtime::RuntimeShared;
 
 /// Error returned when a process cannot be spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -32,6 +30,24 @@ pub enum SpawnError {
     ShuttingDown,
 }
 
+/// Error returned when a process did not start.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InitError {
+    /// The process could not be spawned.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The process ended before it had started.
+    #[error("ended during its start: {0}")]
+    Ended(ExitReason),
+}
+
+impl InitError {
+    /// Creates the error of a start that failed before a process existed.
+    pub fn failed(error: &impl fmt::Display) -> Self {
+        Self::Ended(ExitReason::other(error))
+    }
+}
+
 /// Limit that a full mailbox has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxBound {
@@ -49,25 +65,6 @@ impl fmt::Display for MailboxBound {
             Self::Messages(messages) => write!(f, "{messages} messages"),
             Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
             Self::Total(bytes) => write!(f, "all mailboxes together hold {bytes} bytes, the limit of this runtime"),
-        }
-    }
-}
-
-impl MailboxBound {
-    #[cold]
-    fn of(shared: &RuntimeShared, to: Pid) -> Self {
-        let Some(slot) = shared.table.slot(to) else { return Self::Messages(0) };
-        let (header, config) = (slot.header(), &shared.config);
-        let capacity = header.capacity.load(Ordering::Relaxed);
-        if header.mailbox_len() >= u64::from(capacity) {
-            Self::Messages(capacity)
-        } else if header.mail_bytes.load(Ordering::Relaxed) > config.mailbox_bytes {
-            Self::Bytes(config.mailbox_bytes)
-        } else if shared.mailboxes.is_full() {
-            Self::Total(config.mailbox_total_bytes)
-        } else {
-            // Other senders wait for room. They are woken when half of the mailbox is free, and must not be overtaken.
-            Self::Messages(capacity)
         }
     }
 }
@@ -96,17 +93,6 @@ pub enum TrySendError {
 }
 
 impl TrySendError {
-    #[inline]
-    pub(crate) fn of(outcome: SendOutcome, shared: &RuntimeShared, to: Pid) -> Result<(), Self> {
-        match outcome {
-            SendOutcome::Sent => Ok(()),
-            SendOutcome::Full(envelope) => {
-                Err(Self::Full { message: envelope.into_message(), to, bound: MailboxBound::of(shared, to) })
-            }
-            SendOutcome::NoProcess(envelope) => Err(Self::NoProcess { message: envelope.into_message(), to }),
-        }
-    }
-
     /// Returns the message that was not sent.
     pub fn into_message(self) -> Message {
         match self {

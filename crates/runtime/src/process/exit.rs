@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rusm_text::escaped;
 
-use crate::runtime::panics;
+use crate::runtime::panics::{self, PanicInfo};
 
 /// Maximum number of bytes of a reason's text that are displayed.
 const TEXT_MAX_BYTES: usize = 4096;
@@ -100,15 +100,6 @@ impl fmt::Debug for Detail {
     }
 }
 
-/// Message and location of a panic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PanicInfo {
-    /// Message of the panic.
-    pub message: String,
-    /// Location as `file:line:column`, if known.
-    pub location: Option<String>,
-}
-
 impl ExitReason {
     /// Returns true for a normal end or a shutdown: a supervisor does not restart a transient child after it.
     pub const fn is_normal(&self) -> bool {
@@ -131,13 +122,16 @@ impl Display for ExitReason {
             Self::Killed => f.write_str("killed"),
             Self::NoProcess => f.write_str("noproc"),
             Self::NoConnection => f.write_str("noconnection"),
-            Self::Panic(info) => match &info.location {
-                Some(location) => write!(f, "panic at {location}: {}", escaped(&info.message).within(TEXT_MAX_BYTES)),
-                None => write!(f, "panic: {}", escaped(&info.message).within(TEXT_MAX_BYTES)),
-            },
+            Self::Panic(info) => info.write(f),
             Self::Other(reason) => write!(f, "{}", escaped(reason.text()).within(TEXT_MAX_BYTES)),
         }
     }
+}
+
+/// Returns the exit reason for a caught panic of this thread.
+#[cold]
+pub fn panic_reason(payload: Box<dyn Any + Send>) -> ExitReason {
+    ExitReason::Panic(Arc::new(PanicInfo::of(payload)))
 }
 
 /// A value that the body of a process may return, and that becomes its exit reason.

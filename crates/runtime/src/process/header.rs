@@ -1,7 +1,6 @@
 //! The shared part of a control block: flags, wait state and counters of a process, readable by any thread.
 
 use crate::mailbox::gate::Gate;
-use crate::process::table::CONTROL_BLOCK_BYTES;
 use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{RawMutex, raw_mutex};
 
@@ -77,7 +76,7 @@ pub(crate) struct ProcessHeader {
     pub(crate) mail_bytes: AtomicU32,
     /// Maximum number of waiting messages.
     pub(crate) capacity: AtomicU32,
-    /// Guards [`Body::side_table`](crate::process::table::Body::side_table).
+    /// Guards [`Body::side_table`](crate::process::task::Body::side_table).
     pub(crate) lock: RawMutex,
     /// Time of the spawn, in milliseconds since the runtime started.
     pub(crate) spawned_ms: AtomicU32,
@@ -171,11 +170,6 @@ impl ProcessHeader {
     pub(crate) fn mailbox_bytes(&self) -> u64 {
         self.mailbox_len() * crate::mailbox::queue::NODE_BYTES as u64
             + u64::from(self.mail_bytes.load(Ordering::Relaxed))
-    }
-
-    /// Returns the bytes of control block, future and mailbox.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        CONTROL_BLOCK_BYTES as u64 + u64::from(self.future_bytes.load(Ordering::Relaxed)) + self.mailbox_bytes()
     }
 
     /// Returns the number of polls plus the number of messages received.

@@ -9,13 +9,13 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
 
+use crate::links::registry::SideTables;
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::{Backlog, Cursor, Envelope};
 use crate::process::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
-use crate::process::table::{Body, Slot};
-use crate::runtime::RuntimeShared;
+use crate::process::table::Slot;
+use crate::process::task::Body;
 use crate::scheduler::Local;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 
@@ -161,17 +161,7 @@ impl Running<'_> {
             self.local.shared.release_mail(Some(self.local), heap);
         }
         if self.body().backpressured.get() {
-            self.wake_senders_if_room();
-        }
-    }
-
-    /// Wakes the senders that wait for room, when half of the mailbox is free.
-    #[cold]
-    pub(crate) fn wake_senders_if_room(&self) {
-        let header = self.slot.header();
-        if self.local.shared.is_below_low_watermark(header, header.gate.pending()) {
-            self.body().backpressured.set(false);
-            RuntimeShared::wake_waiting_senders(self.slot, self.slot.pid());
+            self.local.wake_senders_if_room(self.slot);
         }
     }
 
@@ -298,5 +288,13 @@ impl Drop for BacklogGuard<'_> {
     fn drop(&mut self) {
         let newer = self.body.backlog.get();
         self.body.backlog.set(self.backlog.followed_by(newer));
+    }
+}
+
+impl Local {
+    /// Returns the process that runs on this thread.
+    #[inline]
+    pub(crate) fn running(&self) -> Option<Running<'_>> {
+        self.current.get().map(|slot| Running { slot, local: self })
     }
 }

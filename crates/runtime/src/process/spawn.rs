@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::sync::atomic::Ordering;
 
-use crate::links::signal::LinkOptions;
+use crate::links::bonds::LinkOptions;
 use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;
@@ -13,9 +13,8 @@ use crate::process::header::HAS_SIDE_TABLE;
 use crate::process::pid::Pid;
 use crate::process::running::Running;
 use crate::process::side_table::SideTable;
-use crate::runtime::RuntimeShared;
-
 use crate::process::table::Slot;
+use crate::runtime::shared::{RuntimeShared, SpawnInProgress};
 
 /// Returns the slot if the body's closure panics. The closure may have passed on the pid, which must never refer to
 /// another process: so the generation is used up.
@@ -28,24 +27,6 @@ impl<G: FnMut(Slot)> Drop for PendingSpawn<G> {
         if next_generation != 0 {
             give(*slot);
         }
-    }
-}
-
-/// A process that an outside thread is creating. A shutdown waits for it.
-pub(crate) struct SpawnInProgress<'a>(&'a RuntimeShared);
-
-impl<'a> SpawnInProgress<'a> {
-    pub(crate) fn begin(shared: &'a RuntimeShared) -> Self {
-        // Increment before checking `closing`. A shutdown sets `closing` before it reads this counter: one side sees
-        // the other.
-        shared.spawns_in_progress.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl Drop for SpawnInProgress<'_> {
-    fn drop(&mut self) {
-        self.0.spawns_in_progress.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -174,7 +155,7 @@ where
     B: FnOnce(Context) -> F,
     F: Future<Output: Outcome> + Send + 'static,
 {
-    let shared = in_progress.0;
+    let shared = in_progress.shared();
     let spawned_ms = shared.started.elapsed().as_millis() as u32;
     let order = shared.next_root();
     let origin = Origin { parent: None, spawned_ms, flags };

@@ -13,12 +13,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thiserror::Error;
-
-use crate::links::signal::LinkOptions;
-use crate::mailbox::call::{PendingReply, ReplyTo, reply_or_end};
+use crate::links::bonds::LinkOptions;
+use crate::mailbox::call::{PendingReply, reply_or_end};
+use crate::mailbox::request::ReplyTo;
 use crate::process::context::Context;
-use crate::process::error::SpawnError;
+use crate::process::error::InitError;
 use crate::process::exit::{ExitReason, Outcome};
 use crate::process::pid::Pid;
 use crate::process::spawn;
@@ -50,7 +49,7 @@ impl Context {
         let running = self.running();
         let shared = &running.local.shared;
         let search = running.search_from_end();
-        let reference = shared.references.next();
+        let reference = shared.next_reference();
         let acknowledge = ReplyTo::process(self.pid(), reference);
         let aborted = AbortedStart::default();
         let start = |ctx: Self| {
@@ -100,24 +99,6 @@ impl Handle {
     fn has_not_run(&self, pid: Pid) -> bool {
         let has_run = |slot: Slot| slot.header().polls.load(Ordering::Relaxed) > 0;
         self.shared.is_alive(pid) && !self.shared.table.slot(pid).is_some_and(has_run)
-    }
-}
-
-/// Error returned when a process did not start.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum InitError {
-    /// The process could not be spawned.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// The process ended before it had started.
-    #[error("ended during its start: {0}")]
-    Ended(ExitReason),
-}
-
-impl InitError {
-    /// Creates the error of a start that failed before a process existed.
-    pub fn failed(error: &impl fmt::Display) -> Self {
-        Self::Ended(ExitReason::other(error))
     }
 }
 

@@ -16,7 +16,6 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +27,7 @@ use crate::process::free_list::{BATCH, BATCHES_KEPT_MAX, FreeList, Linked, Share
 use crate::process::header::ProcessHeader;
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
-use crate::process::task::TaskVtable;
-use crate::runtime::RuntimeShared;
+use crate::process::task::{Body, TaskVtable};
 
 /// Number of slots in a chunk, the first of which is its header.
 pub(crate) const CHUNK_SLOTS: usize = 1024;
@@ -43,36 +41,34 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK_BYTES, CHUNK_BY
 /// Size of a process's control block in bytes, including the room for a small future.
 pub(crate) const CONTROL_BLOCK_BYTES: usize = size_of::<ProcessHeader>() + size_of::<Body>();
 
-/// Number of words for a future inside of the control block.
-pub(crate) const INLINE_FUTURE_WORDS: usize = 18;
+impl ProcessHeader {
+    /// Returns the bytes of control block, future and mailbox.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        CONTROL_BLOCK_BYTES as u64 + u64::from(self.future_bytes.load(Ordering::Relaxed)) + self.mailbox_bytes()
+    }
+}
 
 const _: () = assert!(size_of::<ProcessHeader>() == 64 && size_of::<Body>() == 192 && CHUNK_BYTES.is_power_of_two());
 
-/// The part of a control block that only the running owner accesses, unless a field says otherwise.
-#[repr(C, align(64))]
-pub(crate) struct Body {
-    pub(crate) backlog: Cell<Backlog>,
-    /// Always points to a static. Atomic because observers read it.
-    pub(crate) vtable: AtomicPtr<TaskVtable>,
-    /// Number of removals from the backlog. A paused selective receive checks it to know whether its cursor is still
-    /// valid.
-    pub(crate) removals: Cell<u32>,
-    /// Senders wait for room in the mailbox.
-    pub(crate) backpressured: Cell<bool>,
-    /// The process is in a run queue with `RUNNING` at its gate; see
-    /// [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
-    pub(crate) handed_off: Cell<bool>,
-    /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
-    parent: AtomicU32,
-    parent_generation: AtomicU32,
-    /// Side table of the process, guarded by [`ProcessHeader::lock`].
-    pub(crate) side_table: UnsafeCell<Option<Box<SideTable>>>,
-    pub(crate) future: UnsafeCell<[MaybeUninit<u64>; INLINE_FUTURE_WORDS]>,
+/// A reference to the state that owns the table, without its type: the table does not know what else that holds.
+pub(crate) struct Owner {
+    state: *const (),
+    drop: unsafe fn(*const ()),
+}
+
+impl Owner {
+    pub(crate) fn of<T: Send + Sync>(state: Arc<T>) -> Self {
+        Self {
+            state: Arc::into_raw(state).cast(),
+            // SAFETY: called once, with the pointer above.
+            drop: |state| unsafe { drop(Arc::from_raw(state.cast::<T>())) },
+        }
+    }
 }
 
 /// Header of a chunk, at the place of the body of slot 0.
 struct ChunkHeader {
-    shared: *const RuntimeShared,
+    owner: Owner,
     /// Number of references: the runtime, while it runs, and every cloned waker.
     holders: AtomicUsize,
     first_slot: u32,
@@ -184,11 +180,11 @@ impl Slot {
         Pid::local(self.number(), self.header().generation.load(Ordering::Relaxed))
     }
 
-    /// Returns the runtime that the slot belongs to.
+    /// Returns the state that owns the table, by the address given to [`Owner::of`].
     #[inline]
-    pub(crate) fn shared(&self) -> &RuntimeShared {
-        // SAFETY: a chunk keeps the shared state of its runtime alive as long as it is alive itself.
-        unsafe { &*(*self.chunk_header().as_ptr()).shared }
+    pub(crate) fn owner(&self) -> *const () {
+        // SAFETY: headers are initialised with their chunk.
+        unsafe { (*self.chunk_header().as_ptr()).owner.state }
     }
 
     /// Adds a reference to the chunk, for a waker.
@@ -206,7 +202,8 @@ impl Slot {
             let header = self.chunk_header();
             if (*header.as_ptr()).holders.fetch_sub(1, Ordering::Release) == 1 {
                 fence(Ordering::Acquire);
-                drop(Arc::from_raw((*header.as_ptr()).shared));
+                let Owner { state, drop } = &(*header.as_ptr()).owner;
+                drop(*state);
             }
         }
     }
@@ -248,14 +245,6 @@ pub(crate) fn batch(limit: usize, free_lists: usize) -> u32 {
     u32::try_from(limit / (80 * free_lists)).unwrap_or(u32::MAX).clamp(1, BATCH)
 }
 
-/// Returns the number of processes that count toward the limit. Reads the exits first: a missed one makes the count too
-/// high, never too low.
-fn count_toward_limit(shared: &RuntimeShared) -> u64 {
-    let closed = shared.schedulers.iter().map(|scheduler| scheduler.counters.closed.load(Ordering::Acquire));
-    let closed: u64 = closed.sum();
-    shared.spawned().saturating_sub(closed)
-}
-
 /// All chunks of a runtime.
 pub(crate) struct ProcessTable {
     chunks: Box<[AtomicPtr<ProcessHeader>]>,
@@ -287,29 +276,36 @@ impl ProcessTable {
 
     /// Fills an empty free list from the shared pool, a decommitted chunk or a new chunk. At the limit it stays empty.
     ///
-    /// The free list receives no more slots than processes may be added, so a thread that spawns alone meets the limit
-    /// exactly. Slots in the free lists of other threads are not counted: processes can exceed the limit by those.
-    pub(crate) fn replenish(&self, shared: &Arc<RuntimeShared>, free_list: &FreeList<Slot>) {
-        let left = (self.limit as u64).saturating_sub(count_toward_limit(shared));
+    /// The free list receives no more slots than processes may be added to the `live` ones, so a thread that spawns alone
+    /// meets the limit exactly. Slots in the free lists of other threads are not counted: processes can exceed the limit
+    /// by those.
+    pub(crate) fn replenish(
+        &self,
+        live: u64,
+        pool: &SharedPool<Slot>,
+        free_list: &FreeList<Slot>,
+        owner: impl FnOnce() -> Owner,
+    ) {
+        let left = (self.limit as u64).saturating_sub(live);
         if left == 0 {
             return;
         }
-        if !free_list.refill(&shared.slots) {
+        if !free_list.refill(pool) {
             let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
             // The pool may have been empty only because it was being sorted.
-            if !free_list.refill(&shared.slots) {
-                self.grow(shared, |slot| free_list.push(slot));
+            if !free_list.refill(pool) {
+                self.grow(owner, |slot| free_list.push(slot));
             }
         }
-        let keep = left.min(4 * u64::from(shared.slots.batch())) as u32;
+        let keep = left.min(4 * u64::from(pool.batch())) as u32;
         if free_list.len() > keep {
-            free_list.spill(&shared.slots, keep);
+            free_list.spill(pool, keep);
         }
     }
 
     /// Gives the slots of a decommitted chunk, or else of a new one. Returns false at the limit. Only one thread grows
     /// at a time.
-    fn grow(&self, shared: &Arc<RuntimeShared>, give: impl FnMut(Slot)) -> bool {
+    fn grow(&self, owner: impl FnOnce() -> Owner, give: impl FnMut(Slot)) -> bool {
         if let Some(chunk) = self.decommitted.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             self.chunk_slots(chunk).rev().for_each(give);
             return true;
@@ -327,8 +323,7 @@ impl ProcessTable {
             for slot in 0..CHUNK_SLOTS {
                 base.add(slot).write(ProcessHeader::free());
             }
-            let header =
-                ChunkHeader { shared: Arc::into_raw(Arc::clone(shared)), holders: AtomicUsize::new(1), first_slot };
+            let header = ChunkHeader { owner: owner(), holders: AtomicUsize::new(1), first_slot };
             base.byte_add(BODIES_AT).cast::<ChunkHeader>().write(header);
             base
         };

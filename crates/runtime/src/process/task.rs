@@ -1,18 +1,45 @@
-//! The future of a process: inside the control block if it is small, boxed otherwise.
+//! The body of a process, with its future: inside the control block if it is small, boxed otherwise.
 
 #![expect(unsafe_code, reason = "erases the future's type; each block says what the storage contains")]
 
 use std::any::type_name;
+use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
-use std::mem::{align_of, size_of};
+use std::mem::{MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll};
 
+use crate::mailbox::queue::Backlog;
 use crate::process::exit::{ExitReason, Outcome};
-use crate::process::table::{Body, INLINE_FUTURE_WORDS};
+use crate::process::side_table::SideTable;
+
+/// Number of words for a future inside of the control block.
+pub(crate) const INLINE_FUTURE_WORDS: usize = 18;
+
+/// The part of a control block that only the running owner accesses, unless a field says otherwise.
+#[repr(C, align(64))]
+pub(crate) struct Body {
+    pub(crate) backlog: Cell<Backlog>,
+    /// Always points to a static. Atomic because observers read it.
+    pub(crate) vtable: AtomicPtr<TaskVtable>,
+    /// Number of removals from the backlog. A paused selective receive checks it to know whether its cursor is still
+    /// valid.
+    pub(crate) removals: Cell<u32>,
+    /// Senders wait for room in the mailbox.
+    pub(crate) backpressured: Cell<bool>,
+    /// The process is in a run queue with `RUNNING` at its gate; see
+    /// [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
+    pub(crate) handed_off: Cell<bool>,
+    /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
+    pub(crate) parent: AtomicU32,
+    pub(crate) parent_generation: AtomicU32,
+    /// Side table of the process, guarded by [`ProcessHeader::lock`](crate::process::header::ProcessHeader::lock).
+    pub(crate) side_table: UnsafeCell<Option<Box<SideTable>>>,
+    pub(crate) future: UnsafeCell<[MaybeUninit<u64>; INLINE_FUTURE_WORDS]>,
+}
 
 /// Result of a finished process: `None` is a normal exit.
 pub(crate) type Exit = Option<Box<ExitReason>>;

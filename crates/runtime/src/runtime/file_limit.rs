@@ -8,9 +8,12 @@ use std::io::{self, ErrorKind};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Fails with [`ErrorKind::FileTooLarge`] if a file of this program may not be `len` bytes long.
+/// Checks that a file of this program may be `len` bytes long.
 ///
 /// The limit can change while the program runs, so it is read each time.
+///
+/// # Errors
+/// [`ErrorKind::FileTooLarge`] if the limit is lower.
 pub fn check(len: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(max) if len > max => {

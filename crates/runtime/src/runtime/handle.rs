@@ -8,16 +8,16 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
+use crate::links::registry::{RegisterError, SideTables};
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
 use crate::process::context::Context;
 use crate::process::error::{SpawnError, TrySendError};
 use crate::process::exit::{ExitReason, Outcome};
 use crate::process::header::TRAPS;
 use crate::process::pid::Pid;
-use crate::process::side_table::{RegisterError, SideTables};
 use crate::process::spawn;
-use crate::runtime::RuntimeShared;
 use crate::runtime::config::Config;
+use crate::runtime::shared::RuntimeShared;
 
 /// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
 #[derive(Clone)]
@@ -163,6 +163,13 @@ impl Handle {
     /// Returns the process that is registered under a name.
     pub fn whereis(&self, name: &str) -> Option<Pid> {
         self.shared.side_tables.whereis(name)
+    }
+}
+
+impl Context {
+    /// Returns a handle to the runtime of this process.
+    pub fn runtime(&self) -> Handle {
+        Handle::new(Arc::clone(&self.running().local.shared))
     }
 }
 

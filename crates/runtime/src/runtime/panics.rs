@@ -1,19 +1,15 @@
 //! Panics of processes: caught, not printed, and kept with their message and location.
 //!
-//! The standard library reports the location of a panic only to the program-wide hook, so the first runtime installs
-//! one. The hook keeps the location of panics on scheduler threads for the exit reason, and passes every other panic to
-//! the previous hook. It also passes on a panic that aborts the program, for example one in a destructor during
-//! unwinding.
+//! The standard library reports the location of a panic only to the program-wide hook; `panic_hook.rs` installs one and
+//! keeps the location here for the code that catches the panic.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::{Arc, Once};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::task::Waker;
 
-use crate::process::exit::{ExitReason, PanicInfo};
-use crate::scheduler;
+use rusm_text::escaped;
 
 thread_local! {
     static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -45,47 +41,60 @@ pub fn print_panics<T>(code: impl FnOnce() -> T) -> T {
     with_silenced(false, code)
 }
 
-/// Messages of panics after which the standard library aborts.
-const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
-
-/// Installs the panic hook once.
-pub fn install() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = take_hook();
-        set_hook(Box::new(move |info| {
-            if IS_SILENCED.get() {
-                LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
-            } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
-                before(info);
-            } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
-                // The program aborts, so no exit reason will report the location: print it now.
-                let location = LAST_PANIC_LOCATION.take().unwrap_or_default();
-                drop(writeln!(std::io::stderr(), "last panic of a process: {location}"));
-                before(info);
-            } else {
-                LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
-            }
-        }));
-    });
+/// Returns true if the caller of this code catches and reports its panics.
+pub(crate) fn is_silenced() -> bool {
+    IS_SILENCED.get()
 }
 
-/// Returns the exit reason for a caught panic of this thread.
-#[cold]
-pub fn reason(payload: Box<dyn Any + Send>) -> ExitReason {
-    let message = match payload.downcast::<String>() {
-        Ok(text) => *text,
-        Err(payload) => {
-            if let Some(text) = payload.downcast_ref::<&'static str>() {
-                (*text).to_owned()
-            } else {
-                discard(payload);
-                "a value that is not text".to_owned()
+/// Keeps the location of a panic for the code that catches it.
+pub(crate) fn keep_location(info: &PanicHookInfo<'_>) {
+    LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
+}
+
+/// Takes the location of the last panic of this thread.
+pub(crate) fn take_location() -> Option<String> {
+    LAST_PANIC_LOCATION.take()
+}
+
+/// Message and location of a panic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PanicInfo {
+    /// Message of the panic.
+    pub message: String,
+    /// Location as `file:line:column`, if known.
+    pub location: Option<String>,
+}
+
+/// Maximum number of bytes of a panic's message that are displayed.
+const TEXT_MAX_BYTES: usize = 4096;
+
+impl PanicInfo {
+    /// Returns message and location of a caught panic of this thread.
+    #[cold]
+    pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => {
+                if let Some(text) = payload.downcast_ref::<&'static str>() {
+                    (*text).to_owned()
+                } else {
+                    discard(payload);
+                    "a value that is not text".to_owned()
+                }
             }
+        };
+        let location = LAST_PANIC_LOCATION.with(|location| location.borrow_mut().take());
+        Self { message, location }
+    }
+
+    /// Writes one line, with the message escaped and truncated.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = escaped(&self.message).within(TEXT_MAX_BYTES);
+        match &self.location {
+            Some(location) => write!(f, "panic at {location}: {message}"),
+            None => write!(f, "panic: {message}"),
         }
-    };
-    let location = LAST_PANIC_LOCATION.with(|location| location.borrow_mut().take());
-    ExitReason::Panic(Arc::new(PanicInfo { message, location }))
+    }
 }
 
 /// Runs code of a process and catches its panics, so that they do not end the scheduler.
@@ -113,7 +122,8 @@ pub fn wake(waker: Waker) {
 /// Logs a panic that is not the exit reason of a process.
 #[cold]
 fn log_panic(payload: Box<dyn Any + Send>) {
-    let reason = reason(payload);
+    let info = PanicInfo::of(payload);
+    let reason = fmt::from_fn(|f| info.write(f));
     tracing::debug!(%reason, "a panic outside of the body of a process");
 }
 

@@ -30,7 +30,7 @@ const SUSPICIOUS_NS: u64 = 100_000;
 const UNWEIGHTED_MIN_NS: u64 = 50_000;
 const SUSPECTS: usize = 128;
 
-/// BusyTimer of one scheduler.
+/// Measures the busy time of the processes of one scheduler.
 pub(crate) struct BusyTimer {
     started: Instant,
     /// Number of unsampled polls until the next sample.

@@ -51,10 +51,11 @@ impl Local {
         let queued = |other: &SchedulerShared| if other.is_monitored() { 0 } else { other.stealer.len() };
         let (id, other) =
             self.others().max_by_key(|(_, other)| queued(other)).filter(|(_, other)| queued(other) > 0)?;
-        match self.observe(id) {
+        let must_stop = || !self.shared.injector.is_empty() || !self.me.pinned.is_empty() || self.shared.is_stopped();
+        match self.steal_monitor.observe((id, other), &self.busy_timer, must_stop) {
             StealDecision::Steal => self.steal_from(other),
             StealDecision::Monitor => {
-                self.monitor_peer(id);
+                self.steal_monitor.add(self.id, (id, other), self.busy_timer.now_ns());
                 None
             }
             StealDecision::Stop => None,
@@ -134,7 +135,7 @@ impl Local {
 
     pub(super) fn found_work(&self) {
         self.searching.set(false);
-        self.release_monitored_peers();
+        self.steal_monitor.release(&self.shared.schedulers);
         if self.shared.parking.end_search() && self.shared.parking.has_sleepers() && self.shared.has_work() {
             self.shared.wake_one();
         }

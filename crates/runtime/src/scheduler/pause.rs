@@ -7,12 +7,13 @@
 //!
 //! The caller waits up to a deadline for polls that do not return; such a scheduler pauses when its poll returns.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::runtime::RuntimeShared;
+use super::shared::SchedulerShared;
 
 /// The requested pause, if there is one.
 #[derive(Debug, Default)]
@@ -44,6 +45,26 @@ impl Pause {
         *paused -= 1;
     }
 
+    /// Runs code while no process runs, except those that do not return from their poll within `patience`.
+    pub(crate) fn during<T>(
+        &self,
+        schedulers: &[Arc<SchedulerShared>],
+        patience: Duration,
+        code: impl FnOnce() -> T,
+    ) -> T {
+        let _exclusive = self.exclusive.lock();
+        let _end_guard = EndGuard(self);
+        let deadline = Instant::now() + patience;
+        let mut paused = self.paused.lock();
+        self.requested.store(true, Ordering::Relaxed);
+        for scheduler in schedulers {
+            scheduler.unpark();
+        }
+        while *paused < schedulers.len() && !self.changed.wait_until(&mut paused, deadline).timed_out() {}
+        drop(paused);
+        code()
+    }
+
     fn end(&self) {
         let _paused = self.paused.lock();
         self.requested.store(false, Ordering::Relaxed);
@@ -57,23 +78,5 @@ struct EndGuard<'a>(&'a Pause);
 impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
-    }
-}
-
-impl RuntimeShared {
-    /// Runs code while no process runs, except those that do not return from their poll within `patience`.
-    pub(crate) fn while_paused<T>(&self, patience: Duration, code: impl FnOnce() -> T) -> T {
-        let pause = &self.pause;
-        let _exclusive = pause.exclusive.lock();
-        let _end_guard = EndGuard(pause);
-        let deadline = Instant::now() + patience;
-        let mut paused = pause.paused.lock();
-        pause.requested.store(true, Ordering::Relaxed);
-        for scheduler in &self.schedulers {
-            scheduler.unpark();
-        }
-        while *paused < self.schedulers.len() && !pause.changed.wait_until(&mut paused, deadline).timed_out() {}
-        drop(paused);
-        code()
     }
 }

@@ -3,18 +3,19 @@
 #![expect(unsafe_code, reason = "reads slots back from the LIFO slot")]
 
 use std::ops::Not;
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_deque::Steal;
 
-use super::{Local, wake};
+use super::{Local, local};
+use crate::links::registry::SideTables;
 use crate::mailbox::gate::{Arrivals, Phase};
 use crate::mailbox::queue::Envelope;
 use crate::process::header::{
     CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, bump,
 };
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTables;
 use crate::process::table::Slot;
 use crate::runtime::panics;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
@@ -30,6 +31,23 @@ const INJECTOR_CHECK_INTERVAL: u32 = 8;
 const PREEMPTED_WAIT_NS: u64 = 1_000_000;
 /// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
+
+/// Wakes the process in `slot`, from any thread.
+#[inline]
+pub(crate) fn wake(slot: Slot) {
+    if slot.header().gate.wake() {
+        enqueue(slot, false);
+    }
+}
+
+/// Puts a process into a run queue. The caller has just set its gate to scheduled.
+#[inline]
+pub(crate) fn enqueue(slot: Slot, lifo: bool) {
+    match local() {
+        Some(local) if ptr::eq(&raw const *local.shared, slot.shared()) => local.enqueue(slot, lifo),
+        _ => slot.shared().inject(slot),
+    }
+}
 
 impl Local {
     /// Returns the next process to run.
@@ -333,6 +351,23 @@ impl Local {
             self.enqueue(slot, true);
         }
         handed_off
+    }
+
+    /// Returns true if this scheduler has cached an introduction of the running process to `to`.
+    #[cold]
+    fn is_introduced(&self, to: Pid) -> bool {
+        self.current.get().is_some_and(|from| self.introduction_cache.contains(from.pid(), to))
+    }
+
+    /// Introduces the running process to `to`, which may then send to it.
+    #[cold]
+    pub(crate) fn introduce(&self, to: Pid) {
+        let (Some(from), Some(slot)) = (self.current.get().map(Slot::pid), self.shared.table.slot(to)) else {
+            return;
+        };
+        if self.introduction_cache.insert(from, to) {
+            SideTables::introduce(slot, to, from, |pid| self.shared.is_alive(pid));
+        }
     }
 
     /// Returns true if another scheduler sleeps and should be woken for work queued here.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
+use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
-use crate::process::exit::ExitReason;
+use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::bump;
 use crate::process::pid::Pid;
-use crate::process::side_table::{Released, SideTable};
+use crate::process::side_table::SideTable;
 use crate::process::table::Slot;
 use crate::process::task::Exit;
 use crate::runtime::panics;
@@ -29,7 +30,7 @@ impl Local {
 
     #[cold]
     fn replenish(&self) -> Option<Slot> {
-        self.shared.table.replenish(&self.shared, &self.slots);
+        self.shared.replenish(&self.slots);
         self.slots.take()
     }
 
@@ -42,7 +43,7 @@ impl Local {
         // SAFETY: this thread runs the process; its future is pending.
         match unsafe { slot.body().drop_future() } {
             Ok(()) => self.end(slot, exit),
-            Err(payload) => self.end(slot, &Some(Box::new(panics::reason(payload)))),
+            Err(payload) => self.end(slot, &Some(Box::new(panic_reason(payload)))),
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct Counters {
     pub(crate) busy_ns: AtomicU64,
     /// Start of the busy time that is not in `busy_ns` yet; 0 while asleep.
     pub(crate) busy_since_ns: AtomicU64,
-    /// ProcessHeader of the running process; null between two polls.
+    /// Header of the running process; null between two polls.
     pub(crate) current: AtomicPtr<ProcessHeader>,
 }
 
@@ -134,5 +134,11 @@ impl SchedulerShared {
         if let Some(waker) = self.unpark.get() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Returns true if another scheduler monitors this queue, so that enqueuing need not wake one.
+    #[inline]
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.monitored_by.load(Ordering::Relaxed) != 0
     }
 }

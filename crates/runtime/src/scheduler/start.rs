@@ -10,18 +10,20 @@ use std::task::Poll;
 use crossbeam_deque::Worker;
 use tokio::task::JoinError;
 
-use super::introductions::IntroductionCache;
-use super::{LOCAL, Local, StealMonitor, local};
+use super::Local;
+use super::busy_time::BusyTimer;
+use super::fuzzer::ScheduleFuzzer;
+use super::local::LOCAL;
+use super::steal_monitor::StealMonitor;
+use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
+use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EVENTS_PER_SLICE;
+use crate::process::exit::panic_reason;
 use crate::process::free_list::FreeList;
 use crate::process::table::Slot;
-use crate::runtime::RuntimeShared;
-use crate::runtime::panics;
-use crate::scheduler::busy_time::BusyTimer;
-use crate::scheduler::fuzzer::ScheduleFuzzer;
-use crate::stream::ring::turn::Turn;
+use crate::runtime::shared::RuntimeShared;
 use crate::time::realtime::RelativePriority;
 
 /// Makes the current thread a scheduler until this is dropped.
@@ -105,7 +107,7 @@ impl Local {
     ) -> T {
         let local = Self::new(shared, id, queue, fuzzer);
         let guard = EnterGuard::take(&local);
-        let work = tokio::task::unconstrained(poll_fn(|cx| match self::local() {
+        let work = tokio::task::unconstrained(poll_fn(|cx| match super::local() {
             Some(local) => local.slice(cx),
             None => Poll::Ready(()),
         }));
@@ -126,7 +128,7 @@ impl Local {
 fn propagate_panic(id: usize, ended: Result<(), JoinError>) {
     let Err(error) = ended else { return };
     match error.try_into_panic() {
-        Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panics::reason(payload)),
+        Ok(payload) => panic!("scheduler {id} ended because of a bug in the runtime: {}", panic_reason(payload)),
         Err(error) => panic!("scheduler {id} ended because of a bug in the runtime: {error}"),
     }
 }

@@ -13,13 +13,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Local, SchedulerShared};
+use super::busy_time::BusyTimer;
+use super::shared::SchedulerShared;
 
 /// Shorter polls on average are not worth the cache misses of a steal, no matter how many processes are queued.
 const SHORT_POLL_NS: u64 = 1_000;
@@ -105,6 +107,86 @@ impl StealMonitor {
         self.any.get()
     }
 
+    /// Observes another scheduler until it is clear whether to steal from its queue, or until `must_stop`.
+    pub(super) fn observe(
+        &self,
+        (id, other): (usize, &SchedulerShared),
+        clock: &BusyTimer,
+        must_stop: impl Fn() -> bool,
+    ) -> StealDecision {
+        let first = QueueSample::of(other, clock.now_ns());
+        let (trusted, until_ns) = self.trusted.get();
+        if trusted == id && first.at_ns < until_ns && first.queued > 1 {
+            return StealDecision::Steal;
+        }
+        let mut last = first;
+        loop {
+            for _ in 0..SPINS_PER_SAMPLE {
+                std::hint::spin_loop();
+            }
+            if must_stop() {
+                return StealDecision::Stop;
+            }
+            let now_ns = clock.now_ns();
+            if now_ns - last.at_ns < SAMPLE_INTERVAL_NS {
+                continue;
+            }
+            let then = QueueSample::of(other, now_ns);
+            if let Some(decision) = first.decision(last, then) {
+                if decision == StealDecision::Steal {
+                    self.trusted.set((id, now_ns + TRUST_NS));
+                }
+                return decision;
+            }
+            last = then;
+        }
+    }
+
+    /// Starts to monitor another scheduler for the scheduler number `me`.
+    pub(super) fn add(&self, me: usize, (id, other): (usize, &SchedulerShared), now_ns: u64) {
+        let me = me as u32 + 1;
+        if other.monitored_by.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.peers.borrow_mut().push((id, QueueSample::of(other, now_ns)));
+            self.any.set(true);
+        }
+    }
+
+    /// Checks the monitored peers after a sleep. Peers with brisk queues stay monitored; the others are released.
+    #[inline]
+    pub(super) fn check(&self, schedulers: &[Arc<SchedulerShared>], now_ns: u64) {
+        if self.any() {
+            self.recheck(schedulers, now_ns);
+        }
+    }
+
+    #[cold]
+    fn recheck(&self, schedulers: &[Arc<SchedulerShared>], now_ns: u64) {
+        self.peers.borrow_mut().retain_mut(|(id, seen)| {
+            if now_ns - seen.at_ns < MONITOR_INTERVAL_MIN_NS {
+                return true;
+            }
+            let other = &schedulers[*id];
+            let then = QueueSample::of(other, now_ns);
+            let stays = then.refills != seen.refills && seen.poll_ns(then) < SHORT_POLL_NS;
+            *seen = then;
+            if !stays {
+                other.monitored_by.store(0, Ordering::Relaxed);
+            }
+            stays
+        });
+        self.any.set(!self.peers.borrow().is_empty());
+    }
+
+    /// Releases all monitored peers: this scheduler has found work.
+    #[inline]
+    pub(super) fn release(&self, schedulers: &[Arc<SchedulerShared>]) {
+        if self.any.replace(false) {
+            for (id, _) in self.peers.borrow_mut().drain(..) {
+                schedulers[id].monitored_by.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Lets the reactor wake this scheduler for its next check.
     pub(super) fn wake_soon(&self, cx: &mut TaskContext<'_>) {
         if !self.any() {
@@ -115,93 +197,6 @@ impl StealMonitor {
         timer.as_mut().reset(Instant::now() + MONITOR_INTERVAL);
         if timer.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
-        }
-    }
-}
-
-impl SchedulerShared {
-    /// Returns true if another scheduler monitors this queue, so that enqueuing need not wake one.
-    #[inline]
-    pub(crate) fn is_monitored(&self) -> bool {
-        self.monitored_by.load(Ordering::Relaxed) != 0
-    }
-}
-
-impl Local {
-    /// Observes another scheduler until it is clear whether to steal from its queue.
-    pub(super) fn observe(&self, id: usize) -> StealDecision {
-        let other = &self.shared.schedulers[id];
-        let first = QueueSample::of(other, self.busy_timer.now_ns());
-        let (trusted, until_ns) = self.steal_monitor.trusted.get();
-        if trusted == id && first.at_ns < until_ns && first.queued > 1 {
-            return StealDecision::Steal;
-        }
-        let mut last = first;
-        loop {
-            for _ in 0..SPINS_PER_SAMPLE {
-                std::hint::spin_loop();
-            }
-            if !self.shared.injector.is_empty() || !self.me.pinned.is_empty() || self.shared.is_stopped() {
-                return StealDecision::Stop;
-            }
-            let now_ns = self.busy_timer.now_ns();
-            if now_ns - last.at_ns < SAMPLE_INTERVAL_NS {
-                continue;
-            }
-            let then = QueueSample::of(other, now_ns);
-            if let Some(decision) = first.decision(last, then) {
-                if decision == StealDecision::Steal {
-                    self.steal_monitor.trusted.set((id, now_ns + TRUST_NS));
-                }
-                return decision;
-            }
-            last = then;
-        }
-    }
-
-    /// Starts to monitor another scheduler.
-    pub(super) fn monitor_peer(&self, id: usize) {
-        let other = &self.shared.schedulers[id];
-        let me = self.id as u32 + 1;
-        if other.monitored_by.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.steal_monitor.peers.borrow_mut().push((id, QueueSample::of(other, self.busy_timer.now_ns())));
-            self.steal_monitor.any.set(true);
-        }
-    }
-
-    /// Checks the monitored peers after a sleep. Peers with brisk queues stay monitored; the others are released.
-    #[inline]
-    pub(super) fn check_monitored_peers(&self, now_ns: u64) {
-        if self.steal_monitor.any() {
-            self.recheck_peers(now_ns);
-        }
-    }
-
-    #[cold]
-    fn recheck_peers(&self, now_ns: u64) {
-        self.steal_monitor.peers.borrow_mut().retain_mut(|(id, seen)| {
-            if now_ns - seen.at_ns < MONITOR_INTERVAL_MIN_NS {
-                return true;
-            }
-            let other = &self.shared.schedulers[*id];
-            let then = QueueSample::of(other, now_ns);
-            let stays = then.refills != seen.refills && seen.poll_ns(then) < SHORT_POLL_NS;
-            *seen = then;
-            if !stays {
-                other.monitored_by.store(0, Ordering::Relaxed);
-            }
-            stays
-        });
-        self.steal_monitor.any.set(!self.steal_monitor.peers.borrow().is_empty());
-    }
-
-    /// Releases all monitored peers: this scheduler has found work.
-    #[inline]
-    pub(super) fn release_monitored_peers(&self) {
-        if self.steal_monitor.any.replace(false) {
-            for (id, _) in self.steal_monitor.peers.borrow_mut().drain(..) {
-                self.shared.schedulers[id].monitored_by.store(0, Ordering::Relaxed);
-            }
         }
     }
 }

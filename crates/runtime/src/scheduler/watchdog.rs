@@ -14,7 +14,7 @@ use crate::mailbox::queue::NodePool;
 use crate::observe::events::EventKind;
 use crate::process::header::STUCK;
 use crate::process::pid::Pid;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::parking::Parking;
 use crate::scheduler::{SchedulerShared, retry_steal};
 

@@ -18,13 +18,15 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::links::signal::Exit;
-use crate::mailbox::call::{CallError, Caller, PendingReply, ReplyTo, Request};
+use crate::mailbox::call::{CallError, Caller, PendingReply};
 use crate::mailbox::message::Message;
+use crate::mailbox::request::{ReplyTo, Request};
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::error::TrySendError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::start::{InitError, Starting};
+use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 use crate::supervision::supervisor::ChildSpec;
 

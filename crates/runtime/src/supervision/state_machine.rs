@@ -19,12 +19,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::links::signal::Exit;
-use crate::mailbox::call::{ReplyTo, Request};
 use crate::mailbox::message::Message;
+use crate::mailbox::request::{ReplyTo, Request};
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::start::{InitError, Starting};
+use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 use crate::supervision::supervisor::ChildSpec;
 

@@ -31,8 +31,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::exit::{Detail, ExitReason};
-use crate::process::start::{InitError, Starting};
+use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 
 pub use backoff::Backoff;

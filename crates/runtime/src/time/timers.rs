@@ -18,16 +18,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::links::signal::deliver_envelope;
+use crate::links::bonds::deliver_envelope;
 use crate::mailbox::queue::{Envelope, unpooled_envelope};
 use crate::process::context::Context;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::side_table::SideTableGuard;
+use crate::process::side_table_guard::SideTableGuard;
 use crate::process::small_map::SmallMap;
-use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
 use crate::runtime::panics;
+use crate::runtime::shared::RuntimeShared;
 use queue::Due;
 pub(crate) use service::Timers;
 #[cfg(feature = "test")]

@@ -12,8 +12,8 @@ use super::message::PAYLOAD_MAX_BYTES;
 use super::view::{self, TopicView};
 use super::{NAME_MAX_BYTES, Topic, TopicShared};
 use crate::process::context::Context;
-use crate::runtime;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 
 /// Bounds of a topic, and its policy for unread messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Drop for Topics {
 
 /// Handle to the topics of a runtime.
 #[derive(Clone)]
-pub struct TopicsHandle(pub(super) Arc<runtime::RuntimeShared>);
+pub struct TopicsHandle(pub(super) Arc<RuntimeShared>);
 
 impl fmt::Debug for TopicsHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,7 +186,7 @@ impl TopicsHandle {
     pub(super) fn add(
         &self,
         name: &str,
-        make: impl FnOnce(Arc<str>, Weak<runtime::RuntimeShared>) -> TopicShared,
+        make: impl FnOnce(Arc<str>, Weak<RuntimeShared>) -> TopicShared,
     ) -> Result<Topic, CreateError> {
         let mut topics = self.0.topics.0.lock();
         if topics.contains_key(name) {

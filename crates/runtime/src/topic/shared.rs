@@ -11,7 +11,8 @@ use super::broadcast::SubscriberState;
 use super::journal::Journal;
 use super::log::{AppendError, Log, Source};
 use super::subscription::SubscriptionInner;
-use crate::runtime;
+use crate::runtime::shared::RuntimeShared;
+use crate::scheduler::turn_end::TurnEnd;
 use crate::time::timers::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
@@ -20,7 +21,7 @@ pub(crate) struct TopicShared {
     pub(super) log: Log,
     /// Maximum length of a payload, in bytes.
     pub(super) payload_max: usize,
-    runtime: Weak<runtime::RuntimeShared>,
+    runtime: Weak<RuntimeShared>,
     /// Persists messages and progress; `None` for a topic in memory.
     pub(super) journal: Option<Arc<dyn Journal>>,
     subscribers: Mutex<FxHashMap<u64, Arc<SubscriberState>>>,
@@ -33,7 +34,7 @@ pub(crate) struct TopicShared {
 }
 
 impl TopicShared {
-    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<runtime::RuntimeShared>) -> Self {
+    pub(super) fn new(name: Arc<str>, log: Log, payload_max: usize, runtime: Weak<RuntimeShared>) -> Self {
         Self {
             name,
             log,
@@ -112,5 +113,11 @@ impl TopicShared {
 
     pub(super) fn subscriber_count(&self) -> usize {
         self.subscribers.lock().len()
+    }
+}
+
+impl TurnEnd for TopicShared {
+    fn end_turn(&self, _: Option<usize>) {
+        self.wake();
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! A program of its own: the tests compare processor times, so that other tests would disturb them.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
-
 #[path = "../common/eventually.rs"]
 mod eventually;
 mod long_polls;

@@ -169,7 +169,7 @@ fn the_rows_of_many_processes_add_up_to_the_memory_that_they_take() -> Result<()
         let mut parked = 0;
         for part in 0..observe::table_parts(&runtime) {
             observe::for_each_process(&runtime, part, |seen| {
-                parked += u64::from(seen.state() == ProcessState::Waiting)
+                parked += u64::from(seen.state() == ProcessState::Waiting);
             });
         }
         parked > PROCESSES

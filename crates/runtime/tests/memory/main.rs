@@ -2,8 +2,6 @@
 //!
 //! A separate program that runs its tests one after another: the allocator counts for all tests of a program.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
-
 #[path = "../common/eventually.rs"]
 mod eventually;
 #[path = "../common/heap.rs"]

@@ -13,7 +13,8 @@ use crate::header::{HAS_SIDE_TABLE, ProcessHeader};
 use crate::message::Message;
 use crate::pid::Pid;
 use crate::queue::{Backlog, Envelope, NodePool, SharedNodePool};
-use crate::side_table::{SideTable, SideTables};
+use crate::registry::SideTables;
+use crate::side_table::SideTable;
 use crate::signal::{Down, Exit, ReferenceAllocator};
 use crate::sync::atomic::Ordering;
 use crate::sync::{InjectedFault, has};
@@ -39,10 +40,6 @@ pub(crate) mod scheduler {
         }
 
         pub(crate) fn introduce(&self, _: Pid) {}
-
-        pub(crate) fn running(&self) -> Option<()> {
-            None
-        }
     }
 
     pub(crate) fn local<'a>() -> Option<&'a Local> {
@@ -58,12 +55,10 @@ pub(crate) mod scheduler {
 /// Stand-in for the process table.
 pub(crate) mod table {
     pub(crate) use super::Slot;
-
-    pub(crate) const CONTROL_BLOCK_BYTES: usize = 256;
 }
 
-/// Stand-in for groups.
-pub(crate) mod groups {
+/// Stand-in for the memberships of processes in groups.
+pub(crate) mod memberships {
     #[derive(Default)]
     pub(crate) struct Memberships;
 
@@ -85,16 +80,8 @@ pub(crate) mod body_info {
     }
 }
 
-/// Stand-in for calls; no model makes any.
-pub(crate) mod call {
-    pub(crate) struct Request<Q, R> {
-        pub(crate) request: Q,
-        reply: std::marker::PhantomData<R>,
-    }
-}
-
-/// Stand-in for the runtime.
-pub(crate) mod runtime {
+/// Stand-in for the state of the runtime.
+pub(crate) mod shared {
     pub(crate) use super::RuntimeShared;
 }
 

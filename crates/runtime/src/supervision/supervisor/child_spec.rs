@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::mailbox::call::PendingReply;
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::exit::{ExitReason, Outcome};
 use crate::process::pid::Pid;
-use crate::process::start::{InitError, Starting};
+use crate::process::start::Starting;
 
 use super::Supervisor;
 use super::nested::Nested;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::mailbox::call::{CallError, Caller};
+use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::process::start::InitError;
 
 use super::SpecError;
 use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::observe::events::EventKind;
 use crate::process::context::Context;
+use crate::process::error::InitError;
 use crate::process::header::bump;
 use crate::process::pid::Pid;
-use crate::process::start::InitError;
 
 use super::child::Key;
 use super::restart_pressure::RestartPressure;

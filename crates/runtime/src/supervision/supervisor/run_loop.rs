@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxBuildHasher;
 
 use crate::links::signal::{Down, Exit, MonitorRef};
-use crate::mailbox::call::{PendingReply, Request};
+use crate::mailbox::call::PendingReply;
 use crate::mailbox::message::Message;
+use crate::mailbox::request::Request;
 use crate::process::context::Context;
-use crate::process::exit::ExitReason;
+use crate::process::error::InitError;
+use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::pid::Pid;
-use crate::process::start::{InitError, Starting};
-use crate::runtime::panics;
+use crate::process::start::Starting;
 
 use super::child::{Key, PendingRestart, RunState};
 use super::child_spec::{Arguments, BegunStart, ChildSpec, Shutdown, StartError};
@@ -437,7 +438,7 @@ fn now() -> Instant {
 /// Begins the start of a child; a panic of its closure counts as a failed start.
 fn begin<'a>(ctx: &'a Context, spec: &ChildSpec, arguments: Option<&Arguments>) -> Result<BegunStart<'a>, StartError> {
     catch_unwind(AssertUnwindSafe(|| spec.start.begin(ctx, arguments)))
-        .unwrap_or_else(|payload| Err(InitError::Ended(panics::reason(payload)).into()))
+        .unwrap_or_else(|payload| Err(InitError::Ended(panic_reason(payload)).into()))
 }
 
 /// Stops a process and waits for its end, which the monitor reports even if the process has unlinked itself.

@@ -16,9 +16,9 @@ use tokio::time::{Instant, advance, timeout_at};
 
 use super::driver::Driver;
 use super::nanos;
-use crate::observe::idle_progress;
-use crate::runtime::RuntimeShared;
+use crate::observe::totals::idle_progress;
 use crate::runtime::handle::Handle;
+use crate::runtime::shared::RuntimeShared;
 use crate::time::timers::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::queue::{Due, Queue};
 use super::{Timer, TimerCounters};
 use crate::process::small_map::SmallMap;
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 
 /// Timer service of a runtime: a queue, and a thread that is started with the first timer.
 #[derive(Default)]

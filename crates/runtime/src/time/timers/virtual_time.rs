@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::service::{BATCH, Runner, Timers};
 use super::{Due, Timer, nanos};
-use crate::runtime::RuntimeShared;
+use crate::runtime::shared::RuntimeShared;
 
 /// Clock of a reactor, for reading from any thread.
 pub(crate) struct VirtualClock {

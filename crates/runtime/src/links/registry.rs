@@ -1,0 +1,323 @@
+//! Names of processes, and operations on what one process holds: its label, watchers, waiting senders and wakers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::links::memberships::Memberships;
+use crate::observe::body_info::BodyInfo;
+use crate::process::exit::ExitReason;
+use crate::process::header::{HAS_INNER_WAKERS, HAS_SIDE_TABLE, HAS_WAITING_SENDERS, KILLED, NAMED};
+use crate::process::pid::Pid;
+use crate::process::side_table::{NAME_MAX_BYTES, RareEntries, SideTable};
+use crate::process::side_table_guard::SideTableGuard;
+use crate::process::small_map::SmallMap;
+use crate::process::table::Slot;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Mutex, RwLock};
+
+/// Error returned when a name cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RegisterError {
+    /// Another live process has the name.
+    #[error("name {name:?} is taken by {holder}")]
+    Taken {
+        /// Requested name.
+        name: String,
+        /// Pid of the process that has the name.
+        holder: Pid,
+    },
+    /// The process does not exist or has ended.
+    #[error("no process {pid}")]
+    NoProcess {
+        /// Pid of the process.
+        pid: Pid,
+    },
+    /// The name is empty or too long.
+    #[error("name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
+    Length {
+        /// Length of the name, in bytes.
+        bytes: usize,
+    },
+}
+
+/// Maximum number of processes that one process knows; ended processes are removed to make room.
+const ACQUAINTANCES_MAX: usize = 1_024;
+
+/// Registered names of a runtime, and its root processes: those spawned from outside.
+#[derive(Default)]
+pub(crate) struct SideTables {
+    names: RwLock<HashMap<Arc<str>, Pid>>,
+    /// Processes spawned from outside, in spawn order.
+    roots: Mutex<BTreeMap<u64, Pid>>,
+}
+
+impl SideTables {
+    /// Changes the side table of a live process; `None` if the process has ended.
+    fn change<R>(slot: Slot, pid: Pid, change: impl FnOnce(&mut SideTable) -> R) -> Option<R> {
+        SideTableGuard::lock_live(slot, pid).map(|mut locked| change(locked.side_table()))
+    }
+
+    /// Takes the side table of an ended process. Its names are free when this returns.
+    pub(crate) fn release(&self, slot: Slot, pid: Pid) -> Option<Released> {
+        let mut side_table = SideTableGuard::of(slot).entry().take()?;
+        let rare = side_table.rare.take().map(|rare| self.release_rare(pid, *rare));
+        Some(Released { side_table, rare })
+    }
+
+    fn release_rare(&self, pid: Pid, rare: RareEntries) -> ReleasedRareEntries {
+        if !rare.names.is_empty() {
+            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            for name in &rare.names {
+                if names.get(name) == Some(&pid) {
+                    names.remove(name);
+                }
+            }
+        }
+        if let Some(root) = rare.root {
+            self.roots.lock().unwrap_or_else(PoisonError::into_inner).remove(&root);
+        }
+        ReleasedRareEntries {
+            timers: rare.timers,
+            memberships: rare.memberships,
+            watchers: rare.watchers,
+            waiting_senders: rare.waiting_senders,
+            name: rare.names.into_iter().next().or(rare.label),
+        }
+    }
+
+    /// Registers a name for a live process.
+    pub(crate) fn register(&self, slot: Slot, pid: Pid, name: &str) -> Result<(), RegisterError> {
+        if name.is_empty() || name.len() > NAME_MAX_BYTES {
+            return Err(RegisterError::Length { bytes: name.len() });
+        }
+        let name: Arc<str> = name.into();
+        let registered = Self::change(slot, pid, |side_table| {
+            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(holder) = names.get(&name) {
+                return Err(RegisterError::Taken { name: name.to_string(), holder: *holder });
+            }
+            names.insert(Arc::clone(&name), pid);
+            side_table.rare().names.push(Arc::clone(&name));
+            slot.header().flags.fetch_or(NAMED, Ordering::Relaxed);
+            Ok(())
+        });
+        registered.unwrap_or(Err(RegisterError::NoProcess { pid }))
+    }
+
+    /// Removes a name from its process; `slot_of` finds the slot of that process.
+    pub(crate) fn unregister(&self, name: &str, slot_of: impl FnOnce(Pid) -> Option<Slot>) -> bool {
+        let Some(pid) = self.whereis(name) else { return false };
+        let Some(mut locked) = slot_of(pid).and_then(|slot| SideTableGuard::lock_live(slot, pid)) else { return false };
+        locked.side_table().rare().names.retain(|own| &**own != name);
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.get(name) == Some(&pid) && names.remove(name).is_some()
+    }
+
+    pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
+    /// Sets the label of a process, truncated to the maximum length.
+    pub(crate) fn set_label(slot: Slot, pid: Pid, label: Arc<str>) {
+        slot.header().flags.fetch_or(NAMED, Ordering::Relaxed);
+        Self::change(slot, pid, |side_table| side_table.set_label(label));
+    }
+
+    /// Returns the first registered name and the label.
+    pub(crate) fn name_and_label(slot: Slot, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
+        let read = |side_table: &mut SideTable| {
+            side_table.rare.as_ref().map(|rare| (rare.names.first().cloned(), rare.label.clone()))
+        };
+        SideTableGuard::lock_live(slot, pid).and_then(|mut locked| locked.get().and_then(read)).unwrap_or_default()
+    }
+
+    /// Attaches to the process the information that its body provides to observers.
+    pub(crate) fn set_body_info(slot: Slot, pid: Pid, body_info: Arc<dyn BodyInfo>) {
+        Self::change(slot, pid, |side_table| side_table.body_info = Some(body_info));
+    }
+
+    pub(crate) fn body_info(slot: Slot, pid: Pid) -> Option<Arc<dyn BodyInfo>> {
+        // Check the flag first: `lock_live` would set it for a process that holds nothing.
+        if slot.header().flags.load(Ordering::Relaxed) & HAS_SIDE_TABLE == 0 {
+            return None;
+        }
+        SideTableGuard::lock_live(slot, pid)?.get()?.body_info.clone()
+    }
+
+    /// Registers `watcher` to receive the exit reason of the process; false if the process has ended.
+    pub(crate) fn watch(slot: Slot, pid: Pid, watcher: oneshot::Sender<ExitReason>) -> bool {
+        let push = |side_table: &mut SideTable| {
+            let watchers = &mut side_table.rare().watchers;
+            if watchers.len() == watchers.capacity() {
+                // Remove dropped watchers: most of a server's watchers belong to calls from outside that are over.
+                watchers.retain(|watcher| !watcher.is_closed());
+                // Reserve enough to amortise the scan.
+                watchers.reserve(watchers.len());
+            }
+            watchers.push(watcher);
+        };
+        Self::change(slot, pid, push).is_some()
+    }
+
+    /// Adds `other` to the processes that a process knows, unless it knows too many that `is_alive` accepts.
+    pub(crate) fn introduce(slot: Slot, pid: Pid, other: Pid, is_alive: impl Fn(Pid) -> bool) {
+        Self::change(slot, pid, |side_table| {
+            let acquaintances = &mut side_table.rare().acquaintances;
+            if acquaintances.len() >= ACQUAINTANCES_MAX {
+                let alive: Vec<Pid> = acquaintances.iter().map(|(pid, ())| *pid).filter(|pid| is_alive(*pid)).collect();
+                acquaintances.clear();
+                for pid in alive {
+                    acquaintances.insert(pid, ());
+                }
+            }
+            if acquaintances.len() < ACQUAINTANCES_MAX {
+                acquaintances.insert(other, ());
+            }
+        });
+    }
+
+    /// Returns true if `other` was introduced to the process.
+    pub(crate) fn is_acquainted(slot: Slot, pid: Pid, other: Pid) -> bool {
+        let knows = |side_table: &mut SideTable| {
+            side_table.rare.as_ref().is_some_and(|rare| rare.acquaintances.get(&other).is_some())
+        };
+        SideTableGuard::lock_live(slot, pid).and_then(|mut locked| locked.get().map(knows)).unwrap_or(false)
+    }
+
+    /// Registers `sender` to be woken when the mailbox has room; false if the process has ended.
+    pub(crate) fn wait_for_room(slot: Slot, pid: Pid, sender: &Waker) -> bool {
+        let waits = |side_table: &mut SideTable| {
+            slot.header().flags.fetch_or(HAS_WAITING_SENDERS, Ordering::SeqCst);
+            let waiting_senders = &mut side_table.rare().waiting_senders;
+            if !waiting_senders.iter().any(|waiting| waiting.will_wake(sender)) {
+                waiting_senders.push(sender.clone());
+            }
+        };
+        Self::change(slot, pid, waits).is_some()
+    }
+
+    pub(crate) fn take_waiting_senders(slot: Slot, pid: Pid) -> Vec<Waker> {
+        let take =
+            |side_table: &mut SideTable| side_table.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting_senders));
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return Vec::new() };
+        slot.header().flags.fetch_and(!HAS_WAITING_SENDERS, Ordering::Relaxed);
+        locked.get().and_then(take).unwrap_or_default()
+    }
+
+    /// Registers the waker of a future inside the process, to be woken before the next poll of the process.
+    pub(crate) fn store_inner_waker(slot: Slot, pid: Pid, waker: &Waker) {
+        let keep = |side_table: &mut SideTable| {
+            let own = &mut side_table.rare().inner_wakers;
+            if own.last().is_some_and(|last| last.will_wake(waker)) {
+                return;
+            }
+            if own.len() == own.capacity() {
+                // Remove duplicates and keep the order, then reserve enough to amortise the scan.
+                let mut seen = HashSet::new();
+                own.retain(|one| seen.insert((one.data(), ptr::from_ref(one.vtable()))));
+                own.reserve(own.len().max(4));
+            }
+            own.push(waker.clone());
+        };
+        if Self::change(slot, pid, keep).is_some() {
+            slot.header().flags.fetch_or(HAS_INNER_WAKERS, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the wakers of futures inside the process.
+    pub(crate) fn take_inner_wakers(slot: Slot, pid: Pid) -> Vec<Waker> {
+        let take =
+            |side_table: &mut SideTable| side_table.rare.as_mut().map(|rare| std::mem::take(&mut rare.inner_wakers));
+        slot.header().flags.fetch_and(!HAS_INNER_WAKERS, Ordering::Relaxed);
+        SideTableGuard::lock_live(slot, pid).and_then(|mut locked| locked.get().and_then(take)).unwrap_or_default()
+    }
+
+    /// Returns the number of names, group memberships and group monitors of a process.
+    pub(crate) fn count(slot: Slot, pid: Pid) -> usize {
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return 0 };
+        let rare = locked.get().and_then(|side_table| side_table.rare.as_ref());
+        rare.map_or(0, |rare| rare.names.len() + rare.memberships.len())
+    }
+
+    /// Returns the links and monitors of a process, at most `limit` of each kind.
+    pub(crate) fn links_and_monitors(slot: Slot, pid: Pid, limit: usize) -> Option<ProcessLinks> {
+        let mut locked = SideTableGuard::lock_live(slot, pid)?;
+        let Some(side_table) = locked.get() else { return Some(ProcessLinks::default()) };
+        Some(ProcessLinks {
+            link_count: side_table.links.len(),
+            links: side_table.links.iter().map(|(pid, ())| *pid).take(limit).collect(),
+            monitor_count: side_table.monitors.len(),
+            monitors: side_table.monitors.iter().map(|(_, pid)| *pid).take(limit).collect(),
+            monitored_by_count: side_table.monitored_by.len(),
+            monitored_by: side_table.monitored_by.iter().map(|(_, pid)| *pid).take(limit).collect(),
+        })
+    }
+
+    /// Returns the reason of the next exit signal of a process, and removes the signal unless it is a kill.
+    pub(crate) fn take_exit_signal(slot: Slot, pid: Pid) -> Option<ExitReason> {
+        let mut locked = SideTableGuard::lock_live(slot, pid)?;
+        if slot.header().flags.load(Ordering::Relaxed) & KILLED != 0 {
+            return Some(ExitReason::Killed);
+        }
+        let signals = &mut locked.get()?.exit_signals;
+        (!signals.is_empty()).then(|| signals.remove(0).reason)
+    }
+
+    /// Records a process that was spawned from outside.
+    pub(crate) fn add_root(&self, slot: Slot, pid: Pid, order: u64) {
+        Self::change(slot, pid, |side_table| {
+            side_table.rare().root = Some(order);
+            self.roots.lock().unwrap_or_else(PoisonError::into_inner).insert(order, pid);
+        });
+    }
+
+    /// Returns the newest live process that was spawned from outside.
+    pub(crate) fn newest_root(&self) -> Option<Pid> {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner).last_key_value().map(|(_, pid)| *pid)
+    }
+}
+
+/// Links and monitors of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessLinks {
+    /// Number of links.
+    pub link_count: usize,
+    /// Linked processes, some or all.
+    pub links: Vec<Pid>,
+    /// Number of monitors that the process has on others.
+    pub monitor_count: usize,
+    /// Monitored processes, some or all.
+    pub monitors: Vec<Pid>,
+    /// Number of monitors that other processes have on this one.
+    pub monitored_by_count: usize,
+    /// Processes that monitor this one, some or all.
+    pub monitored_by: Vec<Pid>,
+}
+
+/// Side table of a process that has ended: the exit notifies the processes in it.
+pub(crate) struct Released {
+    pub(crate) side_table: Box<SideTable>,
+    pub(crate) rare: Option<ReleasedRareEntries>,
+}
+
+impl Released {
+    /// Returns the first registered name of the process, or its label.
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        self.rare.as_ref().and_then(|rare| rare.name.clone())
+    }
+}
+
+/// Rare entries of a [`Released`] side table.
+pub(crate) struct ReleasedRareEntries {
+    pub(crate) timers: SmallMap<u64, u64>,
+    pub(crate) memberships: Memberships,
+    pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
+    pub(crate) waiting_senders: Vec<Waker>,
+    /// First registered name, or label.
+    pub(crate) name: Option<Arc<str>>,
+}

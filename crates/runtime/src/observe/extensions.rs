@@ -1,0 +1,24 @@
+//! Engines and stores that other crates have attached to a runtime.
+
+use std::sync::Arc;
+
+use crate::observe::engines::EngineReport;
+use crate::observe::stores::{Storage, StorageReport};
+use crate::runtime::handle::Handle;
+
+/// Returns the reports of the engines that have started processes in this runtime, oldest first.
+pub fn engines(runtime: &Handle) -> Vec<EngineReport> {
+    // Call the engines without the lock: a report may take long.
+    runtime.shared.engines.all().iter().map(|engine| engine.report()).collect()
+}
+
+/// Returns the figures of all stores of this runtime, in the order in which they were attached or shown.
+pub fn stores(runtime: &Handle) -> Vec<StorageReport> {
+    // Not under the lock: a report may take long.
+    runtime.shared.stores.all().iter().map(|store| store.report()).collect()
+}
+
+/// Returns the store at an index of [`stores`].
+pub fn storage(runtime: &Handle, index: usize) -> Option<Arc<dyn Storage>> {
+    runtime.shared.stores.at(index)
+}

@@ -1,0 +1,36 @@
+//! The program-wide panic hook, which the first runtime installs.
+//!
+//! The hook keeps the location of panics on scheduler threads for the exit reason, and passes every other panic to the
+//! previous hook. It also passes on a panic that aborts the program, for example one in a destructor during unwinding.
+
+use std::io::Write;
+use std::panic::{set_hook, take_hook};
+use std::sync::Once;
+
+use crate::runtime::panics;
+use crate::scheduler;
+
+/// Messages of panics after which the standard library aborts.
+const ABORTS: [&str; 2] = ["panic in a destructor during cleanup", "panic in a function that cannot unwind"];
+
+/// Installs the panic hook once.
+pub fn install() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            if panics::is_silenced() {
+                panics::keep_location(info);
+            } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
+                before(info);
+            } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {
+                // The program aborts, so no exit reason will report the location: print it now.
+                let location = panics::take_location().unwrap_or_default();
+                drop(writeln!(std::io::stderr(), "last panic of a process: {location}"));
+                before(info);
+            } else {
+                panics::keep_location(info);
+            }
+        }));
+    });
+}
