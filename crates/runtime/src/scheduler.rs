@@ -29,6 +29,7 @@ mod reap;
 mod shared;
 mod start;
 mod steal_monitor;
+pub(crate) mod turn_end;
 pub(crate) mod watchdog;
 
 use std::cell::Cell;
@@ -55,7 +56,7 @@ use crate::runtime::panics;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::scheduler::parking::Parking;
-use crate::stream::ring::turn::Turn;
+use crate::scheduler::turn_end::Turn;
 
 use introductions::IntroductionCache;
 use steal_monitor::StealMonitor;

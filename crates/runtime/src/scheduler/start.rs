@@ -21,7 +21,7 @@ use crate::runtime::RuntimeShared;
 use crate::runtime::panics;
 use crate::scheduler::busy_time::BusyTimer;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
-use crate::stream::ring::turn::Turn;
+use crate::scheduler::turn_end::Turn;
 use crate::time::realtime::RelativePriority;
 
 /// Makes the current thread a scheduler until this is dropped.

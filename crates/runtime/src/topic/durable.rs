@@ -20,7 +20,7 @@ use super::message::Message;
 use super::registry::{CreateError, TopicConfig, TopicsHandle, check};
 use super::{Topic, TopicShared};
 use crate::runtime::handle::Handle;
-use crate::stream::ring::turn::defer_topic_wake;
+use crate::stream::ring::turn::defer_turn_end;
 
 impl TopicsHandle {
     /// Adds a topic whose messages a journal persists; its first message has the position `base`.
@@ -108,7 +108,7 @@ impl DurableLog {
                 return false;
             }
             let (appended, wakes) = self.0.log.append_stored(stored, || self.0.now_ns());
-            if wakes && !defer_topic_wake(&self.0) {
+            if wakes && !defer_turn_end(&self.0) {
                 self.0.wake();
             }
             if appended == Err(AppendError::Full) && cx.is_none() {

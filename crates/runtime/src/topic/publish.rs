@@ -308,7 +308,7 @@ impl Topic {
     /// Wakes readers that have messages: at the end of the current process's turn, or now if the caller is not a
     /// process.
     pub(super) fn wake_at_turn_end(&self) {
-        if !turn::defer_topic_wake(&self.shared) {
+        if !turn::defer_turn_end(&self.shared) {
             TopicShared::wake(&self.shared);
         }
     }

@@ -12,6 +12,7 @@ use super::journal::Journal;
 use super::log::{AppendError, Log, Source};
 use super::subscription::SubscriptionInner;
 use crate::runtime;
+use crate::scheduler::turn_end::TurnEnd;
 use crate::time::timers::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
@@ -112,5 +113,11 @@ impl TopicShared {
 
     pub(super) fn subscriber_count(&self) -> usize {
         self.subscribers.lock().len()
+    }
+}
+
+impl TurnEnd for TopicShared {
+    fn end_turn(&self, _: Option<usize>) {
+        self.wake();
     }
 }

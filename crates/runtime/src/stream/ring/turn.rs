@@ -1,4 +1,4 @@
-//! Work for rings and topics that is deferred to the end of a process's turn: wake-ups and positions of readers.
+//! What rings and topics defer to the end of a process's turn: wake-ups and positions of readers.
 //!
 //! ```text
 //!   write, read ──▶ touch: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
@@ -7,47 +7,17 @@
 //! Invariant: when a poll has returned, everything that its process has written is announced, and everything that it
 //! has read is free.
 
-use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context;
 
-use super::shared::{AnyRing, RingShared, packed};
+use super::shared::{RingShared, packed};
 use crate::process::header::WAIT_SEND;
 use crate::process::pid::Pid;
 use crate::process::running::Running;
-use crate::runtime::panics;
+use crate::scheduler::turn_end::TurnEnd;
 use crate::scheduler::{self, Local};
-use crate::topic;
-
-/// Rings deferred in this turn, each with the side: the writer, or the reader in a reader slot.
-pub(crate) struct Turn {
-    /// Starts at a random number: otherwise a `TurnId` could match one of an earlier scheduler at the same address.
-    number: Cell<u64>,
-    /// True if any notification was deferred. The end of a turn without rings checks nothing else.
-    has_deferred: Cell<bool>,
-    deferred: RefCell<Vec<DeferredWake>>,
-}
-
-/// A deferred notification.
-enum DeferredWake {
-    /// Of a ring, by its writer or by the reader in a reader slot.
-    Ring(Arc<dyn AnyRing>, Option<usize>),
-    /// Wake-ups of a topic.
-    Topic(Arc<topic::TopicShared>),
-}
-
-impl DeferredWake {
-    fn deliver(self) {
-        match self {
-            Self::Ring(ring, None) => ring.cursors().wake(),
-            Self::Ring(ring, Some(reader_slot)) => ring.cursors().publish_reader(reader_slot),
-            Self::Topic(topic) => topic.wake(),
-        }
-    }
-}
 
 /// Turn in which a side of a ring was last recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,47 +35,21 @@ pub(crate) enum PollContext {
     Outside,
 }
 
+impl<T: Send + Sync> TurnEnd for RingShared<T> {
+    /// Announces what the writer has written, or what the reader in a reader slot has read.
+    fn end_turn(&self, reader_slot: Option<usize>) {
+        match reader_slot {
+            None => self.cursors.wake(),
+            Some(reader_slot) => self.cursors.publish_reader(reader_slot),
+        }
+    }
+}
+
 impl TurnId {
     /// Returns the current turn of the running process.
     #[inline]
     fn of(running: &Running<'_>) -> Self {
-        Self { scheduler: ptr::from_ref(running.local).addr(), turn: running.local.turn.number.get() }
-    }
-}
-
-impl Turn {
-    pub(crate) fn new() -> Self {
-        Self {
-            number: Cell::new(RandomState::new().build_hasher().finish() >> 1),
-            has_deferred: Cell::new(false),
-            deferred: RefCell::default(),
-        }
-    }
-
-    /// Sends the deferred notifications.
-    #[inline]
-    pub(crate) fn end(&self) {
-        if self.has_deferred.get() {
-            self.flush();
-        }
-    }
-
-    #[cold]
-    fn flush(&self) {
-        // Waking a process or dropping a ring may touch other rings, so repeat until none is left.
-        loop {
-            self.number.set(self.number.get() + 1);
-            let mut deferred = self.deferred.take();
-            self.has_deferred.set(false);
-            for deferred in deferred.drain(..) {
-                panics::contain(|| deferred.deliver());
-            }
-            // Reuse the memory in the next turn.
-            if !self.has_deferred.get() {
-                *self.deferred.borrow_mut() = deferred;
-                return;
-            }
-        }
+        Self { scheduler: ptr::from_ref(running.local).addr(), turn: running.local.turn.number() }
     }
 }
 
@@ -139,8 +83,7 @@ fn record<T: Send + Sync + 'static>(ring: &Arc<RingShared<T>>, reader_slot: Opti
             ring.cursors.reader_slots.owner(reader_slot).store(packed(running.pid()), Ordering::Relaxed)
         }
     }
-    running.local.turn.deferred.borrow_mut().push(DeferredWake::Ring(Arc::<RingShared<T>>::clone(ring), reader_slot));
-    running.local.turn.has_deferred.set(true);
+    running.local.turn.defer(Arc::<RingShared<T>>::clone(ring), reader_slot);
 }
 
 /// Records the running process, if there is one, as the reader of this reader slot, for observers.
@@ -150,11 +93,10 @@ pub(crate) fn record_reader<T>(ring: &RingShared<T>, reader_slot: usize) {
     }
 }
 
-/// Wakes the topic's sleepers at the end of this turn; returns false outside of turns.
-pub(crate) fn defer_topic_wake(topic: &Arc<topic::TopicShared>) -> bool {
+/// Calls `end_turn` of `target` at the end of this turn; returns false outside of turns.
+pub(crate) fn defer_turn_end<T: TurnEnd + 'static>(target: &Arc<T>) -> bool {
     let Some(running) = running() else { return false };
-    running.local.turn.deferred.borrow_mut().push(DeferredWake::Topic(Arc::clone(topic)));
-    running.local.turn.has_deferred.set(true);
+    running.local.turn.defer(Arc::<T>::clone(target), None);
     true
 }
 
