@@ -36,7 +36,7 @@ use crate::runtime::handle::Handle;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
 use crate::scheduler::watchdog;
 use crate::scheduler::{Local, Pause, SchedulerShared};
-use crate::stream::ring::view::RingRegistry;
+use crate::stream::ring::registry::RingRegistry;
 use crate::supervision::supervisor::restart_pressure::RestartPressures;
 use crate::supervision::supervisor::tree::Tree;
 use crate::sync;

@@ -53,17 +53,19 @@
 mod cursors;
 mod grant;
 pub(crate) mod park;
+mod policy;
 mod read_cursor;
 mod reader;
 mod reader_slots;
+pub(crate) mod registry;
 mod shared;
 mod slots;
 pub(crate) mod turn;
-pub(crate) mod view;
+mod view;
 mod write_cursor;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -71,13 +73,17 @@ use thiserror::Error;
 pub(crate) use shared::{packed, unpacked};
 
 pub use grant::Grant;
+pub use policy::{Flush, Padding, Policy};
 pub use reader::{JoinError, Peek, ReadError, Reader, ReaderStats, Subscriber};
-pub use view::{ReaderView, RingView};
-pub use writer::{ChunkError, Flush, Writer, WriterStats};
+pub use registry::{ReaderView, RingView};
+pub use writer::{ChunkError, Writer, WriterStats};
 
+use crate::process::running::Running;
 use crate::runtime::handle::Handle;
+use crate::scheduler::{self, Local};
 use cursors::{Cursors, Guard};
 use reader_slots::ReaderSlots;
+use registry::ObservedRing;
 use shared::RingShared;
 use slots::Slots;
 
@@ -85,48 +91,6 @@ use slots::Slots;
 pub const READERS_DEFAULT: usize = 64;
 /// Largest number of readers of one ring.
 pub const READERS_MAX: usize = 1 << 16;
-
-/// Policy for a ring that is full because of a slow reader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The writer waits for the reader without a limit. Observers see the reader that it waits for.
-    #[default]
-    Lossless,
-    /// The writer waits for this time, and then continues without the reader, which receives [`ReadError::Evicted`].
-    ///
-    /// If the writer is neither in a process nor on a thread that may block, the wait uses a timer of tokio. The writer
-    /// panics outside of a tokio runtime.
-    EvictAfter(Duration),
-    /// The writer continues and moves the reader forward, which receives [`ReadError::Missed`] with the exact number of
-    /// items.
-    ///
-    /// The reader is moved by at least an eighth of the ring, so that it does not block the next item again. Items that
-    /// it is copying or [peeking](Reader::peek) at that moment stay valid: the writer waits for that long.
-    Lossy,
-}
-
-/// Distance between the readers' cursors in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Padding {
-    /// Next to each other, 32 bytes each: readers slow each other down (false sharing). For comparisons.
-    Packed,
-    /// One cache line for each, 64 bytes.
-    Line,
-    /// A pair of cache lines for each, 128 bytes: processors load cache lines in pairs.
-    #[default]
-    Pair,
-}
-
-impl Padding {
-    /// Returns the requested number of bytes of each cursor; 0 if packed.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Packed => 0,
-            Self::Line => 64,
-            Self::Pair => 128,
-        }
-    }
-}
 
 /// Error returned when a ring cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -243,7 +207,19 @@ impl Builder {
             self.policy,
             self.label,
         ));
-        view::announce(self.runtime.as_ref(), &shared);
+        announce(self.runtime.as_ref(), &shared);
         Ok((Writer::new(Arc::clone(&shared)), Subscriber::new(shared)))
+    }
+}
+
+/// Makes a ring visible to the observers of `runtime`, or by default of the runtime that the calling process runs on.
+fn announce<T: Send + Sync + 'static>(runtime: Option<&Handle>, ring: &Arc<RingShared<T>>) {
+    let weak: Weak<dyn ObservedRing> = Arc::<RingShared<T>>::downgrade(ring);
+    if let Some(runtime) = runtime {
+        runtime.shared.streams.add(weak);
+    } else if let Some(running) = scheduler::local().and_then(Local::running) {
+        let Running { local, .. } = running;
+        ring.info.set_writer(running.pid());
+        local.shared.streams.add(weak);
     }
 }
