@@ -46,7 +46,7 @@ pub use crate::supervision::supervisor::tree::{
     ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, ChildStatus, SupervisorReport,
 };
 use crate::time::ticker::{self, TickerDriver, TickerReport};
-pub use crate::time::timers::TimerCounters;
+pub use crate::time::timers::timer::TimerCounters;
 pub use crate::topic::topics;
 
 /// State of a process.

@@ -41,7 +41,7 @@ use crate::supervision::supervisor::restart_pressure::RestartPressures;
 use crate::supervision::supervisor::tree::Tree;
 use crate::sync;
 use crate::time::ticker::Tickers;
-use crate::time::timers::Timers;
+use crate::time::timers::service::Timers;
 use crate::topic::Topics;
 
 /// State shared by all threads of a runtime.

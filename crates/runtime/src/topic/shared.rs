@@ -13,7 +13,7 @@ use super::log::{AppendError, Log, Source};
 use super::subscription::SubscriptionInner;
 use crate::runtime;
 use crate::scheduler::turn_end::TurnEnd;
-use crate::time::timers::CallRef;
+use crate::time::timers::timer::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
 pub(crate) struct TopicShared {

@@ -195,7 +195,7 @@ pub(crate) struct Tickers {
     pub(super) records: Mutex<BTreeMap<u64, TickerRecord>>,
     pub(super) last_id: AtomicU64,
     #[cfg(feature = "test")]
-    pub(super) clock: std::sync::OnceLock<crate::time::timers::VirtualClock>,
+    pub(super) clock: std::sync::OnceLock<crate::time::timers::virtual_clock::VirtualClock>,
 }
 
 /// Thread or task that drives the tickers.
@@ -221,7 +221,7 @@ impl Tickers {
     /// Returns the time of the virtual clock, if there is one.
     #[cfg(feature = "test")]
     pub(crate) fn virtual_ns(&self) -> Option<u64> {
-        self.clock.get().map(crate::time::timers::VirtualClock::now_ns)
+        self.clock.get().map(crate::time::timers::virtual_clock::VirtualClock::now_ns)
     }
 
     /// Hands a ticker over to the driver; starts the driver with the first ticker.
@@ -271,7 +271,7 @@ impl Tickers {
     #[cfg(feature = "test")]
     pub(super) fn use_virtual_clock(
         &self,
-        clock: crate::time::timers::VirtualClock,
+        clock: crate::time::timers::virtual_clock::VirtualClock,
         changed: Arc<tokio::sync::Notify>,
     ) {
         let clock_is_new = self.clock.set(clock).is_ok();

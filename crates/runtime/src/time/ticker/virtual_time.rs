@@ -19,7 +19,7 @@ use super::nanos;
 use crate::observe::idle_progress;
 use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
-use crate::time::timers::VirtualClock;
+use crate::time::timers::virtual_clock::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// Number of consecutive checks that must find that nothing has run: code may wake a task, and that task a process.

@@ -16,7 +16,7 @@ use std::task::{Poll, Wake, Waker};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{PublisherAccount, PublisherConfig};
-use crate::time::timers::CallRef;
+use crate::time::timers::timer::CallRef;
 use crate::topic::Topic;
 use crate::topic::journal::JournalError;
 use crate::topic::log::AppendError;

@@ -20,7 +20,7 @@ use std::task::Waker;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::process::pid::Pid;
-use crate::time::timers::CallRef;
+use crate::time::timers::timer::CallRef;
 use crate::topic::cursor::Cursor;
 use crate::topic::journal::{DeliveryOutcome, Journal, SavedProgress};
 use crate::topic::log::Log;
