@@ -150,7 +150,7 @@ impl SubscriptionState {
     }
 
     /// Handles the leases and retry delays that are due.
-    pub(in super::super) fn advance(&mut self, now_ns: u64) {
+    pub(crate) fn advance(&mut self, now_ns: u64) {
         let mut due = Vec::new();
         self.wheel.advance(now_ns, |slot| due.push(slot));
         due.sort_by_key(|slot| self.in_flight.item(*slot).position);
