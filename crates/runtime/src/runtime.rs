@@ -42,7 +42,7 @@ use crate::supervision::supervisor::tree::Tree;
 use crate::sync;
 use crate::time::ticker::Tickers;
 use crate::time::timers::service::Timers;
-use crate::topic::Topics;
+use crate::topic::registry::topics::Topics;
 
 /// State shared by all threads of a runtime.
 pub(crate) struct RuntimeShared {

@@ -45,7 +45,7 @@
 //! each subscription. A lease belongs to one consumer until it is acknowledged or given back, its deadline passes, or
 //! its consumer has ended.
 
-mod broadcast;
+pub(crate) mod broadcast;
 mod consumer;
 mod cursor;
 pub(crate) mod durable;
@@ -59,35 +59,36 @@ mod retention;
 mod segment;
 mod shared;
 mod subscription;
-mod view;
+pub(crate) mod view;
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-pub use broadcast::{Batch, BroadcastAccount, Ended, Overflow, Subscriber};
+pub use broadcast::overflow::{BroadcastAccount, Ended, Overflow};
+pub use broadcast::{Batch, Subscriber};
 pub use consumer::Consumer;
-pub use log::Retention;
 pub use message::{
     ATTRIBUTE_NAME_MAX_BYTES, ATTRIBUTE_VALUE_MAX_BYTES, ATTRIBUTES_MAX, Message, MessageError, ORDERING_KEY_MAX_BYTES,
     PAYLOAD_MAX_BYTES,
 };
 pub use publish::PublishError;
-pub use publisher::{Publisher, PublisherAccount, PublisherConfig, PublisherRange};
-pub use registry::{CreateError, TopicConfig, TopicsHandle, UnknownTopic};
+pub use publisher::Publisher;
+pub use publisher::config::{PublisherAccount, PublisherConfig, PublisherRange};
+pub use registry::config::{CreateError, NAME_MAX_BYTES, TopicConfig, UnknownTopic};
+pub use registry::{TopicsHandle, topics};
+pub use retention::Retention;
+pub use subscription::Subscription;
+pub use subscription::config::{
+    ACK_DEADLINE_MAX, DeadLetter, FlushError, Lease, SubscribeError, SubscriptionAccount, SubscriptionConfig,
+    UnknownSubscription,
+};
 pub use subscription::in_flight::{AckId, AckStatus};
 pub use subscription::retry::Retry;
-pub use subscription::{
-    ACK_DEADLINE_MAX, DeadLetter, FlushError, Lease, SubscribeError, Subscription, SubscriptionAccount,
-    SubscriptionConfig, UnknownSubscription,
-};
-pub use view::{SubscriptionView, TopicView, topics};
+pub use view::{SubscriptionView, TopicView};
 
-pub(crate) use registry::Topics;
-pub(crate) use shared::TopicShared;
+use registry::topics::TopicEntry;
+use shared::TopicShared;
 use subscription::SubscriptionInner;
-
-/// Longest name of a topic or subscription, in bytes.
-pub const NAME_MAX_BYTES: usize = 255;
 
 /// A topic; cheap to clone.
 ///
@@ -170,7 +171,8 @@ impl Topic {
 
     fn dead_letters(&self, name: &str) -> Result<Weak<TopicShared>, SubscribeError> {
         let runtime = self.runtime.upgrade().ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
-        let topic = runtime.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
+        let topic: Arc<TopicShared> =
+            runtime.topics.find(name).ok_or_else(|| UnknownTopic { name: name.to_owned() })?;
         if Arc::ptr_eq(&topic, &self.shared) {
             return Err(SubscribeError::OwnDeadLetters { topic: name.to_owned() });
         }
@@ -207,7 +209,7 @@ impl Topic {
 
     /// Returns the state of the topic for observers, including its slowest subscribers.
     pub fn view(&self, subscribers_most: usize) -> TopicView {
-        view::topic(&self.shared, subscribers_most)
+        self.shared.view(subscribers_most)
     }
 }
 

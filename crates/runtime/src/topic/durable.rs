@@ -13,12 +13,15 @@ use std::task::Context;
 
 use rustc_hash::FxHashSet;
 
+use super::Topic;
 use super::cursor::Cursor;
 use super::journal::Journal;
-use super::log::{AppendError, Log, LogLimits, Waiter};
+use super::log::Log;
 use super::message::Message;
-use super::registry::{CreateError, TopicConfig, TopicsHandle, check};
-use super::{Topic, TopicShared};
+use super::registry::TopicsHandle;
+use super::registry::config::{CreateError, TopicConfig, check};
+use super::retention::{AppendError, LogLimits, Waiter};
+use super::shared::TopicShared;
 use crate::runtime::handle::Handle;
 use crate::stream::ring::turn::defer_turn_end;
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::broadcast::SubscriberState;
+use super::broadcast::state::SubscriberState;
 use super::journal::Journal;
-use super::log::{AppendError, Log, Source};
+use super::log::{Log, Source};
+use super::retention::AppendError;
 use super::subscription::SubscriptionInner;
 use crate::runtime;
 use crate::scheduler::turn_end::TurnEnd;

@@ -26,10 +26,10 @@ use crate::topic::journal::{DeliveryOutcome, Journal, SavedProgress};
 use crate::topic::log::Log;
 use crate::topic::message::Message;
 use crate::topic::shared::TopicShared;
+use crate::topic::subscription::config::{Lease, SubscriptionAccount, SubscriptionConfig};
 use crate::topic::subscription::in_flight::{AckId, AckStatus, DeliveryState, InFlight};
 use crate::topic::subscription::ordering_keys::OrderingKeys;
 use crate::topic::subscription::timer_wheel::TimerWheel;
-use crate::topic::subscription::{Lease, SubscriptionAccount, SubscriptionConfig};
 
 /// Outstanding messages of a consumer, and its waker while it waits.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use super::SubscriptionState;
 use crate::topic::journal::{DeliveryOutcome, Journal, JournalError};
-use crate::topic::log::AppendError;
 use crate::topic::message::Message;
+use crate::topic::retention::AppendError;
 use crate::topic::shared::TopicShared;
 use crate::topic::subscription::in_flight::{AckStatus, DeliveryState};
 use crate::topic::subscription::ordering_keys::KeyId;
