@@ -40,7 +40,7 @@ use crate::stream::ring::registry::RingRegistry;
 use crate::supervision::supervisor::restart_pressure::RestartPressures;
 use crate::supervision::supervisor::tree::Tree;
 use crate::sync;
-use crate::time::ticker::Tickers;
+use crate::time::ticker::driver::Tickers;
 use crate::time::timers::service::Timers;
 use crate::topic::registry::topics::Topics;
 

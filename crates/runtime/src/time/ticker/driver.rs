@@ -24,10 +24,10 @@ use super::early_wake::EarlyWake;
 use super::governor::Governor;
 use super::grid::Grid;
 use super::metrics::TickMetrics;
-use super::observed::TickerRecord;
+use super::options::{Plan, Spin, TickerError, nanos};
 use super::sleep_word::SleepWord;
 use super::wake_signal::WakeSignal;
-use super::{Spin, TickerError, nanos};
+use crate::process::pid::Pid;
 use crate::runtime::panics;
 use crate::time::realtime::Realtime;
 
@@ -179,6 +179,20 @@ impl Driver {
 
 /// Number of ended tickers that may stay in the heap, in addition to half of all.
 const ENDED_MAX: usize = 64;
+
+/// Data that the runtime keeps to show a ticker.
+pub(super) struct TickerRecord {
+    pub(super) owner: Owner,
+    pub(super) plan: Plan,
+    pub(super) metrics: Arc<TickMetrics>,
+}
+
+/// Owner of a ticker.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Process(Pid),
+    Thread(Option<Arc<str>>),
+}
 
 /// The tickers of a runtime, and the thread that the first ticker starts.
 #[derive(Default)]

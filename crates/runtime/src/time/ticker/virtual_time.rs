@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, advance, timeout_at};
 
 use super::driver::Driver;
-use super::nanos;
+use super::options::nanos;
 use crate::observe::idle_progress;
 use crate::runtime::RuntimeShared;
 use crate::runtime::handle::Handle;
