@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::overflow::Overflow;
 use crate::process::pid::Pid;
 use crate::runtime::panics;
-use crate::stream::ring::unpacked;
+use crate::stream::ring::shared::unpacked;
 use crate::topic::message::Message;
 use crate::topic::retention::{LogLimits, PushSubscriber, Waiter};
 
