@@ -25,7 +25,7 @@ pub mod panics {
 
 /// Persistence of topics.
 pub mod topic {
-    pub use crate::topic::durable::{DurableLog, WeakTopic};
+    pub use crate::topic::journal::durable::{DurableLog, WeakTopic};
     pub use crate::topic::journal::{DeliveryOutcome, FlushPoint, Journal, JournalError, SavedProgress, StoreCallback};
     pub use crate::topic::registry::config::check;
 }

@@ -8,6 +8,8 @@
 //! Invariants: a message of a durable topic enters the log only after it is stored. No code waits under a lock for
 //! noted changes to be stored.
 
+pub(crate) mod durable;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::Topic;
+use super::handle::Topic;
 use super::journal::{Journal, JournalError};
 use super::log::{Log, Source};
 use super::message::{Message, MessageError};

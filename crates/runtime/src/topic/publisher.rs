@@ -18,7 +18,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::Topic;
+use super::handle::Topic;
 use super::message::Message;
 use super::publish::PublishError;
 use super::subscription::config::ACK_DEADLINE_MAX;

@@ -6,7 +6,7 @@ pub(crate) mod topics;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::Topic;
+use super::handle::Topic;
 use super::log::Log;
 use super::retention::LogLimits;
 use super::shared::TopicShared;

@@ -13,17 +13,17 @@ use std::task::Context;
 
 use rustc_hash::FxHashSet;
 
-use super::Topic;
-use super::cursor::Cursor;
-use super::journal::Journal;
-use super::log::Log;
-use super::message::Message;
-use super::registry::TopicsHandle;
-use super::registry::config::{CreateError, TopicConfig, check};
-use super::retention::{AppendError, LogLimits, Waiter};
-use super::shared::TopicShared;
+use super::Journal;
 use crate::runtime::handle::Handle;
 use crate::stream::ring::turn::defer_turn_end;
+use crate::topic::cursor::Cursor;
+use crate::topic::handle::Topic;
+use crate::topic::log::Log;
+use crate::topic::message::Message;
+use crate::topic::registry::TopicsHandle;
+use crate::topic::registry::config::{CreateError, TopicConfig, check};
+use crate::topic::retention::{AppendError, LogLimits, Waiter};
+use crate::topic::shared::TopicShared;
 
 impl TopicsHandle {
     /// Adds a topic whose messages a journal persists; its first message has the position `base`.

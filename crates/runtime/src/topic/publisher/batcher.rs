@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::config::{PublisherAccount, PublisherConfig};
 use crate::time::timers::timer::CallRef;
-use crate::topic::Topic;
+use crate::topic::handle::Topic;
 use crate::topic::journal::JournalError;
 use crate::topic::message::Message;
 use crate::topic::publish::PublishError;
