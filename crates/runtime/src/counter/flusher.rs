@@ -235,7 +235,7 @@ impl Command {
             Ok(request) => Self::Flush(request),
             Err(message) => match message.downcast::<Exit>() {
                 Ok(exit) => Self::Exit(exit.reason),
-                Err(_) => Command::Other,
+                Err(_) => Self::Other,
             },
         }
     }

@@ -20,13 +20,16 @@ pub(crate) trait TurnEnd: Send + Sync {
     fn end_turn(&self, part: Option<usize>);
 }
 
+/// An object with deferred work, and the part of it.
+type Deferred = (Arc<dyn TurnEnd>, Option<usize>);
+
 /// Work deferred in the current turn of a scheduler's processes.
 pub(crate) struct Turn {
     /// Starts at a random number: otherwise a turn could match one of an earlier scheduler at the same address.
     number: Cell<u64>,
     /// True if any work was deferred. The end of a turn without such work checks nothing else.
     has_deferred: Cell<bool>,
-    deferred: RefCell<Vec<(Arc<dyn TurnEnd>, Option<usize>)>>,
+    deferred: RefCell<Vec<Deferred>>,
 }
 
 impl Turn {

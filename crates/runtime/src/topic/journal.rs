@@ -75,8 +75,10 @@ pub trait Journal: Send + Sync {
     /// Returns a snapshot of the noted changes, for a later call of `is_flushed`.
     fn flush_point(&self) -> FlushPoint;
 
-    /// Returns true if the changes of that snapshot are stored; otherwise registers the waker. `Err` if a commit
-    /// failed meanwhile.
+    /// Returns true if the changes of that snapshot are stored; otherwise registers the waker.
+    ///
+    /// # Errors
+    /// [`JournalError`] if a commit failed meanwhile.
     fn is_flushed(&self, flush_point: FlushPoint, waker: &Waker) -> Result<bool, JournalError>;
 
     /// Returns the progress that an earlier node stored for a subscription; only the first call does.

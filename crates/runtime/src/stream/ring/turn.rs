@@ -31,7 +31,7 @@ pub(crate) struct TurnId {
 pub(crate) enum PollContext {
     /// This turn of a process.
     Turn(TurnId),
-    /// Outside of processes, where there are no turns.
+    /// Outside of processes, where turns do not exist.
     Outside,
 }
 
@@ -80,7 +80,7 @@ fn record<T: Send + Sync + 'static>(ring: &Arc<RingShared<T>>, reader_slot: Opti
         None => ring.info.set_writer(running.pid()),
         // Relaxed: only observers read it.
         Some(reader_slot) => {
-            ring.cursors.reader_slots.owner(reader_slot).store(packed(running.pid()), Ordering::Relaxed)
+            ring.cursors.reader_slots.owner(reader_slot).store(packed(running.pid()), Ordering::Relaxed);
         }
     }
     running.local.turn.defer(Arc::<RingShared<T>>::clone(ring), reader_slot);

@@ -15,6 +15,7 @@ impl<T: Send + Sync> ObservedRing for RingShared<T> {
 }
 
 /// Sizes that depend on the type of the items, in bytes.
+#[derive(Clone, Copy)]
 struct RingSizes {
     item_bytes: usize,
     bytes: usize,

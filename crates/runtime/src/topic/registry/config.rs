@@ -77,6 +77,9 @@ pub enum CreateError {
 }
 
 /// Checks the name and the bounds of a topic.
+///
+/// # Errors
+/// [`CreateError`] with the name or the bound that is not valid.
 pub fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
     if name.is_empty() || name.len() > NAME_MAX_BYTES {
         return Err(CreateError::Name { bytes: name.len() });
