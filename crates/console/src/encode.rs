@@ -2,6 +2,7 @@
 
 pub(super) mod engines;
 pub(super) mod stores;
+pub(crate) mod text;
 pub(super) mod time;
 pub(super) mod topics;
 pub(super) mod tree;
@@ -13,11 +14,13 @@ use rusm_protocol::{
     ProcessInfo, ProcessStatus, SchedulerSnapshot, SnapshotCost, THROUGHPUT_POINTS, TimeSeriesSnapshot,
 };
 
-use super::lints::Warning;
-use super::sampler::{Sample, control_block_bytes};
+use super::lints::active_warnings::Warning;
+use super::sampler::control_block_bytes;
+use super::sampler::sample::Sample;
 use super::view::ranking::Ranked;
 use rusm_runtime::observe::{self, BodyInfo, EventKind, ProcessRef, ProcessState, RuntimeEvent};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
+use text::cut;
 
 /// Number of bonds of each kind that the detail of a process shows.
 const LINKS_SHOWN: usize = 16;
@@ -265,11 +268,6 @@ fn state(seen: &ProcessRef<'_>) -> &'static str {
 
 /// Longest name of a future's type that is sent: those of nested combinators have unbounded length.
 const TYPE_MAX_BYTES: usize = 1024;
-
-/// Returns a text of at most `max_bytes` bytes, so that no process can enlarge a message without bound.
-pub(super) fn cut(text: &str, max_bytes: usize) -> String {
-    text[..text.floor_char_boundary(max_bytes)].to_owned()
-}
 
 fn display_name(seen: &ProcessRef<'_>) -> Option<String> {
     let (name, label) = observe::names(seen);

@@ -12,8 +12,9 @@
 //! the time since the runtime's start as arguments, never a runtime or a clock, so their tests need no sleeping and are
 //! deterministic. `docs/lints.md` describes each lint.
 
-mod active_warnings;
-mod levels;
+pub(crate) mod active_warnings;
+mod finding;
+pub(crate) mod levels;
 mod mailboxes;
 mod never_yields;
 mod storms;
@@ -23,35 +24,18 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::sampler::Sample;
+use super::sampler::sample::Sample;
 use rusm_runtime::observe::{self, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, Pid};
 
 pub use levels::{LintLevel, LintLevels};
 
 use self::active_warnings::ActiveWarnings;
-pub(super) use self::active_warnings::Warning;
+use self::finding::{CHECK_INTERVAL, Finding};
 use self::mailboxes::Mailboxes;
 use self::never_yields::{NeverYields, Observation};
 use self::storms::RestartStorms;
 use self::stuck::StuckPolls;
-
-/// Interval of detectors that need no faster one, and of sweeping the board.
-const CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// Minimum time for which a warning stays active after the last finding.
-const HOLD: Duration = Duration::from_secs(5);
-
-/// A finding of a detector, repeated at each look for as long as the condition holds.
-#[derive(Clone, Debug, PartialEq)]
-struct Finding {
-    lint: Lint,
-    /// [`Pid::NONE`] for the node as a whole.
-    pid: Pid,
-    value: f64,
-    text: String,
-    /// Time for which the warning stays active if the finding is not repeated.
-    hold: Duration,
-}
 
 /// All detectors and the board of active warnings.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::sampler::Sample;
+use super::sampler::sample::Sample;
 use rusm_runtime::Handle;
 use rusm_runtime::observe;
 

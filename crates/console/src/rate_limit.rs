@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+/// Log lines per second about refused commands of all clients together: a client that reconnects gets a new budget.
+pub(crate) const ALL_REFUSALS_PER_SEC: u32 = 20;
+
 /// A bucket that fills at a constant rate up to a second's worth.
 #[derive(Debug)]
 pub(super) struct TokenBucket {

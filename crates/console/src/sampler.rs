@@ -4,18 +4,19 @@
 //!   counters ──▶ Sampler::tick(now) ──▶ Sample ──▶ encode.rs ──▶ frames
 //! ```
 
+pub(crate) mod sample;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use rusm_protocol::LogSnapshot;
-
 use super::budget::{BusyShare, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
-use super::lints::{LintLevels, Lints, Warning};
-use rusm_runtime::observe::{self, MailboxBytes, ProcessRef, SchedulerCounters, SupervisionCounters, Totals};
-use rusm_runtime::{Handle, Pid};
+use super::lints::{LintLevels, Lints};
+use rusm_runtime::Handle;
+use rusm_runtime::observe::{self, ProcessRef, SchedulerCounters, Totals};
+use sample::{Census, Sample, SchedulerRates};
 
 /// Number of ticks that the throughput window holds.
 const WINDOW: usize = rusm_protocol::THROUGHPUT_POINTS;
@@ -27,63 +28,6 @@ const RSS_EVERY: Duration = Duration::from_millis(240);
 const CENSUS_EVERY: Duration = Duration::from_secs(1);
 /// Share of one core that the census may use.
 const CENSUS_SHARE: f64 = 0.0005;
-
-/// One tick's view of the node.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sample {
-    pub(super) seq: u64,
-    pub(super) uptime: Duration,
-    pub(super) totals: Totals,
-    pub(super) spawned_per_sec: f64,
-    pub(super) finished_per_sec: f64,
-    pub(super) messages_per_sec: f64,
-    pub(super) schedulers: Vec<SchedulerRates>,
-    /// Number of schedulers inside a poll.
-    pub(super) running: u64,
-    pub(super) cpu_pct: f64,
-    pub(super) rss_bytes: u64,
-    pub(super) limit_bytes: u64,
-    pub(super) census: Census,
-    pub(super) mailboxes: MailboxBytes,
-    pub(super) stuck: Vec<Pid>,
-    pub(super) supervision: SupervisionCounters,
-    /// Number of active warnings, and the most urgent of them.
-    pub(super) lints_total: u64,
-    pub(super) lints: Vec<Warning>,
-    pub(super) log: Option<LogSnapshot>,
-    pub(super) run: RunSnapshot,
-    pub(super) ops_per_sec: f64,
-    pub(super) errors_per_sec: f64,
-    pub(super) dropped_per_sec: f64,
-    pub(super) cpu_ns_per_op: f64,
-    pub(super) throughput: Vec<f64>,
-    pub(super) cost_us: f64,
-    pub(super) duty_pct: f64,
-    pub(super) target_hz: f64,
-    pub(super) actual_hz: f64,
-    pub(super) clients: u32,
-    pub(super) stalled: bool,
-}
-
-/// Rates of one scheduler over the last tick.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SchedulerRates {
-    pub(super) utilisation: f64,
-    pub(super) run_queue: u64,
-    pub(super) polls_per_sec: f64,
-    pub(super) steals_per_sec: f64,
-    pub(super) parks_per_sec: f64,
-    pub(super) wakes_per_sec: f64,
-}
-
-/// Figures that require a pass over all processes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Census {
-    pub(super) future_bytes: u64,
-    pub(super) mailbox_bytes: u64,
-    made_at: Option<Instant>,
-    cost: Duration,
-}
 
 /// Computes the samples.
 #[derive(Debug)]

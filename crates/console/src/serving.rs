@@ -13,12 +13,12 @@ use tokio::runtime::Runtime as Reactor;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-use super::ConsoleConfig;
-use super::LogSource;
 use super::budget::sampling_pause;
+use super::config::{ConsoleConfig, LogSource};
 use super::endpoint::handshake::Transport;
 use super::endpoint::listeners;
-use super::sampler::{Sample, Sampler};
+use super::sampler::Sampler;
+use super::sampler::sample::Sample;
 use super::ticker::Ticker;
 use super::view::node::Node;
 use rusm_runtime::{Handle, observe};

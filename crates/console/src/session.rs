@@ -12,6 +12,7 @@
 
 mod audit;
 mod commands;
+pub(crate) mod peer;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use rusm_protocol::{KillReason, Role, ServerMessage, encode as to_text};
+use rusm_protocol::{KillReason, ServerMessage, encode as to_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -28,11 +29,11 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-pub(super) use self::audit::ALL_REFUSALS_PER_SEC;
 use self::audit::Audit;
+use self::peer::Peer;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
-use super::sampler::Sample;
+use super::sampler::sample::Sample;
 use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
 use super::view::node::Node;
@@ -74,15 +75,6 @@ impl SessionEnd {
             Self::Stopping => "the node is stopping",
         }
     }
-}
-
-/// The client of a connection.
-#[derive(Debug)]
-pub(super) struct Peer {
-    /// The TCP address, or the user and the operating system process.
-    pub(super) name: String,
-    /// Its permissions.
-    pub(super) role: Role,
 }
 
 /// One observer's connection and the views that it asked for.

@@ -50,14 +50,8 @@ mod stripes;
 // A separate file, because the models compile `stripes.rs` with other atomics.
 #[cfg(test)]
 mod stripes_tests;
+mod variant;
 mod vsa;
-
-use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
-use thiserror::Error;
 
 pub use backend::Backend;
 pub use bucket::{BucketKind, BucketOptions, StoredBucket};
@@ -69,77 +63,8 @@ pub use gcra::{Quota, QuotaError};
 pub use limiter::{AcquireError, KeyedLimiter, Limiter};
 pub use plain::{AtomicCounter, BATCH_MAX, BatchCounter, BatchOptions, BatchOptionsError};
 pub use store::{Change, CounterStore, CounterStoreError, KEY_MAX_BYTES, MemoryStore, Slot, SlotTable, StoreAccount};
+pub use variant::{Admission, Counter, NoOptions, NoOptionsError};
 pub use vsa::{Vsa, VsaState};
-
-/// A variant of counters, on top of a store.
-pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
-    /// Options of the variant.
-    type Options: Clone + Send + Sync + 'static;
-    /// Error returned for invalid options.
-    type OptionsError: std::error::Error + Send + Sync + 'static;
-
-    /// Checks that options are valid.
-    ///
-    /// # Errors
-    /// For the first option that is not valid.
-    fn check(options: &Self::Options) -> Result<(), Self::OptionsError>;
-
-    /// Creates a counter with its value in `slot`; applications use [`Counters::counter`].
-    fn open(backend: &Backend<S>, options: &Self::Options, slot: Slot) -> Self;
-
-    /// Takes units; negative units are given.
-    fn update(&self, units: i64) -> impl Future<Output = Result<Admission, CounterStoreError>> + Send;
-
-    /// Takes units on behalf of a worker, for variants that distinguish workers.
-    fn update_by(
-        &self,
-        worker: usize,
-        units: i64,
-    ) -> impl Future<Output = Result<Admission, CounterStoreError>> + Send {
-        let _ = worker;
-        self.update(units)
-    }
-
-    /// Returns the true value, as far as this counter knows it at the moment.
-    fn value(&self) -> i64;
-
-    /// Returns the time between two calls of [`maintain`](Self::maintain); `None` if the variant needs no calls.
-    fn interval(options: &Self::Options) -> Option<Duration> {
-        let _ = options;
-        None
-    }
-
-    /// Does the due work of all counters of a set; the `last` call does all work that is left.
-    ///
-    /// # Errors
-    /// The error of the store. Units that could not be stored are retried.
-    fn maintain(
-        backend: &Backend<S>,
-        options: &Self::Options,
-        counters: &[Arc<Self>],
-        last: bool,
-    ) -> impl Future<Output = Result<(), CounterStoreError>> + Send {
-        let _ = (backend, options, counters, last);
-        std::future::ready(Ok(()))
-    }
-}
-
-/// Result of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// The operation was applied.
-    Granted,
-    /// The operation was not applied: a limit is reached.
-    Denied,
-}
-
-/// Options of a variant without options.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NoOptions;
-
-/// Error that never occurs, for variants without options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NoOptionsError {}
 
 /// Returns the value of a future that is ready at once.
 #[cfg(test)]

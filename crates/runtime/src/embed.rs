@@ -27,9 +27,9 @@ pub mod panics {
 
 /// Persistence of topics.
 pub mod topic {
-    pub use crate::topic::durable::{DurableLog, WeakTopic};
+    pub use crate::topic::journal::durable::{DurableLog, WeakTopic};
     pub use crate::topic::journal::{DeliveryOutcome, FlushPoint, Journal, JournalError, SavedProgress, StoreCallback};
-    pub use crate::topic::registry::check;
+    pub use crate::topic::registry::config::check;
 }
 
 /// Returns true on the threads of schedulers, which must not block.

@@ -51,4 +51,4 @@ pub use runtime::{Runtime, ShutdownReport, cgroup};
 pub use stream::ring;
 pub use supervision::{server, state_machine, supervisor};
 pub use time::ticker;
-pub use time::timers::TimerRef;
+pub use time::timers::timer::TimerRef;

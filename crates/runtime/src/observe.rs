@@ -51,5 +51,5 @@ pub use crate::supervision::supervisor::restart_pressure::RestartPressure;
 pub use crate::supervision::supervisor::tree::{
     ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, ChildStatus, SupervisorReport,
 };
-pub use crate::time::timers::TimerCounters;
+pub use crate::time::timers::timer::TimerCounters;
 pub use crate::topic::topics;

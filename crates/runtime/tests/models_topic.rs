@@ -164,8 +164,9 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use cursor::Cursor;
-use log::{AppendError, Log, LogLimits, Retention, Waiter};
+use log::Log;
 use message::Message;
+use retention::{AppendError, LogLimits, Retention, Waiter};
 use sync::{FenceSite, Lock, Plant};
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {

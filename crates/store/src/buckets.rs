@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::RwLock;
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableError};
 
-use super::config::defaults::{BUCKET_NAME_BYTES_MAX, BUCKETS_MAX};
+use super::config::defaults::{BUCKET_NAME_BYTES_MAX, BUCKETS_MAX, KEY_BYTES_MAX};
 use super::error::StoreError;
 use super::file::salvage::Salvage;
 use super::file::tables;
@@ -141,4 +141,15 @@ fn check_name(name: &str) -> Result<(), StoreError> {
     }
     let name = name.chars().take(BUCKET_NAME_BYTES_MAX).collect();
     Err(StoreError::BucketName { name, max: BUCKET_NAME_BYTES_MAX })
+}
+
+/// Returns an error unless a key has a valid length.
+pub(crate) fn check_key(key: &[u8]) -> Result<(), StoreError> {
+    let (bytes, max) = (key.len(), KEY_BYTES_MAX);
+    if (1..=max).contains(&bytes) { Ok(()) } else { Err(StoreError::Key { bytes, max }) }
+}
+
+/// Returns an error if a value is longer than `max`.
+pub(crate) fn check_value(bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes <= max { Ok(()) } else { Err(StoreError::ValueTooLarge { bytes, max }) }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Store;
 use super::core::Core;
+use super::store::Store;
 
 /// Exclusive right to the data kept under a name; dropping it releases the name.
 pub(crate) struct Claim {

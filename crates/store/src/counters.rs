@@ -21,10 +21,10 @@ use super::buckets::BucketState;
 use super::config::Durability;
 use super::core::Core;
 use super::error::StoreError;
+use super::store::{Bucket, Store};
 use super::writer::group::Group;
 use super::writer::work::{Request, Work};
 use super::writer::write::Write;
-use super::{Bucket, Store};
 
 /// Number of rows per page while the counters are read.
 const PAGE_ROWS: usize = 1000;

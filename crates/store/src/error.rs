@@ -9,8 +9,7 @@ use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionErro
 use rusm_text::escaped;
 use thiserror::Error;
 
-use super::file::database::OpenFailure;
-use super::file::pages::KeyRange;
+use super::file::pages::key_range::KeyRange;
 
 /// Error returned when a store cannot be opened.
 #[derive(Debug, Error)]
@@ -110,14 +109,7 @@ impl OpenError {
         }
     }
 
-    pub(super) fn opening(path: PathBuf, failure: OpenFailure) -> Self {
-        match failure {
-            OpenFailure::Database(error) => Self::database(path, error),
-            OpenFailure::Corrupt(what) => Self::corrupt(path, what),
-        }
-    }
-
-    fn corrupt(path: PathBuf, what: String) -> Self {
+    pub(super) fn corrupt(path: PathBuf, what: String) -> Self {
         match newer_format(&what) {
             Some((found, known)) => Self::Newer { path, found, known },
             None => Self::Corrupt { path, what },

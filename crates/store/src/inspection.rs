@@ -358,6 +358,6 @@ pub fn replace(path: &Path, repaired: &Path) -> io::Result<PathBuf> {
     }
     fs::rename(path, &kept)?;
     fs::rename(repaired, path)?;
-    super::file::disk::sync_directory(path)?;
+    super::file::create::sync_directory(path)?;
     Ok(kept)
 }

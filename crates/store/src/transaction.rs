@@ -4,20 +4,18 @@
 //! not affect the other operations in the same commit.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::buckets::BucketState;
+use super::buckets::{BucketState, check_key};
 use super::clock::expiry_ms;
 use super::config::defaults::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::error::StoreError;
+use super::store::Bucket;
 use super::writer::group::Group;
-use super::{Bucket, check_key};
-use rusm_runtime::ExitReason;
-use rusm_runtime::embed::panics;
+use super::writer::work::catch_panic;
 
 /// New value and expiry of a key; `None` if it is deleted.
 type Change = Option<(Bytes, u64)>;
@@ -121,12 +119,4 @@ impl<'a, 't> Transaction<'a, 't> {
         self.changes[place].1.insert(key.into(), change);
         Ok(())
     }
-}
-
-/// Runs foreign code on the writer thread; converts a panic to an error.
-pub(super) fn catch_panic<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
-    panics::print_panics(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
-        ExitReason::Panic(info) => StoreError::Panicked(info.message.as_str().into()),
-        other => StoreError::Panicked(other.to_string().into()),
-    })
 }

@@ -32,11 +32,10 @@ use super::error::{OpenError, StoreError};
 use super::file::database::{Panicked, SafeDatabase};
 use super::file::disk::{Disk, Source};
 use super::file::tables;
-use super::transaction::catch_panic;
 use super::writer::batching::{Batching, MANY_REQUESTS};
 use super::writer::group::{BucketSize, Group};
 use super::writer::queue::WakeReason;
-use super::writer::work::{Request, SWEEP_KEYS};
+use super::writer::work::{Operation, Reply, Request, SWEEP_KEYS, catch_panic};
 
 /// Time after a failure during which writes are refused before the next one tries.
 const BACKOFF: Duration = Duration::from_millis(100);
@@ -346,5 +345,18 @@ fn has_expiring(database: &Database) -> Result<bool, StoreError> {
         Ok(expiry) => Ok(!expiry.is_empty()?),
         Err(TableError::TableDoesNotExist(_)) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+impl Request {
+    /// Creates a request that removes some expired keys; its reply is their number, and whether keys remain that will
+    /// expire.
+    pub(crate) fn sweep(core: Arc<Core>) -> (Self, Reply<(u64, bool)>) {
+        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| {
+            let (swept, is_left) = group.sweep(&core.buckets, SWEEP_KEYS)?;
+            core.counters.expired.fetch_add(swept, Relaxed);
+            Ok((swept, is_left))
+        });
+        (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true }, reply)
     }
 }

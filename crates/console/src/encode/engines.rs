@@ -5,7 +5,8 @@ use rusm_protocol::{
     SlotsInfo, ViewWindow,
 };
 
-use super::cut;
+use super::text::cut;
+use crate::view::sort_key::fact_of;
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::observe::{BodyFact, BodyInfo, CacheReport, EngineReport, FaultReport, ModuleReport};
 
@@ -15,19 +16,6 @@ const ENGINES_SHOWN: usize = 8;
 const FAULTS_SHOWN: usize = 16;
 /// Bytes of a function's name that are shown.
 const FUNCTION_MAX_BYTES: usize = 200;
-
-/// Returns the fact that fills a column, for columns that only some bodies can fill.
-pub(crate) const fn fact_of(column: Column) -> Option<&'static str> {
-    match column {
-        Column::Profile => Some("profile"),
-        Column::LinearMemoryBytes => Some("linear_memory_bytes"),
-        Column::TableElements => Some("table_elements"),
-        Column::EpochSlices => Some("epoch_slices_total"),
-        Column::LastHostCall => Some("last_host_call"),
-        Column::SentBytes => Some("sent_bytes"),
-        _ => None,
-    }
-}
 
 /// Returns true if a column needs information from the process's body.
 pub(super) const fn is_body_column(column: Column) -> bool {

@@ -2,7 +2,7 @@
 
 use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, ViewWindow};
 
-use super::cut;
+use super::text::cut;
 use rusm_runtime::observe::{KeyReport, KeysPage, StorageReport};
 
 /// Number of stores that are shown.

@@ -2,7 +2,7 @@
 
 use rusm_protocol::{StreamInfo, TickerInfo, WaitInfo};
 
-use super::cut;
+use super::text::cut;
 use rusm_runtime::Handle;
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::Pid;

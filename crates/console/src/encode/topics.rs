@@ -2,7 +2,7 @@
 
 use rusm_protocol::{ReceiverInfo, TopicInfo};
 
-use super::cut;
+use super::text::cut;
 use rusm_runtime::topic::{Overflow, SubscriptionView, TopicView};
 
 /// Bytes of a name that are shown.

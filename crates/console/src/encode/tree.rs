@@ -2,7 +2,8 @@
 
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
-use super::{REASON_MAX_BYTES, cut};
+use super::REASON_MAX_BYTES;
+use super::text::cut;
 use rusm_runtime::observe::{self, ChildEnd, ChildReport, ChildStatus, SupervisorReport};
 use rusm_runtime::supervisor::{ChildType, Restart, Shutdown, Strategy};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};

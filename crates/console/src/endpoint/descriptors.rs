@@ -12,8 +12,8 @@ use std::io;
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::endpoint::ConsoleError;
-use crate::limits::Limits;
+use crate::config::Limits;
+use crate::endpoint::error::ConsoleError;
 
 /// Descriptors reserved for files that a node opens briefly: connections accepted before an older one is closed, and
 /// files in `/proc` for samples.

@@ -25,7 +25,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role as WsRole, WebSocketConfig};
 use crate::endpoint::handshake::{self, HandshakeOutcome, Transport};
 use crate::metrics;
 use crate::rate_limit::{Throttled, TokenBucket};
-use crate::session::{Peer, Session};
+use crate::session::Session;
+use crate::session::peer::Peer;
 use crate::view::node::{ClientSlot, Node};
 
 /// Bytes that the kernel buffers for a client that does not read.

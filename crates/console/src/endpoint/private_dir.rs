@@ -1,4 +1,4 @@
-//! Checks that no other user can enter or replace the directory of sockets and token files.
+//! The directory of sockets and token files: its default, and checks that no other user can enter or replace it.
 //!
 //! ```text
 //!   /  run  user  1000  rusm      each one above: owned by root or this user, and not writable by others unless sticky
@@ -14,10 +14,19 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::endpoint::{ConsoleError, runtime_dir, system};
+use crate::endpoint::error::{ConsoleError, system};
 
 /// Maximum number of symbolic links in a path, as in Linux.
 const LINKS_MAX: u32 = 40;
+
+/// Returns the directory of this user's sockets and tokens: `$XDG_RUNTIME_DIR/rusm` if that is an absolute path, else
+/// `/tmp/rusm-UID`.
+pub fn runtime_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute()) {
+        Some(dir) => dir.join("rusm"),
+        None => PathBuf::from(format!("/tmp/rusm-{}", rustix::process::getuid().as_raw())),
+    }
+}
 
 /// Creates the directory, or checks that only this user can enter it and only this user or root can replace it.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::Finding;
+use super::finding::Finding;
 use rusm_runtime::Pid;
 
 /// Maximum number of active warnings of one lint; further ones are not raised.

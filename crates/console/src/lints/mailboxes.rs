@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::{Finding, HOLD};
+use super::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::ProcessRef;
 

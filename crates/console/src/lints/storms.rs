@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::{CHECK_INTERVAL, Finding, HOLD};
+use super::finding::{CHECK_INTERVAL, Finding, HOLD};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::RestartPressure;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::{Finding, HOLD};
+use super::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
 
 /// Time since which each process is stuck.

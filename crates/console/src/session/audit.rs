@@ -10,16 +10,13 @@ use std::time::Instant;
 use rusm_protocol::Role;
 use rusm_text::escaped;
 
-use super::Peer;
+use super::peer::Peer;
 use crate::rate_limit::TokenBucket;
 
 /// Bytes of a command that a line shows.
 const COMMAND_MAX_BYTES: usize = 256;
 /// Log lines per second about refused commands of one client.
 const REFUSALS_PER_SEC: u32 = 2;
-/// Log lines per second about refused commands of all clients together: a client that reconnects gets a new budget.
-pub(crate) const ALL_REFUSALS_PER_SEC: u32 = 20;
-
 /// Audit log of one client.
 #[derive(Debug)]
 pub(super) struct Audit {
@@ -66,6 +63,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::rate_limit::ALL_REFUSALS_PER_SEC;
 
     #[test]
     fn a_line_shows_the_beginning_of_a_command() {

@@ -8,11 +8,10 @@ use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow
 use tokio::sync::{Mutex, watch};
 
 use crate::budget::OrderBudget;
+use crate::config::Limits;
 use crate::host::Host;
-use crate::limits::Limits;
-use crate::rate_limit::TokenBucket;
-use crate::sampler::Sample;
-use crate::session::ALL_REFUSALS_PER_SEC;
+use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
+use crate::sampler::sample::Sample;
 use crate::view::filter::Filter;
 use crate::view::ranking::{self, Order};
 use crate::view::sort_key::Rates;

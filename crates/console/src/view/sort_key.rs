@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rusm_protocol::Column;
 
 use crate::budget::rate_span;
-use crate::encode::engines::fact_of;
 use rusm_runtime::Handle;
 use rusm_runtime::observe::{self, BodyFact, ProcessRef};
 
@@ -15,6 +14,19 @@ use rusm_runtime::observe::{self, BodyFact, ProcessRef};
 const RATE_SPAN: Duration = Duration::from_millis(2_400);
 /// Minimum time for a small table, and for the first looks of a view, so that the view shows rates early.
 const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
+
+/// Returns the fact that fills a column, for columns that only some bodies can fill.
+pub(crate) const fn fact_of(column: Column) -> Option<&'static str> {
+    match column {
+        Column::Profile => Some("profile"),
+        Column::LinearMemoryBytes => Some("linear_memory_bytes"),
+        Column::TableElements => Some("table_elements"),
+        Column::EpochSlices => Some("epoch_slices_total"),
+        Column::LastHostCall => Some("last_host_call"),
+        Column::SentBytes => Some("sent_bytes"),
+        _ => None,
+    }
+}
 
 /// Returns the number by which a column orders.
 #[inline]

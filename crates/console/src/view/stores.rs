@@ -75,7 +75,7 @@ fn query(view: &KeysView) -> Result<KeysQuery, HostError> {
         return Err(HostError { code: ErrorCode::OutOfRange, message });
     }
     let Some(after) = encode::from_hex(&view.after) else {
-        let message = format!("after of {:?} is not a key in hexadecimal", crate::encode::cut(&view.after, 64));
+        let message = format!("after of {:?} is not a key in hexadecimal", crate::encode::text::cut(&view.after, 64));
         return Err(HostError { code: ErrorCode::Malformed, message });
     };
     Ok(KeysQuery {

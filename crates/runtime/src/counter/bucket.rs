@@ -10,7 +10,7 @@ use super::backend::Backend;
 use super::coarse_clock::CoarseClock;
 use super::gcra::{Gcra, Quota};
 use super::store::{CounterStore, CounterStoreError, Slot};
-use super::{Admission, Counter, NoOptionsError};
+use super::variant::{Admission, Counter, NoOptionsError};
 
 /// Kind of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use thiserror::Error;
 use super::backend::{Backend, StripeSelector};
 use super::store::{Change, CounterStore, CounterStoreError, Slot};
 use super::stripes::Stripe;
-use super::{Admission, Counter};
+use super::variant::{Admission, Counter};
 
 /// Largest number of replicas.
 pub const REPLICAS_MAX: usize = 1_024;

@@ -23,9 +23,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::Counter;
 use super::backend::Backend;
 use super::store::{CounterStore, CounterStoreError};
+use super::variant::Counter;
 use crate::links::signal::Exit;
 use crate::mailbox::message::Message;
 use crate::process::context::Context;
@@ -235,7 +235,7 @@ impl Command {
             Ok(request) => Self::Flush(request),
             Err(message) => match message.downcast::<Exit>() {
                 Ok(exit) => Self::Exit(exit.reason),
-                Err(_) => Command::Other,
+                Err(_) => Self::Other,
             },
         }
     }

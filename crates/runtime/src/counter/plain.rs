@@ -24,7 +24,7 @@ use thiserror::Error;
 use super::backend::{Backend, StripeSelector};
 use super::store::{Change, CounterStore, CounterStoreError, Slot};
 use super::stripes::Stripe;
-use super::{Admission, Counter, NoOptions, NoOptionsError};
+use super::variant::{Admission, Counter, NoOptions, NoOptionsError};
 
 /// A counter that stores every operation before the operation completes.
 pub struct AtomicCounter<S> {

@@ -32,7 +32,7 @@ pub(crate) enum Stripe {
 
 /// Counts of units in stripes, over a budget.
 pub(crate) struct Stripes {
-    stripes: Box<[CachePadded<StripeCounts>]>,
+    counts: Box<[CachePadded<StripeCounts>]>,
     /// Spent units that were moved out of the local credits.
     moved_spent: AtomicI64,
     reserve: Mutex<Reserve>,
@@ -89,7 +89,7 @@ impl Stripes {
     /// Creates stripes for `schedulers` schedulers and for all other threads, over a budget.
     pub(crate) fn new(schedulers: usize, budget: i64) -> Self {
         Self {
-            stripes: (0..=schedulers).map(|_| CachePadded::default()).collect(),
+            counts: (0..=schedulers).map(|_| CachePadded::default()).collect(),
             moved_spent: AtomicI64::new(0),
             reserve: Mutex::new(Reserve { units: budget, updates: 0 }),
         }
@@ -97,14 +97,14 @@ impl Stripes {
 
     /// Returns the number of stripes, including the shared one.
     pub(crate) fn len(&self) -> usize {
-        self.stripes.len()
+        self.counts.len()
     }
 
     #[inline]
     fn counts(&self, stripe: Stripe) -> &StripeCounts {
         match stripe {
-            Stripe::Own(scheduler) => &self.stripes[scheduler],
-            Stripe::Shared => &self.stripes[self.stripes.len() - 1],
+            Stripe::Own(scheduler) => &self.counts[scheduler],
+            Stripe::Shared => &self.counts[self.counts.len() - 1],
         }
     }
 
@@ -160,7 +160,7 @@ impl Stripes {
         let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.deduct_updates(&mut reserve);
         if reserve.units < wanted {
-            reserve.units += self.stripes.iter().map(|counts| counts.take_credit()).sum::<i64>();
+            reserve.units += self.counts.iter().map(|counts| counts.take_credit()).sum::<i64>();
         }
         if reserve.units < wanted {
             return false;
@@ -173,7 +173,7 @@ impl Stripes {
         self.move_spent(counts);
         // Takes only a share, so that other stripes find units too.
         let share =
-            (reserve.units / (2 * self.stripes.len().cast_signed() as i64)).clamp(0, (CREDIT_MAX / 2).cast_signed());
+            (reserve.units / (2 * self.counts.len().cast_signed() as i64)).clamp(0, (CREDIT_MAX / 2).cast_signed());
         let filled = share.max(wanted);
         reserve.units -= filled;
         let more = filled.cast_unsigned() - units;
@@ -188,7 +188,7 @@ impl Stripes {
     #[cold]
     fn refund_to_reserve(&self, units: u64) -> u64 {
         let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for counts in &self.stripes {
+        for counts in &self.counts {
             self.move_spent(counts);
         }
         // `moved_spent` decreases only under the lock.
@@ -217,7 +217,7 @@ impl Stripes {
 
     /// Deducts the units that updates have taken from the reserve.
     fn deduct_updates(&self, reserve: &mut Reserve) {
-        let updates = self.stripes.iter().fold(0, |sum, counts| counts.net.load(Ordering::Relaxed).wrapping_add(sum));
+        let updates = self.counts.iter().fold(0, |sum, counts| counts.net.load(Ordering::Relaxed).wrapping_add(sum));
         reserve.units = reserve.units.wrapping_sub(updates.wrapping_sub(reserve.updates));
         reserve.updates = updates;
     }
@@ -229,14 +229,14 @@ impl Stripes {
             let spent = LocalCredit::of(counts.credit_word.load(Ordering::Acquire)).spent;
             counts.net.load(Ordering::Relaxed).wrapping_add(spent.cast_signed())
         };
-        let stripes = self.stripes.iter().fold(0_i64, |sum, counts| sum.wrapping_add(stripe(counts)));
+        let stripes = self.counts.iter().fold(0_i64, |sum, counts| sum.wrapping_add(stripe(counts)));
         stripes.wrapping_add(self.moved_spent.load(Ordering::Relaxed))
     }
 
     /// Returns the number of operations and the least units they took; exact once no operation adds to them.
     pub(crate) fn totals(&self) -> (u64, i64) {
         let _guard = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let operations = self.stripes.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();
+        let operations = self.counts.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();
         (operations, self.taken())
     }
 }

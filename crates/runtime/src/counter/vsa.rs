@@ -24,7 +24,7 @@ use super::backend::{Backend, StripeSelector};
 use super::commit_schedule::{CommitOptions, CommitOptionsError, CommitSchedule};
 use super::store::{Change, CounterStore, CounterStoreError, Slot};
 use super::stripes::Stripes;
-use super::{Admission, Counter};
+use super::variant::{Admission, Counter};
 use crate::time::ticker::clock;
 
 /// A counter that persists only its net change; see [`counter`](crate::counter).

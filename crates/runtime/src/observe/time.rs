@@ -2,7 +2,7 @@
 
 use crate::runtime::handle::Handle;
 use crate::time::ticker::{self, TickerDriver, TickerReport};
-use crate::time::timers::TimerCounters;
+use crate::time::timers::timer::TimerCounters;
 
 /// Reads the counters of the runtime's timers.
 pub fn timers(runtime: &Handle) -> TimerCounters {

@@ -27,13 +27,13 @@ use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
 use crate::scheduler::{Pause, SchedulerShared};
-use crate::stream::ring::view::RingRegistry;
+use crate::stream::ring::registry::RingRegistry;
 use crate::supervision::supervisor::restart_pressure::RestartPressures;
 use crate::supervision::supervisor::tree::Tree;
 use crate::sync;
-use crate::time::ticker::Tickers;
-use crate::time::timers::Timers;
-use crate::topic::Topics;
+use crate::time::ticker::driver::Tickers;
+use crate::time::timers::service::Timers;
+use crate::topic::registry::topics::Topics;
 
 /// More exits between two counter reads mean a preempted reader: the fastest spawn storm takes microseconds for them.
 const TORN_READ: u64 = 200;

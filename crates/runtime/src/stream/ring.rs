@@ -50,200 +50,25 @@
 //! Invariants: a reader sees every item after it has joined, in order and once, or receives the number of missed items.
 //! Each side sees the end of the other. The writer never waits for a reader that has ended, no matter how it ended.
 
+mod builder;
 mod cursors;
 mod grant;
 pub(crate) mod park;
+mod policy;
 mod read_cursor;
 mod reader;
 mod reader_slots;
-mod shared;
+pub(crate) mod registry;
+pub(crate) mod shared;
 mod slots;
 pub(crate) mod turn;
-pub(crate) mod view;
+mod view;
 mod write_cursor;
 mod writer;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use thiserror::Error;
-
-pub(crate) use shared::{packed, unpacked};
-
+pub use builder::{Builder, READERS_DEFAULT, READERS_MAX, RingError};
 pub use grant::Grant;
+pub use policy::{Flush, Padding, Policy};
 pub use reader::{JoinError, Peek, ReadError, Reader, ReaderStats, Subscriber};
-pub use view::{ReaderView, RingView};
-pub use writer::{ChunkError, Flush, Writer, WriterStats};
-
-use crate::runtime::handle::Handle;
-use cursors::{Cursors, Guard};
-use reader_slots::ReaderSlots;
-use shared::RingShared;
-use slots::Slots;
-
-/// Default number of reader slots of a ring. A slot takes 152 bytes.
-pub const READERS_DEFAULT: usize = 64;
-/// Largest number of readers of one ring.
-pub const READERS_MAX: usize = 1 << 16;
-
-/// Policy for a ring that is full because of a slow reader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The writer waits for the reader without a limit. Observers see the reader that it waits for.
-    #[default]
-    Lossless,
-    /// The writer waits for this time, and then continues without the reader, which receives [`ReadError::Evicted`].
-    ///
-    /// If the writer is neither in a process nor on a thread that may block, the wait uses a timer of tokio. The writer
-    /// panics outside of a tokio runtime.
-    EvictAfter(Duration),
-    /// The writer continues and moves the reader forward, which receives [`ReadError::Missed`] with the exact number of
-    /// items.
-    ///
-    /// The reader is moved by at least an eighth of the ring, so that it does not block the next item again. Items that
-    /// it is copying or [peeking](Reader::peek) at that moment stay valid: the writer waits for that long.
-    Lossy,
-}
-
-/// Distance between the readers' cursors in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Padding {
-    /// Next to each other, 32 bytes each: readers slow each other down (false sharing). For comparisons.
-    Packed,
-    /// One cache line for each, 64 bytes.
-    Line,
-    /// A pair of cache lines for each, 128 bytes: processors load cache lines in pairs.
-    #[default]
-    Pair,
-}
-
-impl Padding {
-    /// Returns the requested number of bytes of each cursor; 0 if packed.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Packed => 0,
-            Self::Line => 64,
-            Self::Pair => 128,
-        }
-    }
-}
-
-/// Error returned when a ring cannot be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RingError {
-    /// The capacity is not valid: choose a power of two.
-    #[error("ring capacity of {capacity} items is not a power of two from 1 to 2^40")]
-    Capacity {
-        /// The capacity asked for.
-        capacity: usize,
-    },
-    /// The number of readers is out of range.
-    #[error("{readers_max} readers are not between 1 and {READERS_MAX}")]
-    Readers {
-        /// The number asked for.
-        readers_max: usize,
-    },
-    /// The eviction time is too short: give readers more time, or choose [`Policy::Lossy`].
-    #[error("eviction after {after:?} leaves a reader too little time: use at least 1 ms")]
-    Eviction {
-        /// The time asked for.
-        after: Duration,
-    },
-    /// Not enough memory: choose a smaller capacity.
-    #[error("not enough memory for a ring of {capacity} items of {item_bytes} bytes")]
-    Memory {
-        /// The capacity asked for.
-        capacity: usize,
-        /// Bytes of an item.
-        item_bytes: usize,
-    },
-}
-
-/// Builder of a ring.
-#[derive(Clone, Debug)]
-pub struct Builder {
-    capacity: usize,
-    readers_max: usize,
-    policy: Policy,
-    padding: Padding,
-    label: Option<Arc<str>>,
-    runtime: Option<Handle>,
-}
-
-impl Builder {
-    /// Creates a builder for a ring of `capacity` items, a power of two. A larger ring needs fewer wake-ups and more
-    /// memory.
-    pub const fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            readers_max: READERS_DEFAULT,
-            policy: Policy::Lossless,
-            padding: Padding::Pair,
-            label: None,
-            runtime: None,
-        }
-    }
-
-    /// Sets the largest number of concurrent readers. Default 64; each takes 152 bytes, used or not.
-    pub const fn readers_max(mut self, readers_max: usize) -> Self {
-        self.readers_max = readers_max;
-        self
-    }
-
-    /// Sets what happens when a reader is too slow. Default: the writer waits.
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets the distance between cursors. Default 128 bytes; less saves memory, but costs time on several cores.
-    pub const fn padding(mut self, padding: Padding) -> Self {
-        self.padding = padding;
-        self
-    }
-
-    /// Sets the name shown to observers. Default: none.
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-
-    /// Sets the runtime that shows the ring to its observers. Default: the runtime of the process that builds it.
-    pub fn observed_by(mut self, runtime: &Handle) -> Self {
-        self.runtime = Some(runtime.clone());
-        self
-    }
-
-    /// Creates the ring. Returns its writer, and a subscriber from which readers join.
-    ///
-    /// # Errors
-    /// [`RingError`] with the number that is out of range.
-    pub fn build<T: Send + Sync + 'static>(self) -> Result<(Writer<T>, Subscriber<T>), RingError> {
-        let capacity = self.capacity;
-        if !capacity.is_power_of_two() || capacity > 1 << 40 {
-            return Err(RingError::Capacity { capacity });
-        }
-        if self.readers_max == 0 || self.readers_max > READERS_MAX {
-            return Err(RingError::Readers { readers_max: self.readers_max });
-        }
-        let guard = match self.policy {
-            Policy::Lossless => Guard::Unguarded,
-            Policy::EvictAfter(after) if after < Duration::from_millis(1) => {
-                return Err(RingError::Eviction { after });
-            }
-            Policy::EvictAfter(_) => Guard::Evicts,
-            Policy::Lossy => Guard::Skips,
-        };
-        let memory = RingError::Memory { capacity, item_bytes: size_of::<T>() };
-        let slots = Slots::new(capacity as u64).ok_or(memory)?;
-        let reader_slots = ReaderSlots::new(self.readers_max, self.padding.bytes());
-        let shared = Arc::new(RingShared::new(
-            Cursors::new(capacity as u64, reader_slots, guard),
-            slots,
-            self.policy,
-            self.label,
-        ));
-        view::announce(self.runtime.as_ref(), &shared);
-        Ok((Writer::new(Arc::clone(&shared)), Subscriber::new(shared)))
-    }
-}
+pub use registry::{ReaderView, RingView};
+pub use writer::{ChunkError, Writer, WriterStats};

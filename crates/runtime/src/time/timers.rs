@@ -10,12 +10,15 @@
 //! and is read under the target's lock. If `cancel` reports that the timer had fired, its message has been delivered.
 
 mod queue;
-mod service;
+pub(crate) mod service;
+pub(crate) mod timer;
+#[cfg(feature = "test")]
+pub(crate) mod virtual_clock;
 #[cfg(feature = "test")]
 mod virtual_time;
 
-use std::fmt;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use crate::links::bonds::deliver_envelope;
@@ -29,51 +32,17 @@ use crate::runtime::handle::Handle;
 use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;
 use queue::Due;
-pub(crate) use service::Timers;
+use service::Runner;
+use timer::{Action, CallRef, Repeat, Timer, TimerRef, nanos};
+
 #[cfg(feature = "test")]
-pub(crate) use virtual_time::{VirtualClock, drive_virtual};
+pub(crate) use virtual_time::drive_virtual;
 
 /// Shortest period of an interval.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 
-/// Reference to a scheduled call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallRef(Due);
-
-/// Placeholder in timers that call a function instead of a process: generation 0 is never used.
+/// Target of calls, which have no target process: generation 0 is never used.
 const NO_TARGET: Pid = Pid::local(0, 0);
-
-/// Reference to a timer, unique in its runtime.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerRef {
-    target: Pid,
-    /// 0 for a timer that was set for a process that had ended.
-    id: u64,
-}
-
-impl TimerRef {
-    /// Returns the number of the timer; 0 if it was set for a process that had ended.
-    pub const fn id(self) -> u64 {
-        self.id
-    }
-}
-
-impl fmt::Debug for TimerRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#Timer<{}.{}>", self.target, self.id)
-    }
-}
-
-/// Counters of the timers of a runtime.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimerCounters {
-    /// Number of timers that have not fired yet. Intervals count until they are cancelled.
-    pub pending: u64,
-    /// Number of times that timers have fired.
-    pub fired_total: u64,
-    /// Number of interval ticks that were skipped because of a full mailbox.
-    pub skipped_total: u64,
-}
 
 impl Context {
     /// Sends a value to a process after `delay`. The process may be this one.
@@ -166,27 +135,6 @@ impl Handle {
     }
 }
 
-/// A timer in the queue.
-struct Timer {
-    target: Pid,
-    action: Action,
-}
-
-/// Action of a timer when it fires.
-enum Action {
-    Send(Envelope),
-    Repeat(Box<Repeat>),
-    Exit(Box<(Option<Pid>, ExitReason)>),
-    /// A call of the runtime itself, without a target process.
-    Call(Box<dyn FnOnce() + Send>),
-}
-
-/// An interval.
-struct Repeat {
-    period_ns: u64,
-    copy: Box<dyn Fn() -> Envelope + Send>,
-}
-
 impl RuntimeShared {
     /// Returns the nanoseconds since the start, by the clock of the timers.
     pub(crate) fn now_ns(&self) -> u64 {
@@ -215,7 +163,7 @@ impl RuntimeShared {
         let at_ns = self.now_ns().saturating_add(nanos(delay));
         let Some(mut locked) = self.lock_process(target) else { return TimerRef { target, id: 0 } };
         let others = locked.side_table().timers();
-        let id = self.timers.insert(self, at_ns, Timer { target, action }, others);
+        let id = self.timers.insert(at_ns, Timer { target, action }, others, || start(self));
         others.insert(id, at_ns);
         TimerRef { target, id }
     }
@@ -223,7 +171,7 @@ impl RuntimeShared {
     /// Schedules `call` on the timer service at an instant. For quick calls that belong to no process.
     pub(crate) fn call_at(self: &Arc<Self>, at_ns: u64, call: impl FnOnce() + Send + 'static) -> CallRef {
         let timer = Timer { target: NO_TARGET, action: Action::Call(Box::new(call)) };
-        let id = self.timers.insert(self, at_ns, timer, &SmallMap::default());
+        let id = self.timers.insert(at_ns, timer, &SmallMap::default(), || start(self));
         CallRef(Due { at_ns, id })
     }
 
@@ -344,14 +292,27 @@ impl RuntimeShared {
     }
 }
 
+/// Creates the thread that fires timers.
+fn start(shared: &Arc<RuntimeShared>) -> Option<Runner> {
+    let shared = Arc::clone(shared);
+    let body = move || {
+        while let Some(due) = shared.timers.wait(|| shared.now_ns()) {
+            shared.fire(due);
+        }
+    };
+    match Builder::new().name("rusm-timers".to_owned()).spawn(body) {
+        Ok(thread) => Some(Runner::Thread(thread)),
+        Err(error) => {
+            tracing::warn!(%error, "no thread for timers: the watchdog fires them, about 50 ms late");
+            None
+        }
+    }
+}
+
 /// Returns the first instant after `now_ns` on the grid of an interval.
 fn next_tick_ns(at_ns: u64, period_ns: u64, now_ns: u64) -> u64 {
     let missed = now_ns.saturating_sub(at_ns) / period_ns;
     at_ns.saturating_add(period_ns.saturating_mul(missed + 1))
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

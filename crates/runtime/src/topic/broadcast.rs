@@ -1,212 +1,23 @@
 //! Subscribers without acknowledgements: each receives every message at most once, at its own pace.
 
-use std::collections::VecDeque;
+pub(crate) mod overflow;
+pub(crate) mod state;
+
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-use thiserror::Error;
-
 use super::cursor::Cursor;
-use super::log::{LogLimits, PushSubscriber, Waiter};
 use super::message::Message;
+use super::retention::Waiter;
 use super::shared::TopicShared;
-use crate::process::pid::Pid;
-use crate::runtime::panics;
 use crate::stream::ring::park;
+use crate::stream::ring::shared::packed;
 use crate::stream::ring::turn;
-
-/// Policy for a subscriber that is slower than the publishers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// No message is lost: when the topic is full, publishers wait for this subscriber.
-    #[default]
-    Block,
-    /// Keeps the newest `capacity` messages, and fewer when the topic is full; older ones are dropped.
-    DropOldest {
-        /// Number of messages, at least one.
-        capacity: usize,
-    },
-    /// Queues at most `capacity` messages, bounded by the topic's limits on messages and bytes too. While the queue is
-    /// full, new messages are dropped for this subscriber.
-    ///
-    /// Publishing clones the message's handle for each subscriber of this kind.
-    DropNewest {
-        /// Number of messages, at least one.
-        capacity: usize,
-    },
-    /// Disconnects the subscriber once it is more than `capacity` messages behind, or when the topic is full.
-    Disconnect {
-        /// Number of messages, at least one.
-        capacity: usize,
-    },
-}
-
-impl Overflow {
-    /// Raises a capacity of 0 to 1.
-    fn with_min_capacity(mut self) -> Self {
-        match &mut self {
-            Self::Block => {}
-            Self::DropOldest { capacity } | Self::DropNewest { capacity } | Self::Disconnect { capacity } => {
-                *capacity = (*capacity).max(1);
-            }
-        }
-        self
-    }
-}
-
-/// Error returned when there will be no more messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Ended {
-    /// The topic was closed, and all messages published before were read.
-    #[error("the topic is closed")]
-    Closed,
-    /// The subscriber was too slow for [`Overflow::Disconnect`].
-    #[error("the subscriber was too slow and was disconnected")]
-    Disconnected,
-    /// The subscription was deleted.
-    #[error("the subscription was deleted")]
-    Deleted,
-}
-
-/// Numbers of the messages published since a subscriber joined, by what happened to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BroadcastAccount {
-    /// Number of messages published since it joined.
-    pub published: u64,
-    /// Number of messages delivered to it.
-    pub delivered: u64,
-    /// Number of messages that it has yet to read.
-    pub backlog: u64,
-    /// Number of messages that it will never receive.
-    pub dropped: u64,
-}
-
-impl BroadcastAccount {
-    /// Returns true if every published message is accounted for.
-    pub const fn is_exact(&self) -> bool {
-        self.published == self.delivered + self.backlog + self.dropped
-    }
-}
-
-/// State that a subscriber shares with the topic and its observers.
-pub(super) struct SubscriberState {
-    pub(super) overflow: Overflow,
-    joined: AtomicU64,
-    position: AtomicU64,
-    dropped: AtomicU64,
-    owner: AtomicU64,
-    gone: AtomicBool,
-    waker: Mutex<Option<Waker>>,
-    /// Queue of pushed messages; used only with [`Overflow::DropNewest`].
-    pushed: Mutex<PushQueue>,
-}
-
-/// Queue of messages that the log need not retain for the subscriber; therefore bounded here.
-struct PushQueue {
-    messages: VecDeque<Message>,
-    bytes: usize,
-    limits: LogLimits,
-}
-
-impl SubscriberState {
-    fn new(overflow: Overflow, joined: u64, limits: LogLimits) -> Self {
-        Self {
-            overflow: overflow.with_min_capacity(),
-            joined: AtomicU64::new(joined),
-            position: AtomicU64::new(joined),
-            dropped: AtomicU64::new(0),
-            owner: AtomicU64::new(0),
-            gone: AtomicBool::new(false),
-            waker: Mutex::new(None),
-            pushed: Mutex::new(PushQueue { messages: VecDeque::new(), bytes: 0, limits }),
-        }
-    }
-
-    fn begin(&self, position: u64) {
-        self.joined.store(position, Ordering::Relaxed);
-        self.position.store(position, Ordering::Relaxed);
-    }
-
-    /// Number of messages published since the subscriber joined.
-    fn published(&self, head: u64) -> u64 {
-        head - self.joined.load(Ordering::Relaxed)
-    }
-
-    /// Process that waited last.
-    pub(super) fn owner(&self) -> Option<Pid> {
-        crate::stream::ring::unpacked(self.owner.load(Ordering::Relaxed))
-    }
-
-    /// Number of messages that it will never receive, including those that it has not skipped yet.
-    pub(super) fn dropped(&self, head: u64) -> u64 {
-        self.dropped.load(Ordering::Relaxed) + self.overflowed(head)
-    }
-
-    pub(super) fn delivered(&self) -> u64 {
-        let passed = self.position.load(Ordering::Relaxed) - self.joined.load(Ordering::Relaxed);
-        if self.is_pushed() { passed } else { passed.saturating_sub(self.dropped.load(Ordering::Relaxed)) }
-    }
-
-    pub(super) fn backlog(&self, head: u64) -> u64 {
-        if self.is_pushed() {
-            return self.pushed.lock().messages.len() as u64;
-        }
-        self.behind(head) - self.overflowed(head)
-    }
-
-    fn behind(&self, head: u64) -> u64 {
-        head.saturating_sub(self.position.load(Ordering::Relaxed))
-    }
-
-    /// Number of unread messages that the policy has given up; the next read skips them.
-    fn overflowed(&self, head: u64) -> u64 {
-        let behind = self.behind(head);
-        match self.overflow {
-            Overflow::DropOldest { capacity } => behind.saturating_sub(capacity as u64),
-            Overflow::Disconnect { capacity } if self.gone.load(Ordering::Relaxed) || behind > capacity as u64 => {
-                behind
-            }
-            _ => 0,
-        }
-    }
-
-    const fn is_pushed(&self) -> bool {
-        matches!(self.overflow, Overflow::DropNewest { .. })
-    }
-
-    /// Position of the next message in the log; `None` if messages are pushed.
-    pub(super) fn position(&self) -> Option<u64> {
-        (!self.is_pushed()).then(|| self.position.load(Ordering::Relaxed))
-    }
-}
-
-impl Waiter for SubscriberState {
-    fn wake(&self) {
-        let waker = self.waker.lock().take();
-        if let Some(waker) = waker {
-            panics::wake(waker);
-        }
-    }
-}
-
-impl PushSubscriber for SubscriberState {
-    fn push(&self, message: &Message) -> bool {
-        let Overflow::DropNewest { capacity } = self.overflow else { return false };
-        let mut pushed = self.pushed.lock();
-        let bytes = pushed.bytes + message.bytes();
-        if pushed.messages.len() >= capacity.min(pushed.limits.messages) || bytes > pushed.limits.bytes {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return false;
-        }
-        pushed.bytes = bytes;
-        pushed.messages.push_back(message.clone());
-        pushed.messages.len() == 1
-    }
-}
+use overflow::{BroadcastAccount, Ended, Overflow};
+use state::SubscriberState;
 
 /// Receives the messages published after it joined, except those dropped by its [`Overflow`] policy. Dropping it
 /// removes it from the topic.
@@ -381,7 +192,7 @@ impl Subscriber {
             if ready > 0 {
                 return Poll::Ready(Ok(ready));
             }
-            self.state.owner.store(turn::running_pid().map_or(0, crate::stream::ring::packed), Ordering::Relaxed);
+            self.state.owner.store(turn::running_pid().map_or(0, packed), Ordering::Relaxed);
             self.store_waker(cx.waker());
             let sleeps = match &mut self.cursor {
                 Some(cursor) => cursor.park(&self.topic.log, &self.waiter),

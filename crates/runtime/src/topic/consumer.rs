@@ -5,10 +5,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::broadcast::Ended;
+use super::broadcast::overflow::Ended;
+use super::subscription::config::Lease;
 use super::subscription::in_flight::{AckId, AckStatus};
 use super::subscription::state::SubscriptionState;
-use super::subscription::{Lease, Subscription, SubscriptionInner};
+use super::subscription::{Subscription, SubscriptionInner};
 use crate::stream::ring::park;
 use crate::stream::ring::turn;
 
@@ -27,8 +28,15 @@ impl fmt::Debug for Consumer {
     }
 }
 
+impl Subscription {
+    /// Adds a consumer; each message is delivered to one consumer.
+    pub fn consumer(&self) -> Consumer {
+        Consumer::new(Arc::clone(&self.0))
+    }
+}
+
 impl Consumer {
-    pub(super) fn new(inner: Arc<SubscriptionInner>) -> Self {
+    fn new(inner: Arc<SubscriptionInner>) -> Self {
         let consumer_id = inner.state.lock().add_consumer(turn::running_pid());
         Self { subscription: Subscription(inner), consumer_id }
     }

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use super::log::{Log, Waiter};
+use super::log::Log;
 use super::message::Message;
-use super::retention::SegmentPosition;
+use super::retention::{SegmentPosition, Waiter};
 use super::segment::Segment;
 use crate::sync::OnceSlot as Slot;
 

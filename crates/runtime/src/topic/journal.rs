@@ -8,6 +8,8 @@
 //! Invariants: a message of a durable topic enters the log only after it is stored. No code waits under a lock for
 //! recorded changes to be stored.
 
+pub(crate) mod durable;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
@@ -73,8 +75,10 @@ pub trait Journal: Send + Sync {
     /// Returns a snapshot of the recorded changes, for a later call of `is_flushed`.
     fn flush_point(&self) -> FlushPoint;
 
-    /// Returns true if the changes of that snapshot are stored; otherwise registers the waker. `Err` if a commit
-    /// failed meanwhile.
+    /// Returns true if the changes of that snapshot are stored; otherwise registers the waker.
+    ///
+    /// # Errors
+    /// [`JournalError`] if a commit failed meanwhile.
     fn is_flushed(&self, flush_point: FlushPoint, waker: &Waker) -> Result<bool, JournalError>;
 
     /// Returns the progress that an earlier node stored for a subscription; only the first call does.

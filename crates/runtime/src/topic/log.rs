@@ -21,42 +21,12 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::message::Message;
-use super::retention::{DeferredWork, RetentionBuffer, SegmentPosition};
+use super::retention::{
+    AppendError, DeferredWork, LogLimits, PushSubscriber, RetentionBuffer, SegmentPosition, Waiter,
+};
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{FenceSite, Lock, LockGuard, rechecks_before_sleep};
-
-/// Bounds of a log, and its policy for unread messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogLimits {
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
-    pub(super) retention: Retention,
-}
-
-/// Policy for messages that no subscriber is waiting to read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Retention {
-    /// The messages are dropped.
-    #[default]
-    Forget,
-    /// The messages are kept up to the bounds; then the oldest are dropped. A later subscriber may begin with the
-    /// oldest.
-    KeepNewest,
-    /// Until the first subscriber joins, messages are kept up to the bounds; then publishers wait.
-    KeepAll,
-}
-
-/// A reader that can be woken when there are messages.
-pub(super) trait Waiter: Send + Sync {
-    fn wake(&self);
-}
-
-/// A subscriber to which messages are pushed, because the log need not retain them for it.
-pub(super) trait PushSubscriber: Waiter {
-    /// Clones the message if there is room for it; returns true if the subscriber must be woken.
-    fn push(&self, message: &Message) -> bool;
-}
 
 /// Log of a topic, shared by its publishers and cursors.
 pub(super) struct Log {
@@ -64,14 +34,6 @@ pub(super) struct Log {
     /// Position of the next message, readable without the lock.
     head: AtomicU64,
     limits: LogLimits,
-}
-
-/// Reason why a message was not appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AppendError {
-    Full,
-    Closed,
-    Paused,
 }
 
 /// Snapshot of the log for observers.

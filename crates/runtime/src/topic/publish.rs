@@ -9,10 +9,12 @@ use std::task::{Context, Poll, Waker};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::handle::Topic;
 use super::journal::{Journal, JournalError};
-use super::log::{AppendError, Log, Source};
+use super::log::{Log, Source};
 use super::message::{Message, MessageError};
-use super::{Topic, TopicShared};
+use super::retention::AppendError;
+use super::shared::TopicShared;
 use crate::stream::ring::park;
 use crate::stream::ring::turn;
 

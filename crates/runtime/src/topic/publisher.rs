@@ -11,90 +11,21 @@
 //! refuses them.
 
 mod batcher;
+pub(crate) mod config;
 
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use thiserror::Error;
-
-use self::batcher::{Batcher, Outstanding};
+use super::handle::Topic;
 use super::message::Message;
 use super::publish::PublishError;
-use super::{ACK_DEADLINE_MAX, Topic};
+use super::subscription::config::ACK_DEADLINE_MAX;
 use crate::stream::ring::park;
 use crate::stream::ring::turn;
-
-/// Batch sizes and limits of a publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublisherConfig {
-    /// Maximum number of messages per batch, between 1 and 10,000; default 100. Larger batches take the topic's lock
-    /// less often.
-    pub batch_messages: usize,
-    /// Number of bytes at which a batch is published, between 1 and 1 GiB; default 1 MB. The message that reaches it
-    /// is included.
-    pub batch_bytes: usize,
-    /// Longest time that a message waits for others, up to an hour; default 10 ms. It does not wait while a reader is
-    /// idle.
-    pub batch_delay: Duration,
-    /// Maximum number of messages that are gathered or wait for room in the topic, between 1 and 2²⁴; default 1,000.
-    pub outstanding_messages: usize,
-    /// Maximum number of their bytes, between 1 and 1 TiB; default 10 MB. A larger message is accepted when there is
-    /// no other.
-    pub outstanding_bytes: usize,
-}
-
-impl Default for PublisherConfig {
-    fn default() -> Self {
-        Self {
-            batch_messages: 100,
-            batch_bytes: 1_000_000,
-            batch_delay: Duration::from_millis(10),
-            outstanding_messages: 1000,
-            outstanding_bytes: 10_000_000,
-        }
-    }
-}
-
-/// Error returned for a value of [`PublisherConfig`] that is out of range.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{what} of {value} is not between {min} and {max}")]
-pub struct PublisherRange {
-    /// Name of the value.
-    pub what: &'static str,
-    /// The given value.
-    pub value: u128,
-    /// The minimum.
-    pub min: u128,
-    /// The maximum.
-    pub max: u128,
-}
-
-/// Numbers of the messages that a publisher accepted, by what happened to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PublisherAccount {
-    /// Number of messages accepted.
-    pub accepted: u64,
-    /// Number of messages that are in the topic.
-    pub published: u64,
-    /// Number of messages that the topic refused.
-    pub refused: u64,
-    /// Number of messages that are gathered or wait for room.
-    pub outstanding: u64,
-    /// Number of their bytes.
-    pub outstanding_bytes: usize,
-    /// Number of batches published.
-    pub batches: u64,
-}
-
-impl PublisherAccount {
-    /// Returns true if every accepted message is accounted for.
-    pub const fn is_exact(&self) -> bool {
-        self.accepted == self.published + self.refused + self.outstanding
-    }
-}
+use batcher::{Batcher, Outstanding};
+use config::{PublisherAccount, PublisherConfig, PublisherRange};
 
 /// Publishes through a queue that gathers batches. Clones share the queue.
 ///

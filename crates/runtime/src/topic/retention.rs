@@ -6,7 +6,6 @@ use std::task::Waker;
 
 use rustc_hash::FxHashSet;
 
-use super::log::{AppendError, LogLimits, PushSubscriber, Retention, Waiter};
 use super::message::Message;
 use super::segment::Segment;
 use crate::runtime::panics;
@@ -16,6 +15,46 @@ const SEGMENT_SLOTS_MAX: usize = 256;
 const SEGMENT_SLOTS_MIN: usize = 8;
 /// Number of segments over which the bounds of a log are spread.
 const SEGMENTS_PER_LOG: usize = 8;
+
+/// Bounds of a log, and its policy for unread messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogLimits {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+    pub(super) retention: Retention,
+}
+
+/// Policy for messages that no subscriber is waiting to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retention {
+    /// The messages are dropped.
+    #[default]
+    Forget,
+    /// The messages are kept up to the bounds; then the oldest are dropped. A later subscriber may begin with the
+    /// oldest.
+    KeepNewest,
+    /// Until the first subscriber joins, messages are kept up to the bounds; then publishers wait.
+    KeepAll,
+}
+
+/// A reader that can be woken when there are messages.
+pub(super) trait Waiter: Send + Sync {
+    fn wake(&self);
+}
+
+/// A subscriber to which messages are pushed, because the log need not retain them for it.
+pub(super) trait PushSubscriber: Waiter {
+    /// Clones the message if there is room for it; returns true if the subscriber must be woken.
+    fn push(&self, message: &Message) -> bool;
+}
+
+/// Reason why a message was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AppendError {
+    Full,
+    Closed,
+    Paused,
+}
 
 /// A cursor that has read everything.
 pub(super) struct Parked {

@@ -7,13 +7,14 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::broadcast::SubscriberState;
+use super::broadcast::state::SubscriberState;
 use super::journal::Journal;
-use super::log::{AppendError, Log, Source};
+use super::log::{Log, Source};
+use super::retention::AppendError;
 use super::subscription::SubscriptionInner;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::turn_end::TurnEnd;
-use crate::time::timers::CallRef;
+use crate::time::timers::timer::CallRef;
 
 /// Shared state of a topic: its log, subscribers, subscriptions and counters.
 pub(crate) struct TopicShared {

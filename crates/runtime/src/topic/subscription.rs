@@ -1,5 +1,6 @@
 //! Subscriptions with acknowledgements: each message is leased to one consumer at a time, until it is finished.
 
+pub(crate) mod config;
 pub(crate) mod in_flight;
 pub(crate) mod ordering_keys;
 pub(crate) mod retry;
@@ -13,183 +14,16 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thiserror::Error;
 
 use super::cursor::Cursor;
 use super::journal::FlushPoint;
-use super::log::Waiter;
-use super::message::Message;
+use super::retention::Waiter;
 use super::shared::TopicShared;
-use super::subscription::in_flight::{AckId, AckStatus};
-use super::subscription::retry::Retry;
-use super::subscription::state::SubscriptionState;
-use super::{Consumer, UnknownTopic};
 use crate::runtime::panics;
 use crate::stream::ring::park;
-
-/// Longest time between a delivery and its acknowledgement, including extensions.
-pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);
-
-/// Configuration of a subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriptionConfig {
-    /// Time for a consumer to acknowledge, at most [`ACK_DEADLINE_MAX`]; default 10 s. A short one retries soon, but
-    /// redelivers messages that only take long.
-    pub ack_deadline: Duration,
-    /// Maximum number of messages leased to a consumer; default 1,000. More keeps it busy, fewer spreads work among
-    /// consumers.
-    pub outstanding_max: usize,
-    /// Number of leased bytes at which a consumer gets no more messages; default 100 MB.
-    pub outstanding_max_bytes: usize,
-    /// Deliver the messages of a key one batch after the other; default false.
-    pub ordered: bool,
-    /// Maximum number of messages that wait for a retry or behind others of their key; default 10,000. Beyond it, the
-    /// subscription stops reading the log. More lets other messages pass slow or failing ones for longer, but uses
-    /// memory.
-    pub queued_max: usize,
-    /// Delay before a message is delivered again; default zero.
-    pub retry: Retry,
-    /// Policy for messages without attempts left; default `None`: they are retried forever.
-    pub dead_letter: Option<DeadLetter>,
-    /// Begin with the oldest message that the topic still has instead of the next one; default false.
-    pub oldest: bool,
-    /// Seed of the jitter in [`Retry`].
-    pub seed: u64,
-}
-
-impl Default for SubscriptionConfig {
-    fn default() -> Self {
-        Self {
-            ack_deadline: Duration::from_secs(10),
-            outstanding_max: 1000,
-            outstanding_max_bytes: 100_000_000,
-            ordered: false,
-            queued_max: 10_000,
-            retry: Retry::default(),
-            dead_letter: None,
-            oldest: false,
-            seed: 0,
-        }
-    }
-}
-
-/// Destination of messages without attempts left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetter {
-    /// Topic to which they are published, with the cause, attempts, topic and subscription as attributes.
-    pub topic: String,
-    /// Maximum number of attempts per message.
-    pub attempts_max: u32,
-}
-
-/// Error returned if a subscription could not be created.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SubscribeError {
-    /// The name is taken.
-    #[error("topic {topic:?} already has a subscription {name:?}")]
-    Taken {
-        /// Name of the topic.
-        topic: String,
-        /// Name of the subscription.
-        name: String,
-    },
-    /// The name is empty or too long.
-    #[error("subscription name of {bytes} bytes is not between 1 and 255")]
-    Name {
-        /// Length of the name in bytes.
-        bytes: usize,
-    },
-    /// The dead-letter topic does not exist. Create it first.
-    #[error(transparent)]
-    DeadLetters(#[from] UnknownTopic),
-    /// A topic cannot be its own dead-letter topic: its dead letters would be delivered again.
-    #[error("topic {topic:?} cannot be its own dead-letter topic")]
-    OwnDeadLetters {
-        /// Name of the topic.
-        topic: String,
-    },
-    /// The dead-letter topic accepts shorter payloads than this topic.
-    #[error("topic {topic:?} accepts payloads of at most {max} bytes, but its dead letters may have {needed}")]
-    SmallDeadLetters {
-        /// Name of the dead-letter topic.
-        topic: String,
-        /// Longest payload that it accepts, in bytes.
-        max: usize,
-        /// Longest payload that it must accept, in bytes.
-        needed: usize,
-    },
-    /// A value is out of range.
-    #[error("{what} of {value} is not between {min} and {max}")]
-    Range {
-        /// Name of the value.
-        what: &'static str,
-        /// The given value.
-        value: u128,
-        /// The minimum.
-        min: u128,
-        /// The maximum.
-        max: u128,
-    },
-}
-
-/// Error returned if acknowledgements are not on disk yet; they may be lost if the node ends.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("acknowledgements of topic {topic:?} are not stored yet: {why}")]
-pub struct FlushError {
-    /// Name of the topic.
-    pub topic: String,
-    /// Error of the store.
-    pub why: String,
-}
-
-/// Error returned if the subscription does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("topic {topic:?} has no subscription {name:?}")]
-pub struct UnknownSubscription {
-    /// Name of the topic.
-    pub topic: String,
-    /// Name of the subscription.
-    pub name: String,
-}
-
-/// Numbers of the messages published since a subscription began, by what happened to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubscriptionAccount {
-    /// Number of messages published.
-    pub published: u64,
-    /// Number of messages acknowledged.
-    pub acked: u64,
-    /// Number of messages leased to consumers.
-    pub outstanding: u64,
-    /// Number of messages to be delivered, for the first time or again.
-    pub backlog: u64,
-    /// Number of messages that were dead-lettered.
-    pub dead_lettered: u64,
-    /// Number of messages dropped: deleted with the subscription, or dead-lettered to a durable topic that closed
-    /// before storing them. A durable subscription delivers the latter again after a restart of the node.
-    pub dropped: u64,
-}
-
-impl SubscriptionAccount {
-    /// Returns true if every published message is accounted for.
-    pub const fn is_exact(&self) -> bool {
-        self.published == self.acked + self.outstanding + self.backlog + self.dead_lettered + self.dropped
-    }
-}
-
-/// A message leased to a consumer, until it is acknowledged or returned, the consumer ends, or the deadline passes.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Lease {
-    /// Id with which to acknowledge the message.
-    pub id: AckId,
-    /// The message.
-    pub message: Message,
-    /// Number of deliveries, including this one.
-    pub attempt: u32,
-    /// Position in the topic, counted from the first message ever published there.
-    pub position: u64,
-}
+use config::{ACK_DEADLINE_MAX, FlushError, SubscriptionAccount, SubscriptionConfig};
+use in_flight::{AckId, AckStatus};
+use state::SubscriptionState;
 
 /// State shared by a subscription's handles, consumers and timers.
 pub(super) struct SubscriptionInner {
@@ -337,11 +171,6 @@ impl Subscription {
     /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.name
-    }
-
-    /// Adds a consumer; each message is delivered to one consumer.
-    pub fn consumer(&self) -> Consumer {
-        Consumer::new(Arc::clone(&self.0))
     }
 
     /// Acknowledges a message.

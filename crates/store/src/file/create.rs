@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use redb::{Builder, DatabaseError, StorageError};
 
-use crate::file::disk::sync_directory;
 use crate::file::limited_file::LimitedFile;
 
 /// Creates a database at a path, durably including its name, unless something exists there.
@@ -68,4 +67,13 @@ pub(crate) fn publish(temp: &Path, path: &Path) -> io::Result<()> {
 
 fn failed(error: io::Error) -> DatabaseError {
     StorageError::Io(error).into()
+}
+
+/// Makes the name of a new file durable: without this the file may be gone after a power cut, even if its data was
+/// synced.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
 }

@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -45,6 +45,15 @@ pub(crate) enum OpenFailure {
     Database(DatabaseError),
     /// Nothing of the file can be read; the text says why.
     Corrupt(String),
+}
+
+impl OpenError {
+    pub(crate) fn opening(path: PathBuf, failure: OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Database(error) => Self::database(path, error),
+            OpenFailure::Corrupt(what) => Self::corrupt(path, what),
+        }
+    }
 }
 
 impl From<DatabaseError> for OpenFailure {
@@ -111,14 +120,6 @@ pub struct SafeDatabase {
 pub struct Panicked;
 
 impl SafeDatabase {
-    /// Opens the file of a database, or creates it. Blocks while the whole file is read and verified.
-    ///
-    /// # Errors
-    /// [`OpenError`] names the file and what is wrong with it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        crate::file::disk::open_database(path.as_ref())
-    }
-
     /// Runs code that uses the database. A panic in the code is silent, and makes the database unusable.
     ///
     /// Values that the code gets from redb must not be dropped by unwinding: a second panic in a destructor would abort

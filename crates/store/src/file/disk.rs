@@ -22,7 +22,7 @@ use redb::{BackendError, DatabaseError, StorageBackend};
 
 use crate::config::defaults::CACHE_BYTES;
 use crate::error::{OpenError, StoreError};
-use crate::file::create;
+use crate::file::create::{self, sync_directory};
 use crate::file::database::{self, Opened, SafeDatabase};
 use crate::file::journal::{JournalStorage, Journaled, replay};
 use crate::file::limited_file::LimitedFile;
@@ -154,8 +154,18 @@ impl Disk {
     }
 }
 
+impl SafeDatabase {
+    /// Opens the file of a database, or creates it. Blocks while the whole file is read and verified.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the file and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        open_database(path.as_ref())
+    }
+}
+
 /// Opens the file of a database that is not a store, with the same checks as the file of a store.
-pub(crate) fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
+fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
     let storage = opener_of(path)?().map_err(|error| OpenError::database(path.to_owned(), error))?;
     let opened = database::open(storage, CACHE_BYTES, true, |verified| verified);
     match opened.map_err(|failure| OpenError::opening(path.to_owned(), failure))? {
@@ -285,15 +295,6 @@ fn inode_of(file: &fs::Metadata) -> (u64, u64) {
 
 fn open_file(path: &Path) -> io::Result<File> {
     open_regular(path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600))
-}
-
-/// Makes the name of a new file durable: without this the file may be gone after a power cut, even if its data was
-/// synced.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
 }
 
 /// A storage that counts and times its operations.

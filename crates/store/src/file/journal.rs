@@ -34,14 +34,12 @@ use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
 use self::checkpoint::Checkpointer;
-use self::label::Label;
+use self::label::{HALF_BYTES, Label};
 use self::record::{BLOCK, Record};
 use self::replay::Recovered;
 use super::pages::{HEADER, Header};
 use crate::error::means_full;
 
-/// Offset of the second half, and maximum size of a half.
-pub(crate) const HALF_BYTES: u64 = 16 * 1024 * 1024;
 /// Minimum size from which a half counts as full.
 const HALF_MIN_BYTES: u64 = 2 * 1024 * 1024;
 /// Step by which a journal grows: a sync of a file that has grown takes longer.

@@ -11,7 +11,7 @@
 //! Invariant: no byte of a page is interpreted before its checksum has been verified, and none without a bounds check.
 
 mod header;
-mod key_range;
+pub(crate) mod key_range;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +20,10 @@ use std::io;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_128;
 
-pub(crate) use self::header::{HEADER, Header, PageRef, Root, Slot, newer_version};
+pub(crate) use self::header::{HEADER, Header, PAGE, PageRef, Root, Slot, newer_version};
 use self::header::{array, u32_at, u64_at};
 pub use self::key_range::KeyRange;
 
-/// Size of the smallest page, and of the first one, which holds the header.
-pub(crate) const PAGE: u64 = 4096;
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
 /// Maximum depth of a tree; redb has the same limit.
@@ -118,6 +116,15 @@ impl Leaf {
         let key = if row == 0 { self.ends() } else { self.key_end(row - 1)? };
         let value = if row == 0 { self.key_end(self.rows - 1)? } else { self.value_end(row - 1)? };
         Some((self.bytes.get(key..self.key_end(row)?)?, self.bytes.get(value..self.value_end(row)?)?))
+    }
+}
+
+impl KeyRange {
+    /// Returns the part of the range that this child holds.
+    pub(crate) fn child(&self, branch: &Branch, child: usize) -> Self {
+        let before = child.checked_sub(1).and_then(|before| branch.key(before)).map(<[u8]>::to_vec);
+        let end = branch.key(child).map(<[u8]>::to_vec);
+        Self { after: before.or_else(|| self.after.clone()), upto: end.or_else(|| self.upto.clone()) }
     }
 }
 

@@ -21,7 +21,10 @@ use std::time::Duration;
 use super::durable_state::{DurableState, Rows, Write};
 use super::journal_queue::{JournalQueue, QueueState, Submission};
 use super::record::{self, TopicHeader};
-use crate::{self as store, Bucket, Claim, Store, StoreError};
+use crate::claim::Claim;
+use crate::error::StoreError;
+use crate::store::{Bucket, Store};
+use crate::writer::write::Write as StoreWrite;
 use rusm_runtime::embed::topic::{DurableLog, JournalError, StoreCallback, WeakTopic};
 use rusm_runtime::topic::Message;
 
@@ -134,7 +137,7 @@ impl JournalWriter {
     }
 
     /// Creates the write; it stores the header found on disk in `found`.
-    fn commit(&self, writes: Vec<Write>, found: &Arc<OnceLock<Option<TopicHeader>>>) -> store::Write<(), CommitError> {
+    fn commit(&self, writes: Vec<Write>, found: &Arc<OnceLock<Option<TopicHeader>>>) -> StoreWrite<(), CommitError> {
         let (bucket, heads, found) = (self.bucket.clone(), self.heads.clone(), Arc::clone(found));
         self.store.transaction(move |tx| {
             let head =

@@ -1,14 +1,15 @@
 //! One operation in the writer: applied to a commit together with others, and notified when the commit ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::oneshot;
 
 use crate::config::Durability;
-use crate::core::Core;
 use crate::error::StoreError;
 use crate::writer::group::Group;
+use rusm_runtime::ExitReason;
+use rusm_runtime::embed::panics;
 
 /// Maximum number of keys that one sweep removes.
 pub(crate) const SWEEP_KEYS: usize = 512;
@@ -44,17 +45,6 @@ impl Request {
             Ok(())
         });
         (Self { work, durability: Durability::Immediate, bytes: 0, is_maintenance: true }, reply)
-    }
-
-    /// Creates a request that removes some expired keys; its reply is their number, and whether keys remain that will
-    /// expire.
-    pub(crate) fn sweep(core: Arc<Core>) -> (Self, Reply<(u64, bool)>) {
-        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| {
-            let (swept, is_left) = group.sweep(&core.buckets, SWEEP_KEYS)?;
-            core.counters.expired.fetch_add(swept, Relaxed);
-            Ok((swept, is_left))
-        });
-        (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true }, reply)
     }
 }
 
@@ -97,4 +87,12 @@ where
         // The caller may have stopped waiting.
         drop(self.reply.send(outcome));
     }
+}
+
+/// Runs foreign code on the writer thread; converts a panic to an error.
+pub(crate) fn catch_panic<T>(code: impl FnOnce() -> T) -> Result<T, StoreError> {
+    panics::print_panics(|| catch_unwind(AssertUnwindSafe(code))).map_err(|payload| match panics::reason(payload) {
+        ExitReason::Panic(info) => StoreError::Panicked(info.message.as_str().into()),
+        other => StoreError::Panicked(other.to_string().into()),
+    })
 }

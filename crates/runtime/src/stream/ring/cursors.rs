@@ -24,11 +24,10 @@ use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 
-use super::read_cursor::ReaderCursor;
 use super::reader_slots::{READING, ReaderSlots, position};
 use crate::runtime::panics;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{FenceSite, Mutex, overwrite, store_load};
+use crate::sync::{FenceSite, Mutex, store_load};
 
 /// The writer does not wait for a reader.
 pub(crate) const NO_READER: u64 = u64::MAX;
@@ -124,28 +123,6 @@ impl Cursors {
             1 => Ended::Finished,
             _ => Ended::Cut,
         }
-    }
-
-    /// Adds a reader of the items written from now on; returns `None` if all reader slots are taken.
-    pub(crate) fn join(&self) -> Option<ReaderCursor> {
-        let reader_slot = self.reader_slots.take()?;
-        // A writer that has not seen this reader yet uses a floor that is not above the head loaded here.
-        store_load(FenceSite::Join);
-        let head = self.head.load(Ordering::Acquire);
-        self.reader_slots.read_to(reader_slot).store(head, Ordering::Relaxed);
-        self.reader_slots.missed(reader_slot).store(0, Ordering::Relaxed);
-        self.reader_slots.owner(reader_slot).store(0, Ordering::Relaxed);
-        overwrite(self.reader_slots.tail(reader_slot), head, Ordering::Release);
-        self.on_reader_moved(reader_slot, ReaderActivity::Rests);
-        Some(ReaderCursor::at(self, reader_slot, head))
-    }
-
-    /// Removes a reader; the ring continues without it.
-    pub(crate) fn leave(&self, reader: &ReaderCursor) {
-        self.remove_waker(reader.reader_slot());
-        self.reader_slots.vacate(reader.reader_slot());
-        self.on_reader_moved(reader.reader_slot(), ReaderActivity::Rests);
-        self.reader_slots.give(reader.reader_slot());
     }
 
     /// Publishes the position of the reader in `reader_slot`. Runs on the thread that ran the reader; the reader may

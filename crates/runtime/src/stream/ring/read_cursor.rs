@@ -19,6 +19,30 @@ pub(crate) struct ReaderCursor {
     head: u64,
 }
 
+impl Cursors {
+    /// Adds a reader of the items written from now on; returns `None` if all reader slots are taken.
+    pub(crate) fn join(&self) -> Option<ReaderCursor> {
+        let reader_slot = self.reader_slots.take()?;
+        // A writer that has not seen this reader yet uses a floor that is not above the head loaded here.
+        store_load(FenceSite::Join);
+        let head = self.head.load(Ordering::Acquire);
+        self.reader_slots.read_to(reader_slot).store(head, Ordering::Relaxed);
+        self.reader_slots.missed(reader_slot).store(0, Ordering::Relaxed);
+        self.reader_slots.owner(reader_slot).store(0, Ordering::Relaxed);
+        overwrite(self.reader_slots.tail(reader_slot), head, Ordering::Release);
+        self.on_reader_moved(reader_slot, ReaderActivity::Rests);
+        Some(ReaderCursor::at(self, reader_slot, head))
+    }
+
+    /// Removes a reader; the ring continues without it.
+    pub(crate) fn leave(&self, reader: &ReaderCursor) {
+        self.remove_waker(reader.reader_slot());
+        self.reader_slots.vacate(reader.reader_slot());
+        self.on_reader_moved(reader.reader_slot(), ReaderActivity::Rests);
+        self.reader_slots.give(reader.reader_slot());
+    }
+}
+
 impl ReaderCursor {
     /// Creates a cursor that starts to read at `head`, with the next item written.
     pub(crate) fn at(cursors: &Cursors, reader_slot: usize, head: u64) -> Self {

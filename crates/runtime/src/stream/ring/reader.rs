@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use super::cursors::{Available, Ended, Guard};
 use super::park;
+use super::policy::Flush;
 use super::read_cursor::ReaderCursor;
 use super::shared::RingShared;
 use super::turn::{self, PollContext, TurnId};
-use super::writer::Flush;
 
 /// Error returned when a ring has no free reader slot: drop a reader, or build the ring with more slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
 
     /// Returns the memory used by the ring, in bytes: items, cursors and their bookkeeping.
     pub fn bytes(&self) -> usize {
-        super::shared::AnyRing::bytes(&*self.0)
+        self.0.bytes()
     }
 }
 

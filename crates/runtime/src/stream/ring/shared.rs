@@ -1,10 +1,10 @@
-//! State shared by both sides of a ring, and the part of it that does not depend on the item type.
+//! State shared by both sides of a ring.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Policy;
 use super::cursors::Cursors;
+use super::policy::Policy;
 use super::slots::Slots;
 use crate::process::pid::Pid;
 
@@ -32,30 +32,9 @@ impl<T> RingShared<T> {
             RingInfo { policy, label, writer: AtomicU64::new(0), parks: AtomicU64::new(0), evicted: AtomicU64::new(0) };
         Self { cursors, slots, info }
     }
-}
 
-/// A ring with any type of items.
-pub(crate) trait AnyRing: Send + Sync {
-    fn cursors(&self) -> &Cursors;
-    fn info(&self) -> &RingInfo;
-    fn item_bytes(&self) -> usize;
-    fn bytes(&self) -> usize;
-}
-
-impl<T: Send + Sync> AnyRing for RingShared<T> {
-    fn cursors(&self) -> &Cursors {
-        &self.cursors
-    }
-
-    fn info(&self) -> &RingInfo {
-        &self.info
-    }
-
-    fn item_bytes(&self) -> usize {
-        size_of::<T>()
-    }
-
-    fn bytes(&self) -> usize {
+    /// Returns the memory used by the ring, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.slots.bytes() + self.cursors.reader_slots.bytes()
     }
 }

@@ -14,23 +14,12 @@ use thiserror::Error;
 
 use super::cursors::Ended;
 use super::grant::Grant;
+use super::park;
+use super::policy::{Flush, Policy};
 use super::reader::Subscriber;
 use super::shared::RingShared;
 use super::turn::{self, PollContext, TurnId};
 use super::write_cursor::WriterCursor;
-use super::{Policy, park};
-
-/// Selects when the other side is notified, apart from complete batches and waits for the other side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flush {
-    /// At the end of the process's turn; outside of processes at once.
-    #[default]
-    Turn,
-    /// At once, with each write or read.
-    Eager,
-    /// Not before `flush` is called: until then the other side may sleep.
-    Lazy,
-}
 
 /// Error returned when a chunk was not written, or no room for it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

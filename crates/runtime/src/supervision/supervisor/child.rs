@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
-use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
+use super::child_spec::{Arguments, ChildSpec};
 use super::history::History;
+use super::policy::{ChildType, Restart};
 
 /// Identifier of a child within one supervisor; later children have greater keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

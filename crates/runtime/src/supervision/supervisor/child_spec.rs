@@ -9,55 +9,13 @@ use std::time::Duration;
 use crate::mailbox::call::PendingReply;
 use crate::process::context::Context;
 use crate::process::error::InitError;
-use crate::process::exit::{ExitReason, Outcome};
+use crate::process::exit::Outcome;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 
-use super::Supervisor;
 use super::nested::Nested;
-
-/// Selects when a child that ended is restarted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restart {
-    /// Always.
-    Permanent,
-    /// Only after an abnormal end.
-    Transient,
-    /// Never; the supervisor removes the child.
-    Temporary,
-}
-
-impl Restart {
-    /// Returns true if a child that ended with `reason` is restarted.
-    pub const fn after(self, reason: &ExitReason) -> bool {
-        match self {
-            Self::Permanent => true,
-            Self::Transient => !reason.is_normal(),
-            Self::Temporary => false,
-        }
-    }
-}
-
-/// Selects how a child is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// The child is killed.
-    BrutalKill,
-    /// The child receives the exit signal `shutdown`, and is killed if it is alive after this time. Default for
-    /// workers: 5 s.
-    Timeout(Duration),
-    /// The child receives the exit signal `shutdown`, and may take any time to end. Default for supervisors.
-    Infinity,
-}
-
-/// Type of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildType {
-    /// A process that is not a supervisor.
-    Worker,
-    /// A supervisor.
-    Supervisor,
-}
+use super::policy::{ChildType, Restart, Shutdown};
+use super::spec::Supervisor;
 
 /// Arguments that each start of a child receives.
 pub(super) type Arguments = Arc<dyn Any + Send + Sync>;
@@ -79,23 +37,6 @@ pub(super) enum Start {
     Function(Arc<StartFn>),
     /// Starts a supervisor. It is kept as such, so that a deep chain of supervisors is dropped without recursion.
     Supervisor(Nested),
-}
-
-impl Start {
-    /// Begins the start of a child of the calling supervisor.
-    pub(super) fn begin<'a>(
-        &self,
-        ctx: &'a Context,
-        arguments: Option<&Arguments>,
-    ) -> Result<BegunStart<'a>, StartError> {
-        match self {
-            Self::Function(start) => start(ctx, arguments),
-            Self::Supervisor(nested) => {
-                let (pid, started) = ctx.begin_link(|ctx, starting| nested.supervisor().run(ctx, starting))?;
-                Ok(BegunStart::Starting(pid, started))
-            }
-        }
-    }
 }
 
 /// Reason why a start could not begin.

@@ -10,8 +10,9 @@ use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
-use super::SpecError;
-use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
+use super::child_spec::{Arguments, ChildSpec};
+use super::policy::{ChildType, Restart};
+use super::spec::SpecError;
 
 /// Refers to a child by its id or its pid. Children of a dynamic supervisor can only be referred to by pid.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Supervisor;
 use super::child_spec::{ChildSpec, Start};
+use super::spec::Supervisor;
 
 /// A shared supervisor. The last owner takes it apart level by level.
 #[derive(Clone)]

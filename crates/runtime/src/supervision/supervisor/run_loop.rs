@@ -1,5 +1,7 @@
 //! The process of a supervisor: carries out the decisions of its [`SupervisorState`].
 
+mod reports;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,14 +19,15 @@ use crate::process::error::InitError;
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
+use crate::runtime::handle::Handle;
 
+use super::branch::TreeRegistration;
 use super::child::{Key, PendingRestart, RunState};
-use super::child_spec::{Arguments, BegunStart, ChildSpec, Shutdown, StartError};
-use super::command::{ChildError, ChildRef, Command, Reply, StartChildError};
-use super::reports;
+use super::child_spec::{Arguments, BegunStart, ChildSpec, Start, StartError};
+use super::command::{ChildError, ChildRef, Command, Reply, StartChildError, SupervisorRef};
+use super::policy::{Shutdown, Strategy};
+use super::spec::{FailedChild, Supervisor};
 use super::state::{Decision, SupervisorState};
-use super::tree::TreeRegistration;
-use super::{FailedChild, Strategy, Supervisor};
 
 /// Runs a supervisor: the body of its process.
 pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting) -> ExitReason {
@@ -42,6 +45,25 @@ pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting
     let reason = supervisor_loop.supervise().await;
     supervisor_loop.stop_all().await;
     reason
+}
+
+impl Supervisor {
+    /// Starts the supervisor, linked to the calling process, and waits until all of its children have started.
+    ///
+    /// # Errors
+    /// [`InitError`] when a child did not start, or when the specification is not valid. The exit reason in it is a
+    /// [`ShutdownWith`](ExitReason::ShutdownWith) that carries a [`FailedChild`] or a [`SpecError`](super::SpecError).
+    pub async fn start_link(self, ctx: &Context) -> Result<SupervisorRef, InitError> {
+        ctx.start_link(move |ctx, starting| run(self, ctx, starting)).await.map(SupervisorRef::of)
+    }
+
+    /// Starts the supervisor from outside. It ends when the runtime shuts down.
+    ///
+    /// # Errors
+    /// As for [`start_link`](Self::start_link).
+    pub async fn start(self, runtime: &Handle) -> Result<SupervisorRef, InitError> {
+        runtime.start(move |ctx, starting| run(self, ctx, starting)).await.map(SupervisorRef::of)
+    }
 }
 
 struct SupervisorLoop {
@@ -75,7 +97,8 @@ impl SupervisorLoop {
         let (parent, template) = (ctx.parent(), state.template.clone());
         let restarts_one = matches!(state.strategy, Strategy::OneForOne | Strategy::SimpleOneForOne);
         let backs_off = state.backs_off();
-        let registration = Arc::clone(&ctx.running().local.shared.tree).enter(ctx.pid(), parent, state);
+        let tree = Arc::clone(&ctx.running().local.shared.tree);
+        let registration = TreeRegistration::new(tree, ctx.pid(), parent, state);
         let waiting = BinaryHeap::new();
         Self {
             ctx,
@@ -437,8 +460,14 @@ fn now() -> Instant {
 
 /// Begins the start of a child; a panic of its closure counts as a failed start.
 fn begin<'a>(ctx: &'a Context, spec: &ChildSpec, arguments: Option<&Arguments>) -> Result<BegunStart<'a>, StartError> {
-    catch_unwind(AssertUnwindSafe(|| spec.start.begin(ctx, arguments)))
-        .unwrap_or_else(|payload| Err(InitError::Ended(panic_reason(payload)).into()))
+    let start = || match &spec.start {
+        Start::Function(start) => start(ctx, arguments),
+        Start::Supervisor(nested) => {
+            let (pid, started) = ctx.begin_link(|ctx, starting| run(nested.supervisor(), ctx, starting))?;
+            Ok(BegunStart::Starting(pid, started))
+        }
+    };
+    catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|payload| Err(InitError::Ended(panic_reason(payload)).into()))
 }
 
 /// Stops a process and waits for its end, which the monitor reports even if the process has unlinked itself.
@@ -459,15 +488,6 @@ async fn all_down(ctx: &Context, left: &mut HashMap<MonitorRef, Pid, FxBuildHash
     while !left.is_empty() {
         if let Ok(down) = ctx.receive().await.downcast::<Down>() {
             left.remove(&down.reference);
-        }
-    }
-}
-
-impl Shutdown {
-    const fn signal(self) -> ExitReason {
-        match self {
-            Self::BrutalKill => ExitReason::Killed,
-            Self::Timeout(_) | Self::Infinity => ExitReason::Shutdown,
         }
     }
 }

@@ -13,11 +13,12 @@ use crate::process::small_map::SmallMap;
 
 use super::backoff::Backoff;
 use super::child::{Child, DeferredDrops, Key, PendingRestart, RunState};
-use super::child_spec::{Arguments, ChildSpec, ChildType, Restart};
+use super::child_spec::{Arguments, ChildSpec};
 use super::command::{ChildInfo, ChildRef, ChildState, Counts};
 use super::history::End;
+use super::policy::{AutoShutdown, ChildType, Restart, Strategy};
 use super::restart_window::{Intensity, RestartWindow};
-use super::{AutoShutdown, SpecError, Strategy, Supervisor};
+use super::spec::{SpecError, Supervisor};
 
 /// Consequence of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,7 +349,7 @@ impl SupervisorState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervision::supervisor::Shutdown;
+    use crate::supervision::supervisor::policy::Shutdown;
 
     fn spec(id: &str) -> ChildSpec {
         ChildSpec::new(id, |_| async {}).shutdown(Shutdown::BrutalKill)

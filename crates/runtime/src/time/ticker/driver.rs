@@ -24,10 +24,10 @@ use super::early_wake::EarlyWake;
 use super::governor::Governor;
 use super::grid::Grid;
 use super::metrics::TickMetrics;
-use super::observed::TickerRecord;
+use super::options::{Plan, Spin, TickerError, nanos};
 use super::sleep_word::SleepWord;
 use super::wake_signal::WakeSignal;
-use super::{Spin, TickerError, nanos};
+use crate::process::pid::Pid;
 use crate::runtime::panics;
 use crate::time::realtime::Realtime;
 
@@ -180,6 +180,20 @@ impl Driver {
 /// Number of ended tickers that may stay in the heap, in addition to half of all.
 const ENDED_MAX: usize = 64;
 
+/// Data that the runtime keeps to show a ticker.
+pub(super) struct TickerRecord {
+    pub(super) owner: Owner,
+    pub(super) plan: Plan,
+    pub(super) metrics: Arc<TickMetrics>,
+}
+
+/// Owner of a ticker.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Process(Pid),
+    Thread(Option<Arc<str>>),
+}
+
 /// The tickers of a runtime, and the thread that the first ticker starts.
 #[derive(Default)]
 pub(crate) struct Tickers {
@@ -195,7 +209,7 @@ pub(crate) struct Tickers {
     pub(super) records: Mutex<BTreeMap<u64, TickerRecord>>,
     pub(super) last_id: AtomicU64,
     #[cfg(feature = "test")]
-    pub(super) clock: std::sync::OnceLock<crate::time::timers::VirtualClock>,
+    pub(super) clock: std::sync::OnceLock<crate::time::timers::virtual_clock::VirtualClock>,
 }
 
 /// Thread or task that drives the tickers.
@@ -221,7 +235,7 @@ impl Tickers {
     /// Returns the time of the virtual clock, if there is one.
     #[cfg(feature = "test")]
     pub(crate) fn virtual_ns(&self) -> Option<u64> {
-        self.clock.get().map(crate::time::timers::VirtualClock::now_ns)
+        self.clock.get().map(crate::time::timers::virtual_clock::VirtualClock::now_ns)
     }
 
     /// Hands a ticker over to the driver; starts the driver with the first ticker.
@@ -271,7 +285,7 @@ impl Tickers {
     #[cfg(feature = "test")]
     pub(super) fn use_virtual_clock(
         &self,
-        clock: crate::time::timers::VirtualClock,
+        clock: crate::time::timers::virtual_clock::VirtualClock,
         changed: Arc<tokio::sync::Notify>,
     ) {
         let clock_is_new = self.clock.set(clock).is_ok();

@@ -8,8 +8,8 @@
 //! Never reads a clock. Invariant after every call, under any load: `fired + dropped + coalesced` is `⌊elapsed · f⌋`
 //! minus the firings of a batch that is not due yet, in the ticker's own time, which only slips delay.
 
-use super::Overrun;
 use super::grid::Grid;
+use super::options::{Overrun, Plan};
 
 /// Firings to be carried out now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,15 @@ pub(super) struct Ledger {
     slipped_ns: u64,
     /// Firings dropped since the last batch, which the next batch reports.
     unreported_drops: u64,
+}
+
+impl Plan {
+    /// Creates the ledger of a ticker that begins now. Also returns its epoch.
+    pub(super) fn ledger(&self, now_ns: u64) -> (Ledger, u64) {
+        let epoch_ns = self.epoch_ns(now_ns);
+        let joined = self.grid.due(now_ns.saturating_sub(epoch_ns));
+        (Ledger::new(self.grid, self.options.overrun, joined), epoch_ns)
+    }
 }
 
 impl Ledger {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::driver::Tickers;
+use super::driver::{Owner, TickerRecord, Tickers};
+use super::frequency::Frequency;
 use super::ledger::TickCounts;
 use super::metrics::{Lateness, TickMetrics};
-use super::{Frequency, Overrun, Plan, Spin};
+use super::options::{Overrun, Plan, Spin};
 use crate::process::pid::Pid;
 
 /// Report of a ticker.
@@ -45,20 +46,6 @@ pub struct TickerDriver {
     pub created_total: u64,
     /// Its priority in `SCHED_FIFO`, or the error of the request; `None` without a request.
     pub realtime: Option<Result<u8, String>>,
-}
-
-/// Data that the runtime keeps to show a ticker.
-pub(super) struct TickerRecord {
-    pub(super) owner: Owner,
-    pub(super) plan: Plan,
-    pub(super) metrics: Arc<TickMetrics>,
-}
-
-/// Owner of a ticker.
-#[derive(Clone, Debug)]
-pub(super) enum Owner {
-    Process(Pid),
-    Thread(Option<Arc<str>>),
 }
 
 /// Registration of a ticker, which observers see until this is dropped.

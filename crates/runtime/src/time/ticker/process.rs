@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use super::driver::{Entry, Tickers};
+use super::driver::{Entry, Owner, TickerRecord, Tickers};
+use super::frequency::Frequency;
 use super::governor::Governor;
 use super::ledger::{Firings, Ledger, TickCounts};
 use super::metrics::TickMetrics;
-use super::observed::{Owner, TickerRecord, TickerRegistration, TickerReport, report};
+use super::observed::{TickerRegistration, TickerReport, report};
+use super::options::{Epoch, Overrun, Plan, TickerError, TickerOptions, nanos};
 use super::wake_signal::WakeSignal;
-use super::{Epoch, Frequency, Overrun, Plan, TickerError, TickerOptions, nanos};
 use crate::process::context::Context;
 use crate::process::header::WAIT_SLEEP;
 use crate::runtime::handle::Handle;

@@ -5,12 +5,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::clock::{self, SLEEP_MIN_NS, Slack};
+use super::driver::{Owner, TickerRecord};
 use super::early_wake::EarlyWake;
+use super::frequency::Frequency;
 use super::governor::Governor;
 use super::ledger::{Firings, Ledger, TickCounts};
 use super::metrics::TickMetrics;
-use super::observed::{Owner, TickerRecord, TickerRegistration, TickerReport, report};
-use super::{Epoch, Frequency, Plan, Spin, TickerError, TickerOptions};
+use super::observed::{TickerRegistration, TickerReport, report};
+use super::options::{Epoch, Plan, Spin, TickerError, TickerOptions, nanos};
 use crate::runtime::handle::Handle;
 use crate::time::realtime::Realtime;
 
@@ -61,7 +63,7 @@ impl Ticker {
     /// [`TickerError`] if options contradict each other.
     pub fn new(frequency: Frequency, options: TickerOptions) -> Result<Self, TickerError> {
         let plan = Plan::of(frequency, options)?;
-        let slack = Slack::set(super::nanos(options.slack));
+        let slack = Slack::set(nanos(options.slack));
         let realtime = options.realtime.map(|priority| Realtime::enter(priority).map_err(|error| error.to_string()));
         let (ledger, epoch_ns) = plan.ledger(clock::now_ns());
         Ok(Self {
@@ -161,7 +163,7 @@ impl Ticker {
     fn sleep(&mut self, now: u64, tick_ns: u64) -> Option<u64> {
         let spin_ns = match self.plan.options.spin {
             Spin::Off => None,
-            Spin::Fixed(spin) => Some(super::nanos(spin)),
+            Spin::Fixed(spin) => Some(nanos(spin)),
             Spin::Governed => Some(self.governor.spin_ns()).filter(|spin_ns| *spin_ns > 0),
         };
         let asleep_until = match spin_ns {

@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, advance, timeout_at};
 
 use super::driver::Driver;
-use super::nanos;
-use crate::observe::totals::idle_progress;
+use super::options::nanos;
+use crate::observe::idle_progress;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
-use crate::time::timers::VirtualClock;
+use crate::time::timers::virtual_clock::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// Number of consecutive checks that must find that nothing has run: code may wake a task, and that task a process.

@@ -1,14 +1,13 @@
 //! Timer service of a runtime: a queue under one lock, and the thread that sleeps until the first timer is due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::queue::{Due, Queue};
-use super::{Timer, TimerCounters};
+use super::timer::{Timer, TimerCounters};
 use crate::process::small_map::SmallMap;
-use crate::runtime::shared::RuntimeShared;
 
 /// Timer service of a runtime: a queue, and a thread that is started with the first timer.
 #[derive(Default)]
@@ -17,7 +16,7 @@ pub(crate) struct Timers {
     /// Signals an instant before the one slept for, or the end of the service.
     changed: Condvar,
     #[cfg(feature = "test")]
-    pub(super) clock: std::sync::OnceLock<super::virtual_time::VirtualClock>,
+    pub(super) clock: std::sync::OnceLock<super::virtual_clock::VirtualClock>,
     fired: AtomicU64,
     skipped: AtomicU64,
 }
@@ -36,7 +35,7 @@ pub(super) enum Runner {
     Thread(JoinHandle<()>),
     /// A task in virtual time, which sleeps until it is notified.
     #[cfg(feature = "test")]
-    Task(Arc<tokio::sync::Notify>),
+    Task(std::sync::Arc<tokio::sync::Notify>),
 }
 
 /// Number of timers of a target from which on they are in the bulk.
@@ -50,6 +49,12 @@ impl Timers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time of the virtual clock, if there is one.
+    #[cfg(feature = "test")]
+    pub(super) fn virtual_ns(&self) -> Option<u64> {
+        self.clock.get().map(super::virtual_clock::VirtualClock::now_ns)
+    }
+
     /// Returns the counts of timers.
     pub(crate) fn counters(&self) -> TimerCounters {
         TimerCounters {
@@ -59,14 +64,14 @@ impl Timers {
         }
     }
 
-    /// Queues a timer, and starts the thread with the first one; returns the timer's id. `others` are the target's
-    /// timers.
+    /// Queues a timer, and creates the thread with `start` for the first one; returns the timer's id. `others` are the
+    /// target's timers.
     pub(super) fn insert(
         &self,
-        shared: &Arc<RuntimeShared>,
         at_ns: u64,
         timer: Timer,
         others: &SmallMap<u64, u64>,
+        start: impl FnOnce() -> Option<Runner>,
     ) -> u64 {
         let mut state = self.lock();
         let id = if is_bulk(&mut state.queue, others) {
@@ -79,7 +84,7 @@ impl Timers {
             self.wake(&state);
         }
         if state.runner.is_none() && !state.stopped {
-            start(shared, &mut state);
+            state.runner = start();
         }
         id
     }
@@ -113,7 +118,7 @@ impl Timers {
     }
 
     /// Sleeps until timers are due, and takes them out of the queue; returns `None` after the service was stopped.
-    fn wait(&self, now_ns: impl Fn() -> u64) -> Option<Vec<(Due, Timer)>> {
+    pub(super) fn wait(&self, now_ns: impl Fn() -> u64) -> Option<Vec<(Due, Timer)>> {
         let mut state = self.lock();
         loop {
             if state.stopped {
@@ -171,18 +176,5 @@ fn is_bulk(queue: &mut Queue<Timer>, others: &SmallMap<u64, u64>) -> bool {
             true
         }
         _ => true,
-    }
-}
-
-fn start(shared: &Arc<RuntimeShared>, state: &mut ServiceState) {
-    let shared = Arc::clone(shared);
-    let body = move || {
-        while let Some(due) = shared.timers.wait(|| shared.now_ns()) {
-            shared.fire(due);
-        }
-    };
-    match Builder::new().name("rusm-timers".to_owned()).spawn(body) {
-        Ok(thread) => state.runner = Some(Runner::Thread(thread)),
-        Err(error) => tracing::warn!(%error, "no thread for timers: the watchdog fires them, about 50 ms late"),
     }
 }

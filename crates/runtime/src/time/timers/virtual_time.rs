@@ -7,26 +7,11 @@ use tokio::runtime::Handle as Reactor;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::queue::Due;
 use super::service::{BATCH, Runner, Timers};
-use super::{Due, Timer, nanos};
+use super::timer::{Timer, nanos};
+use super::virtual_clock::VirtualClock;
 use crate::runtime::shared::RuntimeShared;
-
-/// Clock of a reactor, for reading from any thread.
-pub(crate) struct VirtualClock {
-    reactor: Reactor,
-    started: Instant,
-}
-
-impl VirtualClock {
-    pub(crate) const fn new(reactor: Reactor, started: Instant) -> Self {
-        Self { reactor, started }
-    }
-
-    pub(crate) fn now_ns(&self) -> u64 {
-        let _entered = self.reactor.enter();
-        nanos(self.started.elapsed())
-    }
-}
 
 /// Makes the timers of a runtime follow the clock of this reactor. The task fires them until it is dropped.
 pub(crate) fn drive_virtual(shared: Arc<RuntimeShared>) -> impl Future<Output = ()> + Send {
@@ -49,11 +34,6 @@ pub(crate) fn drive_virtual(shared: Arc<RuntimeShared>) -> impl Future<Output = 
 }
 
 impl Timers {
-    /// Returns the time of the virtual clock, if there is one.
-    pub(super) fn virtual_ns(&self) -> Option<u64> {
-        self.clock.get().map(VirtualClock::now_ns)
-    }
-
     fn use_virtual_clock(&self, clock: VirtualClock, earlier: Arc<Notify>) {
         let clock_is_new = self.clock.set(clock).is_ok();
         debug_assert!(clock_is_new, "a runtime has one clock");

@@ -15,13 +15,13 @@ use std::task::{Poll, Wake, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{PublisherAccount, PublisherConfig};
-use crate::time::timers::CallRef;
-use crate::topic::Topic;
+use super::config::{PublisherAccount, PublisherConfig};
+use crate::time::timers::timer::CallRef;
+use crate::topic::handle::Topic;
 use crate::topic::journal::JournalError;
-use crate::topic::log::AppendError;
 use crate::topic::message::Message;
 use crate::topic::publish::PublishError;
+use crate::topic::retention::AppendError;
 
 /// Number and size of outstanding messages.
 #[derive(Clone, Copy, Debug, Default)]

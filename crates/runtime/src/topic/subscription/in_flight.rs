@@ -29,7 +29,7 @@ impl AckId {
         Self(number)
     }
 
-    pub(in crate::topic) const fn slot(self) -> u32 {
+    pub(crate) const fn slot(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
@@ -64,7 +64,7 @@ pub enum AckStatus {
 
 /// Delivery state of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::topic) enum DeliveryState {
+pub(crate) enum DeliveryState {
     /// Leased to a consumer.
     Leased,
     /// Waiting for its next attempt.
@@ -76,30 +76,30 @@ pub(in crate::topic) enum DeliveryState {
     Free,
 }
 
-pub(in crate::topic) struct Item {
-    pub(in crate::topic) message: Option<Message>,
-    pub(in crate::topic) position: u64,
+pub(crate) struct Item {
+    pub(crate) message: Option<Message>,
+    pub(crate) position: u64,
     /// Ordering key, if the subscription is ordered.
-    pub(in crate::topic) key: Option<KeyId>,
+    pub(crate) key: Option<KeyId>,
     /// Number of deliveries.
-    pub(in crate::topic) attempt: u32,
+    pub(crate) attempt: u32,
     generation: u32,
-    pub(in crate::topic) consumer: u32,
-    pub(in crate::topic) state: DeliveryState,
+    pub(crate) consumer: u32,
+    pub(crate) state: DeliveryState,
     /// How the lease of the previous generation ended.
     ended: AckStatus,
     /// The message was delivered before.
-    pub(in crate::topic) was_delivered: bool,
+    pub(crate) was_delivered: bool,
     /// Approximate publication time, in nanoseconds since the start of the runtime; for observers.
-    pub(in crate::topic) published_ns: u64,
+    pub(crate) published_ns: u64,
     /// Time of the last delivery.
-    pub(in crate::topic) since_ns: u64,
-    pub(in crate::topic) deadline_ns: u64,
+    pub(crate) since_ns: u64,
+    pub(crate) deadline_ns: u64,
 }
 
 /// The messages in flight of a subscription, in reusable slots.
 #[derive(Default)]
-pub(in crate::topic) struct InFlight {
+pub(crate) struct InFlight {
     items: Vec<Item>,
     free: Vec<u32>,
     counts: [usize; 4],
@@ -109,11 +109,11 @@ pub(in crate::topic) struct InFlight {
 
 impl InFlight {
     /// Number of messages in flight.
-    pub(in crate::topic) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }
 
-    pub(in crate::topic) const fn count(&self, state: DeliveryState) -> usize {
+    pub(crate) const fn count(&self, state: DeliveryState) -> usize {
         match state {
             DeliveryState::Free => 0,
             state => self.counts[state as usize],
@@ -122,7 +122,7 @@ impl InFlight {
 
     /// Adds a message; returns its slot.
     #[inline]
-    pub(in crate::topic) fn insert(&mut self, message: Message, position: u64, published_ns: u64) -> u32 {
+    pub(crate) fn insert(&mut self, message: Message, position: u64, published_ns: u64) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.items.push(Item {
                 message: None,
@@ -151,22 +151,22 @@ impl InFlight {
     }
 
     #[inline]
-    pub(in crate::topic) fn item(&self, slot: u32) -> &Item {
+    pub(crate) fn item(&self, slot: u32) -> &Item {
         &self.items[slot as usize]
     }
 
     #[inline]
-    pub(in crate::topic) fn item_mut(&mut self, slot: u32) -> &mut Item {
+    pub(crate) fn item_mut(&mut self, slot: u32) -> &mut Item {
         &mut self.items[slot as usize]
     }
 
     /// Returns the message in a slot.
-    pub(in crate::topic) fn message(&self, slot: u32) -> &Message {
+    pub(crate) fn message(&self, slot: u32) -> &Message {
         self.items[slot as usize].message.as_ref().expect("a slot in use holds a message")
     }
 
     #[inline]
-    pub(in crate::topic) fn set_state(&mut self, slot: u32, state: DeliveryState) {
+    pub(crate) fn set_state(&mut self, slot: u32, state: DeliveryState) {
         let item = &mut self.items[slot as usize];
         if item.state != DeliveryState::Free {
             self.counts[item.state as usize] -= 1;
@@ -178,7 +178,7 @@ impl InFlight {
     }
 
     #[inline]
-    pub(in crate::topic) fn ack_id(&self, slot: u32) -> AckId {
+    pub(crate) fn ack_id(&self, slot: u32) -> AckId {
         AckId::new(slot, self.items[slot as usize].generation)
     }
 
@@ -187,7 +187,7 @@ impl InFlight {
     /// # Errors
     /// How the lease ended, or [`AckStatus::Unknown`].
     #[inline]
-    pub(in crate::topic) fn find_lease(&self, id: AckId) -> Result<u32, AckStatus> {
+    pub(crate) fn find_lease(&self, id: AckId) -> Result<u32, AckStatus> {
         let item = self.items.get(id.slot() as usize).ok_or(AckStatus::Unknown)?;
         if item.generation == id.generation() && item.state == DeliveryState::Leased {
             Ok(id.slot())
@@ -200,32 +200,32 @@ impl InFlight {
 
     /// Ends the lease of a slot and invalidates its id.
     #[inline]
-    pub(in crate::topic) fn end_lease(&mut self, slot: u32, ended: AckStatus) {
+    pub(crate) fn end_lease(&mut self, slot: u32, ended: AckStatus) {
         let item = &mut self.items[slot as usize];
         item.generation = item.generation.wrapping_add(1);
         item.ended = ended;
     }
 
     /// Returns how the last lease of a slot ended.
-    pub(in crate::topic) fn lease_end(&self, slot: u32) -> AckStatus {
+    pub(crate) fn lease_end(&self, slot: u32) -> AckStatus {
         self.items[slot as usize].ended
     }
 
     /// Frees a slot and returns its message.
     #[inline]
-    pub(in crate::topic) fn release(&mut self, slot: u32) -> Option<Message> {
+    pub(crate) fn release(&mut self, slot: u32) -> Option<Message> {
         self.set_state(slot, DeliveryState::Free);
         self.free.push(slot);
         self.items[slot as usize].message.take()
     }
 
     /// Iterates over the slots in use.
-    pub(in crate::topic) fn slots(&self) -> impl Iterator<Item = (u32, &Item)> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, &Item)> {
         (0..).zip(&self.items).filter(|(_, item)| item.state != DeliveryState::Free)
     }
 
     /// Frees the memory of slots that were needed only temporarily.
-    pub(in crate::topic) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         const SLOTS_KEPT: usize = 1024;
         if self.len() == 0 && self.items.len() > SLOTS_KEPT {
             // Generations must not repeat: new slots begin above all of them.

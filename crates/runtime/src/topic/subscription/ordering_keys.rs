@@ -22,7 +22,7 @@ const IDLE_CAPACITY_MAX: usize = 64;
 
 /// Id of a key that has messages in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::topic) struct KeyId(u32);
+pub(crate) struct KeyId(u32);
 
 #[derive(Debug, Default)]
 struct KeyState {
@@ -48,7 +48,7 @@ impl KeyState {
 
 /// Ordering keys of a subscription.
 #[derive(Debug, Default)]
-pub(in crate::topic) struct OrderingKeys {
+pub(crate) struct OrderingKeys {
     by_name: FxHashMap<Arc<str>, KeyId>,
     entries: Vec<KeyState>,
     free: Vec<KeyId>,
@@ -62,7 +62,7 @@ impl OrderingKeys {
     /// Adds a message just read from the log. Returns its key, and true if it may be delivered in this batch;
     /// otherwise it is queued.
     #[inline]
-    pub(in crate::topic) fn admit(&mut self, name: &Arc<str>, batch: u64, position: u64, slot: u32) -> (KeyId, bool) {
+    pub(crate) fn admit(&mut self, name: &Arc<str>, batch: u64, position: u64, slot: u32) -> (KeyId, bool) {
         let key = self.by_name.get(&**name).copied().unwrap_or_else(|| self.add(name));
         let entry = &mut self.entries[key.0 as usize];
         if !entry.is_used {
@@ -88,12 +88,12 @@ impl OrderingKeys {
     }
 
     /// Returns true if an open key may have a message to deliver.
-    pub(in crate::topic) fn has_deliverable(&self) -> bool {
+    pub(crate) fn has_deliverable(&self) -> bool {
         !self.deliverable.is_empty()
     }
 
     /// Returns the next message of an open key, for this batch.
-    pub(in crate::topic) fn pop_deliverable(&mut self, batch: u64) -> Option<u32> {
+    pub(crate) fn pop_deliverable(&mut self, batch: u64) -> Option<u32> {
         loop {
             let key = *self.deliverable.front()?;
             let entry = &mut self.entries[key.0 as usize];
@@ -118,7 +118,7 @@ impl OrderingKeys {
     }
 
     /// Removes a finished message of the key.
-    pub(in crate::topic) fn finish(&mut self, key: KeyId, slot: u32) {
+    pub(crate) fn finish(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             match entry.leased[..] {
                 [(_, only)] if only == slot => entry.leased.clear(),
@@ -137,7 +137,7 @@ impl OrderingKeys {
     /// Ends a lease of the key without success; returns the slots of later messages: their leases end as well.
     ///
     /// With `is_delayed`, the key is blocked until [`delay_elapsed`](Self::delay_elapsed) is called.
-    pub(in crate::topic) fn rewind(&mut self, key: KeyId, slot: u32, is_delayed: bool) -> Vec<u32> {
+    pub(crate) fn rewind(&mut self, key: KeyId, slot: u32, is_delayed: bool) -> Vec<u32> {
         let mut back: Vec<(u64, u32)> = Vec::new();
         self.change(key, |entry| {
             let leased = entry.leased.iter().find(|(_, leased)| *leased == slot);
@@ -160,7 +160,7 @@ impl OrderingKeys {
     }
 
     /// The retry delay of a slot is over.
-    pub(in crate::topic) fn delay_elapsed(&mut self, key: KeyId, slot: u32) {
+    pub(crate) fn delay_elapsed(&mut self, key: KeyId, slot: u32) {
         self.change(key, |entry| {
             if entry.delayed == Some(slot) {
                 entry.delayed = None;
@@ -169,7 +169,7 @@ impl OrderingKeys {
     }
 
     /// Returns the slot that blocks the key by its retry delay.
-    pub(in crate::topic) fn delayed(&self, key: KeyId) -> Option<u32> {
+    pub(crate) fn delayed(&self, key: KeyId) -> Option<u32> {
         self.entries[key.0 as usize].delayed
     }
 
@@ -204,7 +204,7 @@ impl OrderingKeys {
     }
 
     /// Number of keys that have messages in flight.
-    pub(in crate::topic) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.used
     }
 }

@@ -16,7 +16,7 @@ pub struct Retry {
 
 impl Retry {
     /// Returns the delay after an attempt, counted from 1; `random` is any random number.
-    pub(in crate::topic) fn delay(&self, attempt: u32, random: u64) -> Duration {
+    pub(crate) fn delay(&self, attempt: u32, random: u64) -> Duration {
         let factor = 2_u32.saturating_pow(attempt.saturating_sub(1));
         let longest = self.first.saturating_mul(factor).min(self.limit);
         let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX - 1);
@@ -26,7 +26,7 @@ impl Retry {
 }
 
 /// Returns the next number of the `SplitMix64` generator.
-pub(in crate::topic) const fn next_random(state: &mut u64) -> u64 {
+pub(crate) const fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

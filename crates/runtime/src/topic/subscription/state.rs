@@ -20,65 +20,65 @@ use std::task::Waker;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::process::pid::Pid;
-use crate::time::timers::CallRef;
+use crate::time::timers::timer::CallRef;
 use crate::topic::cursor::Cursor;
 use crate::topic::journal::{DeliveryOutcome, Journal, SavedProgress};
 use crate::topic::log::Log;
 use crate::topic::message::Message;
 use crate::topic::shared::TopicShared;
+use crate::topic::subscription::config::{Lease, SubscriptionAccount, SubscriptionConfig};
 use crate::topic::subscription::in_flight::{AckId, AckStatus, DeliveryState, InFlight};
 use crate::topic::subscription::ordering_keys::OrderingKeys;
 use crate::topic::subscription::timer_wheel::TimerWheel;
-use crate::topic::subscription::{Lease, SubscriptionAccount, SubscriptionConfig};
 
 /// Outstanding messages of a consumer, and its waker while it waits.
 #[derive(Default)]
-pub(in crate::topic) struct ConsumerState {
-    pub(in crate::topic) is_used: bool,
-    pub(in crate::topic) leased: usize,
-    pub(in crate::topic) bytes: usize,
-    pub(in crate::topic) pid: Option<Pid>,
-    pub(in crate::topic) waker: Option<Waker>,
+pub(crate) struct ConsumerState {
+    pub(crate) is_used: bool,
+    pub(crate) leased: usize,
+    pub(crate) bytes: usize,
+    pub(crate) pid: Option<Pid>,
+    pub(crate) waker: Option<Waker>,
     /// It was woken and has not polled since.
-    pub(in crate::topic) woken: bool,
+    pub(crate) woken: bool,
 }
 
 /// Counters that never decrease.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::topic) struct Totals {
-    pub(in crate::topic) acked: u64,
-    pub(in crate::topic) nacked: u64,
-    pub(in crate::topic) expired: u64,
-    pub(in crate::topic) delivered: u64,
-    pub(in crate::topic) redelivered: u64,
-    pub(in crate::topic) dead_lettered: u64,
-    pub(in crate::topic) dropped: u64,
+pub(crate) struct Totals {
+    pub(crate) acked: u64,
+    pub(crate) nacked: u64,
+    pub(crate) expired: u64,
+    pub(crate) delivered: u64,
+    pub(crate) redelivered: u64,
+    pub(crate) dead_lettered: u64,
+    pub(crate) dropped: u64,
 }
 
 /// State of a subscription: its cursor, its messages in flight, and its consumers.
-pub(in crate::topic) struct SubscriptionState {
-    pub(in crate::topic) config: SubscriptionConfig,
+pub(crate) struct SubscriptionState {
+    pub(crate) config: SubscriptionConfig,
     /// Names of the topic and the subscription, for the attributes of dead letters.
     names: (Arc<str>, Arc<str>),
     dead_letters: Option<Weak<TopicShared>>,
-    pub(in crate::topic) cursor: Cursor,
+    pub(crate) cursor: Cursor,
     start: u64,
-    pub(in crate::topic) in_flight: InFlight,
+    pub(crate) in_flight: InFlight,
     ready: VecDeque<u32>,
-    pub(in crate::topic) keys: OrderingKeys,
+    pub(crate) keys: OrderingKeys,
     wheel: TimerWheel,
     /// Time for which the timer is set.
     armed_ns: Option<u64>,
-    pub(in crate::topic) timer: Option<CallRef>,
-    pub(in crate::topic) consumers: Vec<ConsumerState>,
+    pub(crate) timer: Option<CallRef>,
+    pub(crate) consumers: Vec<ConsumerState>,
     /// Waiting consumers, in order of arrival.
     waiting: VecDeque<u32>,
     batch: u64,
     rng_state: u64,
-    pub(in crate::topic) totals: Totals,
+    pub(crate) totals: Totals,
     /// Number of dead letters lost because their topic ended before storing them.
     lost_dead_letters: Arc<AtomicU64>,
-    pub(in crate::topic) deleted: bool,
+    pub(crate) deleted: bool,
     /// Stores the progress of the subscription; `None` for a topic in memory.
     journal: Option<Arc<dyn Journal>>,
     /// Positions after the cursor that were finished before the node was restarted.
@@ -86,11 +86,11 @@ pub(in crate::topic) struct SubscriptionState {
     /// Number of earlier attempts, for positions after the cursor.
     attempts_before_restart: FxHashMap<u64, u32>,
     /// Topics at which waiters must be woken once the lock is released.
-    pub(in crate::topic) to_wake: Vec<Arc<TopicShared>>,
+    pub(crate) to_wake: Vec<Arc<TopicShared>>,
 }
 
 impl SubscriptionState {
-    pub(in crate::topic) fn new(
+    pub(crate) fn new(
         config: SubscriptionConfig,
         names: (Arc<str>, Arc<str>),
         dead_letters: Option<Weak<TopicShared>>,
@@ -123,13 +123,13 @@ impl SubscriptionState {
     }
 
     /// Stores the progress of the subscription from now on.
-    pub(in crate::topic) fn attach_journal(&mut self, journal: Arc<dyn Journal>) {
+    pub(crate) fn attach_journal(&mut self, journal: Arc<dyn Journal>) {
         journal.begin(&self.names.1, self.cursor.position());
         self.journal = Some(journal);
     }
 
     /// Restores the progress from before the node ended; the cursor must be at the oldest message.
-    pub(in crate::topic) fn resume(&mut self, journal: Arc<dyn Journal>, saved_progress: SavedProgress, log: &Log) {
+    pub(crate) fn resume(&mut self, journal: Arc<dyn Journal>, saved_progress: SavedProgress, log: &Log) {
         self.cursor.ready(log, &mut 0);
         self.cursor.skip_to(log, saved_progress.floor);
         self.start = saved_progress.start;
@@ -148,7 +148,7 @@ impl SubscriptionState {
     }
 
     /// Leases messages to a consumer, as many as `most` and its credit allow.
-    pub(in crate::topic) fn take(&mut self, log: &Log, consumer: u32, most: usize, now_ns: u64, out: &mut Vec<Lease>) {
+    pub(crate) fn take(&mut self, log: &Log, consumer: u32, most: usize, now_ns: u64, out: &mut Vec<Lease>) {
         self.batch += 1;
         while out.len() < most {
             let Some(slot) = self.take_slot(log, consumer, now_ns) else { break };
@@ -158,7 +158,7 @@ impl SubscriptionState {
 
     /// Leases one message to a consumer.
     #[inline]
-    pub(in crate::topic) fn take_one(&mut self, log: &Log, consumer: u32, now_ns: u64) -> Option<Lease> {
+    pub(crate) fn take_one(&mut self, log: &Log, consumer: u32, now_ns: u64) -> Option<Lease> {
         self.batch += 1;
         let slot = self.take_slot(log, consumer, now_ns)?;
         Some(self.lease(slot, consumer, now_ns))
@@ -252,7 +252,7 @@ impl SubscriptionState {
 
     /// Acknowledges a message; returns it, so that the caller can free it outside of the lock.
     #[inline]
-    pub(in crate::topic) fn ack(&mut self, id: AckId) -> Result<Option<Message>, AckStatus> {
+    pub(crate) fn ack(&mut self, id: AckId) -> Result<Option<Message>, AckStatus> {
         let slot = self.in_flight.find_lease(id)?;
         self.end_lease(slot, AckStatus::AlreadyAcked);
         if let Some(key) = self.in_flight.item(slot).key {
@@ -266,7 +266,7 @@ impl SubscriptionState {
     }
 
     /// Returns a message for another attempt.
-    pub(in crate::topic) fn nack(&mut self, id: AckId, now_ns: u64) -> AckStatus {
+    pub(crate) fn nack(&mut self, id: AckId, now_ns: u64) -> AckStatus {
         match self.in_flight.find_lease(id) {
             Ok(slot) => {
                 self.totals.nacked += 1;
@@ -278,12 +278,7 @@ impl SubscriptionState {
     }
 
     /// Changes the deadline of a lease.
-    pub(in crate::topic) fn set_deadline(
-        &mut self,
-        id: AckId,
-        deadline: impl FnOnce(u64) -> u64,
-        now_ns: u64,
-    ) -> AckStatus {
+    pub(crate) fn set_deadline(&mut self, id: AckId, deadline: impl FnOnce(u64) -> u64, now_ns: u64) -> AckStatus {
         match self.in_flight.find_lease(id) {
             Ok(slot) => {
                 let item = self.in_flight.item_mut(slot);
@@ -309,14 +304,14 @@ impl SubscriptionState {
 
     /// Returns the time for which the timer must be set, if it must be set anew.
     #[inline]
-    pub(in crate::topic) fn timer_deadline(&mut self) -> Option<u64> {
+    pub(crate) fn timer_deadline(&mut self) -> Option<u64> {
         let next_ns = self.wheel.next_ns()?;
         let sooner = self.armed_ns.is_none_or(|armed_ns| next_ns < armed_ns);
         sooner.then(|| *self.armed_ns.insert(next_ns))
     }
 
     /// Adds a consumer.
-    pub(in crate::topic) fn add_consumer(&mut self, pid: Option<Pid>) -> u32 {
+    pub(crate) fn add_consumer(&mut self, pid: Option<Pid>) -> u32 {
         let free = self.consumers.iter().position(|consumer_state| !consumer_state.is_used);
         let consumer_state = ConsumerState { is_used: true, pid, ..ConsumerState::default() };
         if let Some(index) = free {
@@ -329,7 +324,7 @@ impl SubscriptionState {
     }
 
     /// Removes a consumer, and returns its leased messages at once.
-    pub(in crate::topic) fn remove_consumer(&mut self, consumer: u32, now_ns: u64) {
+    pub(crate) fn remove_consumer(&mut self, consumer: u32, now_ns: u64) {
         let owned = |item: &crate::topic::subscription::in_flight::Item| {
             item.state == DeliveryState::Leased && item.consumer == consumer
         };
@@ -346,7 +341,7 @@ impl SubscriptionState {
     }
 
     /// Registers a waiting consumer.
-    pub(in crate::topic) fn wait(&mut self, consumer: u32, waker: &Waker, pid: Option<Pid>) {
+    pub(crate) fn wait(&mut self, consumer: u32, waker: &Waker, pid: Option<Pid>) {
         let consumer_state = &mut self.consumers[consumer as usize];
         consumer_state.pid = pid;
         consumer_state.woken = false;
@@ -359,13 +354,13 @@ impl SubscriptionState {
     }
 
     /// Returns true if a consumer waits and was not woken.
-    pub(in crate::topic) fn has_waiting_consumer(&self) -> bool {
+    pub(crate) fn has_waiting_consumer(&self) -> bool {
         !self.deleted && !self.waiting.is_empty()
     }
 
     /// Removes a consumer from those that wait.
     #[inline]
-    pub(in crate::topic) fn stop_waiting(&mut self, consumer: u32) {
+    pub(crate) fn stop_waiting(&mut self, consumer: u32) {
         self.consumers[consumer as usize].woken = false;
         if !self.waiting.is_empty() {
             self.waiting.retain(|waiting| *waiting != consumer);
@@ -374,7 +369,7 @@ impl SubscriptionState {
 
     /// Returns the waker of a waiting consumer, if there is anything to deliver.
     #[inline]
-    pub(in crate::topic) fn next_to_wake(&mut self, log: &Log) -> Option<Waker> {
+    pub(crate) fn next_to_wake(&mut self, log: &Log) -> Option<Waker> {
         if self.waiting.is_empty() || !(self.has_work(log) || self.is_finished(log)) {
             return None;
         }
@@ -390,19 +385,19 @@ impl SubscriptionState {
     }
 
     /// Returns true if no message will ever be delivered again.
-    pub(in crate::topic) fn is_finished(&self, log: &Log) -> bool {
+    pub(crate) fn is_finished(&self, log: &Log) -> bool {
         let is_drained = || self.in_flight.len() == 0 && self.unread(log) == 0;
         // Check again after seeing `closed`: messages published before the close are visible now.
         self.deleted || (is_drained() && log.is_closed() && is_drained())
     }
 
     /// Number of messages in the log that the cursor has not passed.
-    pub(in crate::topic) fn unread(&self, log: &Log) -> u64 {
+    pub(crate) fn unread(&self, log: &Log) -> u64 {
         log.head().saturating_sub(self.cursor.position())
     }
 
     /// Drops and counts all unfinished messages.
-    pub(in crate::topic) fn clear(&mut self, log: &Log) {
+    pub(crate) fn clear(&mut self, log: &Log) {
         self.deleted = true;
         if let Some(journal) = self.journal.take() {
             journal.end(&self.names.1);
@@ -425,7 +420,7 @@ impl SubscriptionState {
     }
 
     /// Returns what happened to the messages published since the subscription began.
-    pub(in crate::topic) fn account(&self, log: &Log) -> SubscriptionAccount {
+    pub(crate) fn account(&self, log: &Log) -> SubscriptionAccount {
         let Totals { acked, dead_lettered, dropped, .. } = self.totals;
         let lost = self.lost_dead_letters.load(Ordering::Relaxed);
         let (dead_lettered, dropped) = (dead_lettered - lost, dropped + lost);

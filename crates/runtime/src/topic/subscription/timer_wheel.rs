@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 
 /// Timer wheel over entries that are identified by small integers.
 #[derive(Debug)]
-pub(in crate::topic) struct TimerWheel {
+pub(crate) struct TimerWheel {
     /// Last tick for which all entries have expired.
     now: u64,
     heads: Box<[u32; SLOTS * LEVELS]>,
@@ -53,13 +53,13 @@ const fn tick_after(at_ns: u64) -> u64 {
 impl TimerWheel {
     /// Number of entries in the wheel.
     #[cfg(test)]
-    pub(in crate::topic) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
     /// Inserts an entry that is not in the wheel.
     #[inline]
-    pub(in crate::topic) fn insert(&mut self, id: u32, at_ns: u64, now_ns: u64) {
+    pub(crate) fn insert(&mut self, id: u32, at_ns: u64, now_ns: u64) {
         if self.entries.len() <= id as usize {
             self.entries.resize(id as usize + 1, VACANT);
         }
@@ -87,7 +87,7 @@ impl TimerWheel {
 
     /// Removes an entry if it is in the wheel.
     #[inline]
-    pub(in crate::topic) fn remove(&mut self, id: u32) {
+    pub(crate) fn remove(&mut self, id: u32) {
         let Some(entry) = self.entries.get_mut(id as usize) else { return };
         let Entry { next, previous, slot, .. } = *entry;
         if slot == NONE {
@@ -110,7 +110,7 @@ impl TimerWheel {
 
     /// Returns the time at which to call [`advance`](Self::advance) next: at most a tick after the first deadline,
     /// possibly before it.
-    pub(in crate::topic) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.next_tick().map(|tick| tick << TICK_BITS)
     }
 
@@ -129,7 +129,7 @@ impl TimerWheel {
     }
 
     /// Removes the entries that are due, and calls `due` for each.
-    pub(in crate::topic) fn advance(&mut self, now_ns: u64, mut due: impl FnMut(u32)) {
+    pub(crate) fn advance(&mut self, now_ns: u64, mut due: impl FnMut(u32)) {
         let target = now_ns >> TICK_BITS;
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= target) {
             // Compute these before `now` changes: afterwards the slots would appear to be a full turn ahead.

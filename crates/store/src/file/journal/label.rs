@@ -20,6 +20,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::record::{BLOCK, SECTOR, Session};
 use crate::file::pages::HEADER;
 
+/// Offset of the second half, and maximum size of a half.
+pub(crate) const HALF_BYTES: u64 = 16 * 1024 * 1024;
+
 const MAGIC: [u8; 8] = *b"rusmlbl1";
 const AT: u64 = BLOCK - 2 * SECTOR as u64;
 const CHECKSUM: usize = SECTOR - 8;

@@ -7,8 +7,7 @@ use std::io::{self, ErrorKind};
 
 use redb::StorageBackend;
 
-use super::HALF_BYTES;
-use super::label::{self, Label};
+use super::label::{self, HALF_BYTES, Label};
 use super::record::{self, BLOCK, RecordHeader, SECTOR, Sector, Session, Writes};
 use crate::file::pages::{HEADER, Header, newer_version};
 

@@ -2,7 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::PAGE;
+/// Size of the smallest page, and of the first one, which holds the header.
+pub(crate) const PAGE: u64 = 4096;
 
 /// Size of redb's header, at the beginning of the file.
 pub(crate) const HEADER: usize = 320;

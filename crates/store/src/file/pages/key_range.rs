@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::Branch;
 use crate::escaped;
 
 /// Keys that are greater than `after` and less than or equal to `upto`.
@@ -18,13 +17,6 @@ impl KeyRange {
     /// Returns a range that ends with this key; its beginning is unknown.
     pub(crate) fn of(key: &[u8]) -> Self {
         Self { after: None, upto: Some(key.to_vec()) }
-    }
-
-    /// Returns the part of the range that this child holds.
-    pub(crate) fn child(&self, branch: &Branch, child: usize) -> Self {
-        let before = child.checked_sub(1).and_then(|before| branch.key(before)).map(<[u8]>::to_vec);
-        let end = branch.key(child).map(<[u8]>::to_vec);
-        Self { after: before.or_else(|| self.after.clone()), upto: end.or_else(|| self.upto.clone()) }
     }
 
     /// Returns true if the range contains a key.

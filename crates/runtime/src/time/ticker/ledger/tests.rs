@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::time::ticker::Frequency;
+use crate::time::ticker::frequency::Frequency;
 
 const US: u64 = 1_000;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use super::SubscriptionState;
 use crate::topic::journal::{DeliveryOutcome, Journal, JournalError};
-use crate::topic::log::AppendError;
 use crate::topic::message::Message;
+use crate::topic::retention::AppendError;
 use crate::topic::shared::TopicShared;
 use crate::topic::subscription::in_flight::{AckStatus, DeliveryState};
 use crate::topic::subscription::ordering_keys::KeyId;
@@ -150,7 +150,7 @@ impl SubscriptionState {
     }
 
     /// Handles the leases and retry delays that are due.
-    pub(in super::super) fn advance(&mut self, now_ns: u64) {
+    pub(crate) fn advance(&mut self, now_ns: u64) {
         let mut due = Vec::new();
         self.wheel.advance(now_ns, |slot| due.push(slot));
         due.sort_by_key(|slot| self.in_flight.item(*slot).position);

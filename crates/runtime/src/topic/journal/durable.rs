@@ -13,14 +13,17 @@ use std::task::Context;
 
 use rustc_hash::FxHashSet;
 
-use super::cursor::Cursor;
-use super::journal::Journal;
-use super::log::{AppendError, Log, LogLimits, Waiter};
-use super::message::Message;
-use super::registry::{CreateError, TopicConfig, TopicsHandle, check};
-use super::{Topic, TopicShared};
+use super::Journal;
 use crate::runtime::handle::Handle;
 use crate::stream::ring::turn::defer_turn_end;
+use crate::topic::cursor::Cursor;
+use crate::topic::handle::Topic;
+use crate::topic::log::Log;
+use crate::topic::message::Message;
+use crate::topic::registry::TopicsHandle;
+use crate::topic::registry::config::{CreateError, TopicConfig, check};
+use crate::topic::retention::{AppendError, LogLimits, Waiter};
+use crate::topic::shared::TopicShared;
 
 impl TopicsHandle {
     /// Adds a topic that a journal persists; its first message has the position `base`.

@@ -9,9 +9,9 @@ use crate::process::error::InitError;
 use crate::process::header::bump;
 use crate::process::pid::Pid;
 
-use super::child::Key;
-use super::restart_pressure::RestartPressure;
-use super::state::{LostChild, SupervisorState};
+use crate::supervision::supervisor::child::Key;
+use crate::supervision::supervisor::restart_pressure::RestartPressure;
+use crate::supervision::supervisor::state::{LostChild, SupervisorState};
 
 /// Shortest time between two reports of a supervisor's restart pressure.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,67 @@
+//! One tick's view of the node.
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::LogSnapshot;
+use rusm_runtime::Pid;
+use rusm_runtime::observe::{MailboxBytes, SupervisionCounters, Totals};
+
+use crate::host::RunSnapshot;
+use crate::lints::active_warnings::Warning;
+
+/// One tick's view of the node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) seq: u64,
+    pub(crate) uptime: Duration,
+    pub(crate) totals: Totals,
+    pub(crate) spawned_per_sec: f64,
+    pub(crate) finished_per_sec: f64,
+    pub(crate) messages_per_sec: f64,
+    pub(crate) schedulers: Vec<SchedulerRates>,
+    /// Number of schedulers inside a poll.
+    pub(crate) running: u64,
+    pub(crate) cpu_pct: f64,
+    pub(crate) rss_bytes: u64,
+    pub(crate) limit_bytes: u64,
+    pub(crate) census: Census,
+    pub(crate) mailboxes: MailboxBytes,
+    pub(crate) stuck: Vec<Pid>,
+    pub(crate) supervision: SupervisionCounters,
+    /// Number of active warnings, and the most urgent of them.
+    pub(crate) lints_total: u64,
+    pub(crate) lints: Vec<Warning>,
+    pub(crate) log: Option<LogSnapshot>,
+    pub(crate) run: RunSnapshot,
+    pub(crate) ops_per_sec: f64,
+    pub(crate) errors_per_sec: f64,
+    pub(crate) dropped_per_sec: f64,
+    pub(crate) cpu_ns_per_op: f64,
+    pub(crate) throughput: Vec<f64>,
+    pub(crate) cost_us: f64,
+    pub(crate) duty_pct: f64,
+    pub(crate) target_hz: f64,
+    pub(crate) actual_hz: f64,
+    pub(crate) clients: u32,
+    pub(crate) stalled: bool,
+}
+
+/// Rates of one scheduler over the last tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SchedulerRates {
+    pub(crate) utilisation: f64,
+    pub(crate) run_queue: u64,
+    pub(crate) polls_per_sec: f64,
+    pub(crate) steals_per_sec: f64,
+    pub(crate) parks_per_sec: f64,
+    pub(crate) wakes_per_sec: f64,
+}
+
+/// Figures that require a pass over all processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Census {
+    pub(crate) future_bytes: u64,
+    pub(crate) mailbox_bytes: u64,
+    pub(super) made_at: Option<Instant>,
+    pub(super) cost: Duration,
+}

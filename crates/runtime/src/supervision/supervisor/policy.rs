@@ -1,0 +1,83 @@
+//! Policies of supervisors and children: strategies, and when children are restarted and how they are stopped.
+
+use std::time::Duration;
+
+use crate::process::exit::ExitReason;
+
+/// Selects the children that are restarted together with a child that died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// No other child.
+    OneForOne,
+    /// All other children.
+    OneForAll,
+    /// The children that were started after it.
+    RestForOne,
+    /// No other child. All children share one template and are started on request.
+    SimpleOneForOne,
+}
+
+/// Selects whether a supervisor ends when its significant children have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AutoShutdown {
+    /// Never.
+    #[default]
+    Never,
+    /// When the first significant child ends by itself.
+    AnySignificant,
+    /// When the last significant child ends by itself.
+    AllSignificant,
+}
+
+/// Selects when a child that ended is restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// Always.
+    Permanent,
+    /// Only after an abnormal end.
+    Transient,
+    /// Never; the supervisor removes the child.
+    Temporary,
+}
+
+impl Restart {
+    /// Returns true if a child that ended with `reason` is restarted.
+    pub const fn after(self, reason: &ExitReason) -> bool {
+        match self {
+            Self::Permanent => true,
+            Self::Transient => !reason.is_normal(),
+            Self::Temporary => false,
+        }
+    }
+}
+
+/// Selects how a child is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// The child is killed.
+    BrutalKill,
+    /// The child receives the exit signal `shutdown`, and is killed if it is alive after this time. Default for
+    /// workers: 5 s.
+    Timeout(Duration),
+    /// The child receives the exit signal `shutdown`, and may take any time to end. Default for supervisors.
+    Infinity,
+}
+
+impl Shutdown {
+    /// Returns the exit signal that the child receives first.
+    pub(super) const fn signal(self) -> ExitReason {
+        match self {
+            Self::BrutalKill => ExitReason::Killed,
+            Self::Timeout(_) | Self::Infinity => ExitReason::Shutdown,
+        }
+    }
+}
+
+/// Type of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildType {
+    /// A process that is not a supervisor.
+    Worker,
+    /// A supervisor.
+    Supervisor,
+}

@@ -1,0 +1,141 @@
+//! Specification of a supervisor, and the errors of its start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::backoff::Backoff;
+use super::child_spec::ChildSpec;
+use super::policy::{AutoShutdown, Strategy};
+use super::restart_window::Intensity;
+use crate::process::error::InitError;
+use crate::process::exit::{Detail, ExitReason};
+
+/// Specification of a supervisor: its strategy, its restart intensity and its first children.
+///
+/// ```
+/// use std::future::pending;
+/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let outside = tokio::runtime::Builder::new_current_thread().build()?;
+/// let tree = Supervisor::new(Strategy::OneForOne)
+///     .child(ChildSpec::new("clock", |_| pending::<()>()))
+///     .child(ChildSpec::supervisor("workers", Supervisor::new(Strategy::OneForAll)));
+/// let supervisor = outside.block_on(tree.start(&runtime))?;
+/// assert_eq!(outside.block_on(supervisor.count_children(&*runtime))?.active, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    pub(super) strategy: Strategy,
+    pub(super) intensity: Intensity,
+    pub(super) auto_shutdown: AutoShutdown,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) children: Vec<ChildSpec>,
+    pub(super) template: Option<Arc<ChildSpec>>,
+}
+
+/// Error in the specification of a supervisor's children.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SpecError {
+    /// Two children have the same id.
+    #[error("two children have the id {id:?}")]
+    Duplicate {
+        /// The id.
+        id: Arc<str>,
+    },
+    /// A permanent child never ends for good, and without `auto_shutdown` the end of a significant child has no effect.
+    #[error("child {id:?} cannot be significant: it is permanent, or auto_shutdown is never")]
+    Significant {
+        /// The child.
+        id: Arc<str>,
+    },
+    /// A `simple_one_for_one` supervisor must be created by [`Supervisor::simple_one_for_one`], without children.
+    #[error("simple_one_for_one needs a template and no children")]
+    NoTemplate,
+}
+
+/// A child that failed to start, and made the start of its supervisor fail. Found in the [`Detail`] of the supervisor's
+/// exit reason.
+///
+/// In nested supervisors the error contains the failure of the level below. At most 16 levels are kept, the outermost
+/// and the 15 innermost: otherwise the reason of a deep tree would grow with the square of its depth.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("failed to start child {id:?}: {error}")]
+pub struct FailedChild {
+    /// Id of the child.
+    pub id: Arc<str>,
+    /// Error of its start.
+    pub error: InitError,
+}
+
+impl Supervisor {
+    /// Creates a supervisor without children that allows one restart in five seconds.
+    pub fn new(strategy: Strategy) -> Self {
+        Self {
+            strategy,
+            intensity: Intensity::default(),
+            auto_shutdown: AutoShutdown::Never,
+            backoff: None,
+            children: Vec::new(),
+            template: None,
+        }
+    }
+
+    /// Creates a supervisor of children that share one template and are started by [`SupervisorRef::start_one`](super::SupervisorRef::start_one).
+    pub fn simple_one_for_one(template: ChildSpec) -> Self {
+        Self { template: Some(Arc::new(template)), ..Self::new(Strategy::SimpleOneForOne) }
+    }
+
+    /// Allows up to `restarts` restarts within `period`. With more, the supervisor gives up.
+    pub fn intensity(self, restarts: u32, period: Duration) -> Self {
+        Self { intensity: Intensity { restarts, period }, ..self }
+    }
+
+    /// Ends the supervisor when significant children end.
+    pub fn auto_shutdown(self, auto_shutdown: AutoShutdown) -> Self {
+        Self { auto_shutdown, ..self }
+    }
+
+    /// Delays restarts.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff: Some(backoff), ..self }
+    }
+
+    /// Adds a child. It starts after the children added before it have started.
+    pub fn child(mut self, spec: ChildSpec) -> Self {
+        self.children.push(spec);
+        self
+    }
+}
+
+impl SpecError {
+    pub(super) fn into_exit(self) -> ExitReason {
+        ExitReason::ShutdownWith(Detail::with(self.to_string(), self))
+    }
+}
+
+/// Number of nested failures that a [`FailedChild`] keeps.
+const FAILURES_KEPT: usize = 16;
+
+impl FailedChild {
+    /// Returns the failure of the level below.
+    fn below(&self) -> Option<&Self> {
+        match &self.error {
+            InitError::Ended(ExitReason::ShutdownWith(detail)) => detail.value(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_exit(mut self) -> ExitReason {
+        if std::iter::successors(Some(&self), |failed| failed.below()).count() > FAILURES_KEPT
+            && let Some(below) = self.below().cloned()
+        {
+            self.error = below.error;
+        }
+        ExitReason::ShutdownWith(Detail::with(self.to_string(), self))
+    }
+}
