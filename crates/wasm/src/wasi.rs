@@ -64,11 +64,11 @@ impl Wasi {
             builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         }
         match module.code {
-            Code::Raw { .. } | Code::Wasip1(_) => Wasi::Preview1(builder.build_p1()),
+            Code::Raw { .. } | Code::Wasip1(_) => Self::Preview1(builder.build_p1()),
             Code::Actor(_) | Code::Command(_) => {
                 let mut table = ResourceTable::new();
                 table.set_max_capacity(RESOURCES_MAX);
-                Wasi::Preview2(builder.build(), table)
+                Self::Preview2(builder.build(), table)
             }
         }
     }

@@ -203,17 +203,17 @@ impl Rates {
     pub(crate) fn key(&mut self, seen: &ProcessRef<'_>, pass: Pass) -> u64 {
         let counter = self.counter(seen);
         let generation = seen.generation();
-        let Some(past) = self.past.get_mut(seen.slot() as usize) else {
+        let Some(earlier) = self.past.get_mut(seen.slot() as usize) else {
             return u64::from(counter);
         };
-        let same = past.generation == generation;
+        let same = earlier.generation == generation;
         let added = match (same, self.looking && pass != Pass::Again) {
-            (true, true) => counter.wrapping_sub(past.counter),
-            (true, false) => past.added,
+            (true, true) => counter.wrapping_sub(earlier.counter),
+            (true, false) => earlier.added,
             (false, _) => counter,
         };
         if self.looking && pass == Pass::AtAll {
-            *past = Past { generation, counter, added };
+            *earlier = Past { generation, counter, added };
         }
         u64::from(added)
     }

@@ -62,18 +62,18 @@ impl From<DatabaseError> for OpenFailure {
     }
 }
 
-/// Opens a database, and verifies all of it first if `verifies`; redb gets the storage that `wrap` returns.
+/// Opens a database, and verifies all of it first if `does_verify`; redb gets the storage that `wrap` returns.
 pub(crate) fn open<B: StorageBackend>(
     storage: Box<dyn StorageBackend>,
     cache_bytes: usize,
-    verifies: bool,
+    does_verify: bool,
     wrap: impl FnOnce(VerifiedStorage) -> B,
 ) -> Result<Opened, OpenFailure> {
     panics::install();
     let verified = VerifiedStorage(Arc::new(VerifiedInner {
         storage: RwLock::new(Some(storage)),
-        checksums: verifies.then(BlockChecksums::default),
-        verdict: Mutex::new(if verifies { Verdict::Unverified } else { Verdict::Intact }),
+        checksums: does_verify.then(BlockChecksums::default),
+        verdict: Mutex::new(if does_verify { Verdict::Unverified } else { Verdict::Intact }),
     }));
     let mut builder = Builder::new();
     builder.set_cache_size(cache_bytes);

@@ -23,7 +23,7 @@ pub(crate) struct Quota {
     held_bytes: AtomicU64,
     has_waiting: AtomicBool,
     waiting: Mutex<Vec<Waker>>,
-    parent_quota: Option<Arc<Self>>,
+    parent: Option<Arc<Self>>,
 }
 
 impl Quota {
@@ -36,7 +36,7 @@ impl Quota {
     pub(crate) fn of_guest(max_bytes: u64, engine: &Arc<Self>, parent: Option<&Arc<Self>>) -> Arc<Self> {
         let parent_quota = match parent {
             None => engine,
-            Some(parent) => match &parent.parent_quota {
+            Some(parent) => match &parent.parent {
                 Some(parent_quota) if !Arc::ptr_eq(parent_quota, engine) => parent_quota,
                 _ => parent,
             },
@@ -44,13 +44,13 @@ impl Quota {
         Arc::new(Self::new(max_bytes, Some(Arc::clone(parent_quota))))
     }
 
-    fn new(max_bytes: u64, parent_quota: Option<Arc<Self>>) -> Self {
+    fn new(max_bytes: u64, parent: Option<Arc<Self>>) -> Self {
         Self {
             max_bytes: AtomicU64::new(max_bytes),
             held_bytes: AtomicU64::new(0),
             has_waiting: AtomicBool::new(false),
             waiting: Mutex::default(),
-            parent_quota,
+            parent,
         }
     }
 
@@ -65,7 +65,7 @@ impl Quota {
     }
 
     fn levels(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |quota| quota.parent_quota.as_deref())
+        std::iter::successors(Some(self), |quota| quota.parent.as_deref())
     }
 
     fn has_room(&self) -> bool {

@@ -118,7 +118,7 @@ fn fill(caller: &mut GuestCaller<'_>, range: (i32, i32), fill: impl FnOnce(&mut 
 
 fn bonds(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "link", |mut caller: GuestCaller<'_>, other: i64| {
-        Process::link(caller.data_mut(), pid(other))
+        Process::link(caller.data_mut(), pid(other));
     })?;
     linker.func_wrap(MODULE, "unlink", |mut caller: GuestCaller<'_>, other: i64| {
         Process::unlink(caller.data_mut(), pid(other));
