@@ -81,10 +81,9 @@ const LINES_MAX: usize = 700;
 
 /// Number of files in the largest import cycle of each crate that still contains one. A number may only fall. The aim
 /// is 12.
-const CYCLES: [CycleLimit; 4] = [
-    CycleLimit { krate: "console", files: 10 },
-    CycleLimit { krate: "runtime", files: 113 },
-    CycleLimit { krate: "store", files: 8 },
+const CYCLES: [CycleLimit; 3] = [
+    CycleLimit { krate: "runtime", files: 3 },
+    CycleLimit { krate: "store", files: 2 },
     CycleLimit { krate: "wasm", files: 11 },
 ];
 
