@@ -21,6 +21,7 @@ mod links;
 mod mailbox;
 pub mod observe;
 mod process;
+mod rng;
 mod runtime;
 mod scheduler;
 pub mod stream;

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::time::nanos;
+
 /// Options that decide when the net change of a counter is stored.
 ///
 /// ```
@@ -172,10 +174,6 @@ impl CommitSchedule {
         self.quiet_since_ns = now_ns;
         self.dirty_since_ns = self.dirty_since_ns.map(|_| now_ns);
     }
-}
-
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::commit_schedule::nanos;
 use super::store::{Change, CounterStore, CounterStoreError, MemoryStore, Slot, StoreAccount};
 use crate::process::header::WAIT_SLEEP;
 use crate::runtime::panics;
 use crate::scheduler::{self, Local};
+use crate::time::nanos;
 use crate::time::ticker::clock;
 
 /// Time before the first due instant at which the thread wakes up and starts to spin, in nanoseconds: the duration of a

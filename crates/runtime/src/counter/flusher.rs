@@ -76,7 +76,7 @@ struct FlushRequest {
 
 impl<C: Counter<S>, S: CounterStore> fmt::Debug for Counters<C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counters").field("store", self.store()).field("keeper", &self.flusher).finish_non_exhaustive()
+        f.debug_struct("Counters").field("store", self.store()).field("flusher", &self.flusher).finish_non_exhaustive()
     }
 }
 
@@ -183,7 +183,7 @@ impl<C: Counter<S>, S: CounterStore> Drop for Counters<C, S> {
 }
 
 async fn run_flusher<C: Counter<S>, S: CounterStore>(ctx: &Context, set: &CounterSet<C, S>) -> ExitReason {
-    ctx.set_label(format!("keeper of {}", type_name::<C>().split('<').next().unwrap_or_default()));
+    ctx.set_label(format!("flusher of {}", type_name::<C>().split('<').next().unwrap_or_default()));
     let interval = C::interval(&set.options).and_then(|interval| Frequency::of_period(interval).ok());
     // If the node cannot start the ticker driver, the flusher still works, and stores on request only.
     let mut ticker = interval.and_then(|frequency| ctx.ticker(frequency, TickerOptions::default()).ok());

@@ -145,7 +145,7 @@ impl Limiter {
         let (started_ns, gate) = (now_ns(&self.clock), self.state.gate());
         let wait = self.state.gcra.reserve(units, started_ns);
         let reservation = Reservation { gcra: &self.state.gcra, units };
-        let mut due_ns = started_ns.saturating_add(super::commit_schedule::nanos(wait));
+        let mut due_ns = started_ns.saturating_add(crate::time::nanos(wait));
         loop {
             let left = due_ns.saturating_sub(now_ns(&self.clock));
             if left > 0 {
@@ -154,7 +154,7 @@ impl Limiter {
             }
             // Uses the scheduled instant, not the clock: a late wake-up must not reduce the rate.
             match gate.take(units, due_ns) {
-                Err(Some(after)) => due_ns = due_ns.saturating_add(super::commit_schedule::nanos(after)),
+                Err(Some(after)) => due_ns = due_ns.saturating_add(crate::time::nanos(after)),
                 Ok(()) | Err(None) => break,
             }
         }

@@ -15,6 +15,7 @@ mod seeded {
     use std::task::Waker;
 
     use crate::process::table::Slot;
+    use crate::rng::splitmix64;
 
     /// Mean number of receives and sends for each one that lets other processes run first.
     const PREEMPTION_INTERVAL: u64 = 8;
@@ -42,13 +43,12 @@ mod seeded {
             }
         }
 
-        /// Returns the next number of `SplitMix64`, which gives unrelated numbers even for seeds such as 1, 2, 3.
+        /// Returns the next number.
         fn next(&self) -> u64 {
-            let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut state = self.random.get();
+            let number = splitmix64(&mut state);
             self.random.set(state);
-            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ mixed >> 31
+            number
         }
 
         pub(crate) fn push(&self, slot: Slot) {

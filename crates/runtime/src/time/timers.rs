@@ -31,9 +31,10 @@ use crate::process::small_map::SmallMap;
 use crate::runtime::handle::Handle;
 use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;
+use crate::time::nanos;
 use queue::Due;
 use service::Runner;
-use timer::{Action, CallRef, Repeat, Timer, TimerRef, nanos};
+use timer::{Action, CallRef, Repeat, Timer, TimerRef};
 
 #[cfg(feature = "test")]
 pub(crate) use virtual_time::drive_virtual;

@@ -24,11 +24,12 @@ use super::early_wake::EarlyWake;
 use super::governor::Governor;
 use super::grid::Grid;
 use super::metrics::TickMetrics;
-use super::options::{Plan, Spin, TickerError, nanos};
+use super::options::{Plan, Spin, TickerError};
 use super::sleep_word::SleepWord;
 use super::wake_signal::WakeSignal;
 use crate::process::pid::Pid;
 use crate::runtime::panics;
+use crate::time::nanos;
 use crate::time::realtime::Realtime;
 
 /// A ticker that is owned by the driver.

@@ -87,6 +87,7 @@ impl Governor {
 
 #[cfg(test)]
 mod tests {
+    use crate::rng::splitmix64;
     use proptest::prelude::*;
 
     use super::*;
@@ -166,13 +167,7 @@ mod tests {
     /// `else_in` without, each time for `slice` ticks. Returns the number of overruns and the number of ticks spun.
     fn overruns(seed: u64, ticks: u64, spun_in: u64, else_in: u64, slice: u64, governed: bool) -> (u64, u64) {
         let (mut random, mut governor) = (seed, Governor::new(PERIOD_NS));
-        let mut one_in = |many| {
-            // SplitMix64.
-            random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (mixed ^ mixed >> 31).is_multiple_of(many)
-        };
+        let mut one_in = |many| splitmix64(&mut random).is_multiple_of(many);
         let (mut now, mut overruns, mut spun) = (0, 0, 0);
         while now < ticks {
             let spins = governed && governor.spin_ns() > 0;

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::clock;
 use super::frequency::Frequency;
 use super::grid::Grid;
+use crate::time::nanos;
 use crate::time::realtime::PRIORITY_MAX;
 
 /// Largest number of ticks a second for a process.
@@ -251,11 +252,6 @@ impl Plan {
             Start::At(Epoch(ns)) => ns,
         }
     }
-}
-
-/// Returns a duration in nanoseconds, at most the largest number.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

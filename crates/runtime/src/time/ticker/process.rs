@@ -13,12 +13,13 @@ use super::governor::Governor;
 use super::ledger::{Firings, Ledger, TickCounts};
 use super::metrics::TickMetrics;
 use super::observed::{TickerRegistration, TickerReport, report};
-use super::options::{Epoch, Overrun, Plan, TickerError, TickerOptions, nanos};
+use super::options::{Epoch, Overrun, Plan, TickerError, TickerOptions};
 use super::wake_signal::WakeSignal;
 use crate::process::context::Context;
 use crate::process::header::WAIT_SLEEP;
 use crate::runtime::handle::Handle;
 use crate::scheduler::{self, Local};
+use crate::time::nanos;
 
 impl Context {
     /// Calls `each` with the due firings, repeatedly, until it breaks; returns the value of the break.

@@ -12,8 +12,9 @@ use super::governor::Governor;
 use super::ledger::{Firings, Ledger, TickCounts};
 use super::metrics::TickMetrics;
 use super::observed::{TickerRegistration, TickerReport, report};
-use super::options::{Epoch, Plan, Spin, TickerError, TickerOptions, nanos};
+use super::options::{Epoch, Plan, Spin, TickerError, TickerOptions};
 use crate::runtime::handle::Handle;
+use crate::time::nanos;
 use crate::time::realtime::Realtime;
 
 /// A ticker of the thread that created it.

@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, advance, timeout_at};
 
 use super::driver::Driver;
-use super::options::nanos;
 use crate::observe::idle_progress;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
+use crate::time::nanos;
 use crate::time::timers::virtual_clock::VirtualClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;

@@ -1,7 +1,6 @@
 //! Data of timers: references, counters, and the timers in the queue.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::queue::Due;
 use crate::mailbox::queue::Envelope;
@@ -63,9 +62,4 @@ pub(super) enum Action {
 pub(super) struct Repeat {
     pub(super) period_ns: u64,
     pub(super) copy: Box<dyn Fn() -> Envelope + Send>,
-}
-
-/// Returns a duration in nanoseconds, at most the largest number.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle as Reactor;
 use tokio::time::Instant;
 
-use super::timer::nanos;
+use crate::time::nanos;
 
 /// Clock of a reactor, for reading from any thread.
 pub(crate) struct VirtualClock {

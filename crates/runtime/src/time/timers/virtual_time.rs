@@ -9,9 +9,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::queue::Due;
 use super::service::{BATCH, Runner, Timers};
-use super::timer::{Timer, nanos};
+use super::timer::Timer;
 use super::virtual_clock::VirtualClock;
 use crate::runtime::shared::RuntimeShared;
+use crate::time::nanos;
 
 /// Makes the timers of a runtime follow the clock of this reactor. The task fires them until it is dropped.
 pub(crate) fn drive_virtual(shared: Arc<RuntimeShared>) -> impl Future<Output = ()> + Send {

@@ -25,17 +25,10 @@ impl Retry {
     }
 }
 
-/// Returns the next number of the `SplitMix64` generator.
-pub(crate) const fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::splitmix64;
 
     #[test]
     fn delays_double_up_to_the_limit_and_are_never_shorter_than_their_half() {
@@ -44,7 +37,7 @@ mod tests {
         for (attempt, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (u32::MAX, 1000)] {
             let mut state = 7;
             for _ in 0..100 {
-                let delay = retry.delay(attempt, next_random(&mut state));
+                let delay = retry.delay(attempt, splitmix64(&mut state));
                 let longest = Duration::from_millis(longest_ms);
                 assert!(longest / 2 <= delay && delay <= longest, "{delay:?} after attempt {attempt}");
             }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::SubscriptionState;
+use crate::rng::splitmix64;
 use crate::topic::journal::{DeliveryOutcome, Journal, JournalError};
 use crate::topic::message::Message;
 use crate::topic::retention::AppendError;
 use crate::topic::shared::TopicShared;
 use crate::topic::subscription::in_flight::{AckStatus, DeliveryState};
 use crate::topic::subscription::ordering_keys::KeyId;
-use crate::topic::subscription::retry::next_random;
 
 /// Retry delay of a dead letter while the dead-letter topic is full.
 const DEAD_LETTER_RETRY_NS: u64 = 100_000_000;
@@ -23,7 +23,7 @@ impl SubscriptionState {
         let item = self.in_flight.item(slot);
         let attempt = item.attempt;
         let delay_ns = if is_delayed && !self.config.retry.limit.is_zero() {
-            self.config.retry.delay(attempt, next_random(&mut self.rng_state)).as_nanos() as u64
+            self.config.retry.delay(attempt, splitmix64(&mut self.rng_state)).as_nanos() as u64
         } else {
             0
         };
