@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Both ends also implement tokio's [`AsyncRead`], [`AsyncBufRead`] and [`AsyncWrite`], so a stream can be copied to a
-//! socket. They can be sent to other processes in messages. A stream is a [ring](crate::stream::ring) of bytes with one
+//! socket. They can be sent to other processes in messages. A stream is a [ring] of bytes with one
 //! reader: bytes are copied in and out once. Wake-ups are batched and sent at the latest at the end of a process's
 //! turn.
 //!

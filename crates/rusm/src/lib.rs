@@ -1,8 +1,7 @@
 //! An Erlang-style actor runtime for Rust and WebAssembly that can be watched.
 //!
-//! This is the crate that an application depends on. It contains the runtime, and behind features the [`console`] for
-//! observers (enabled by default), the durable [`store`](crate::store), [`wasm`](crate::wasm) guests, and the
-//! [`test`](crate::test) support.
+//! This is the crate that an application depends on. It contains the runtime and, behind features of the same names,
+//! the `console` for observers (enabled by default), the durable `store`, `wasm` guests, and support for a `test`.
 //!
 //! # Hello
 //!
@@ -123,7 +122,7 @@
 //! # The store
 //!
 //! The feature `store` has a durable key-value store. All waiting writes share one sync of the disk. It also
-//! keeps topics ([`Store::open_topic`](crate::store::Store::open_topic)) and counters.
+//! keeps topics (`Store::open_topic`) and counters.
 //!
 #![cfg_attr(feature = "store", doc = "```")]
 #![cfg_attr(not(feature = "store"), doc = "```ignore")]
