@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::EngineError;
+use super::engine::error::EngineError;
 use super::guest::capability::Profiles;
 
 /// Values of [`WasmConfig::default`], for help texts and documentation.

@@ -2,7 +2,11 @@
 
 pub(crate) mod allocator;
 pub(crate) mod cache;
+pub(crate) mod counters;
 pub(crate) mod epoch_ticker;
+pub(crate) mod error;
 pub(crate) mod fiber;
+pub(crate) mod inner;
 pub(crate) mod pooled_future;
 pub(crate) mod slabs;
+mod start;

@@ -16,12 +16,11 @@ mod streams;
 mod supervisor;
 mod timers;
 
-pub(super) use log::{budget_of_all as log_budget_of_all, budget_of_guest as log_budget_of_guest, write_line};
+pub(super) use log::write_line;
 pub(super) use messaging::link;
 pub(super) use names::refused as name_refused;
 pub(super) use process::spawn_params;
 pub(super) use random::BYTES_MAX as RANDOM_BYTES_MAX;
-pub(super) use streams::Streams;
 pub(super) use supervisor::CHILDREN_MAX;
 
 use std::sync::atomic::Ordering;

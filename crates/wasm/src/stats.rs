@@ -1,21 +1,18 @@
 //! Statistics of guests and of the engine's capacity, for observers.
 
-use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::config::InstanceAllocator;
+use super::engine::inner::{EngineInner, Wasm};
 use super::guest::capability::Capability;
 use super::guest::traps;
-use super::{EngineInner, Wasm};
-use rusm_runtime::embed::guest::{RuntimeGuard, RuntimeRef};
-use rusm_runtime::observe::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport};
+use super::module::Module;
+use rusm_runtime::embed::guest::RuntimeRef;
+use rusm_runtime::observe::{CacheReport, Engine, EngineReport, ModuleReport};
 
 pub use rusm_runtime::observe::Slots;
-
-/// Number of traps kept for observers.
-const FAULTS_KEPT: usize = 16;
 
 /// Counters of an engine. Fields that end in `_total` never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,65 +105,6 @@ fn counted<const N: usize>(words: [&'static str; N], counters: &[AtomicU64; N]) 
     words.into_iter().zip(counters).map(count).filter(|(_, count)| *count != 0).collect()
 }
 
-/// Counters of the instances of one module.
-#[derive(Debug, Default)]
-pub(crate) struct ModuleCounters {
-    started: AtomicU64,
-    ended: AtomicU64,
-    traps: AtomicU64,
-}
-
-impl ModuleCounters {
-    #[inline]
-    pub(crate) fn begin(&self) {
-        self.started.fetch_add(1, Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn end(&self) {
-        self.ended.fetch_add(1, Relaxed);
-    }
-
-    /// Number of live instances.
-    fn live(&self) -> u64 {
-        let ended = self.ended.load(Relaxed);
-        self.started.load(Relaxed).saturating_sub(ended)
-    }
-
-    pub(crate) fn count_trap(&self) {
-        self.traps.fetch_add(1, Relaxed);
-    }
-}
-
-/// The last traps of an engine.
-#[derive(Debug, Default)]
-pub(crate) struct TrapLog(Mutex<(u64, VecDeque<FaultReport>)>);
-
-impl TrapLog {
-    /// Stores a trap and numbers it.
-    pub(crate) fn keep(&self, fault: FaultReport) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (seq, faults) = &mut *kept;
-        *seq += 1;
-        if faults.len() == FAULTS_KEPT {
-            faults.pop_front();
-        }
-        faults.push_back(FaultReport { seq: *seq, ..fault });
-    }
-
-    fn all(&self) -> Vec<FaultReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.iter().cloned().collect()
-    }
-}
-
-/// Runtime that shows this engine. The start of a guest only checks whether it is still the same one.
-#[derive(Debug, Default)]
-pub(crate) struct RuntimeLink {
-    address: AtomicUsize,
-    /// Keeps the address from being reused.
-    guard: Mutex<RuntimeGuard>,
-}
-
 impl EngineInner {
     /// Shows this engine to observers of the runtime in which a guest starts.
     #[inline]
@@ -194,7 +132,7 @@ impl EngineInner {
 
     fn module_reports(&self) -> Vec<ModuleReport> {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        let report = |module: &super::Module| {
+        let report = |module: &Module| {
             let counters = &module.0.counters;
             ModuleReport {
                 name: Arc::clone(&module.0.name),

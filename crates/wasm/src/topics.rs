@@ -9,7 +9,7 @@
 
 mod raw;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use wasmtime::component::HasSelf;
@@ -25,8 +25,7 @@ use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
 use super::guest::state::GuestState;
 use rusm_runtime::topic::{
-    AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, Subscriber, SubscriptionConfig,
-    Topic,
+    AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, SubscriptionConfig, Topic,
 };
 
 /// Number of subscriptions of a topic at which guests cannot create further ones. Subscriptions outlive their guests.
@@ -36,18 +35,6 @@ const TOPIC_HANDLES_MAX: usize = 64;
 
 /// Maximum number of leases per batch.
 const BATCH_MAX: u32 = 1_000;
-
-/// Consumers and listeners of a guest.
-#[derive(Default)]
-pub(super) struct TopicHandles {
-    consumers: BTreeMap<u64, Consumer>,
-    listeners: BTreeMap<u64, Subscriber>,
-    /// Leases that did not fit into a batch, by consumer: each is the next message of its consumer.
-    held: BTreeMap<u64, rusm_runtime::topic::Lease>,
-    last: u64,
-    /// Key of the last message given to a core module.
-    key: String,
-}
 
 /// Adds the topic functions to the linkers of components and core modules.
 pub(super) fn link(

@@ -16,20 +16,18 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
-use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
 use super::guest::capability::Capability;
 use super::guest::guest_info::GuestInfo;
 use super::guest::state::GuestState;
+use super::guest::state::wasi::Wasi;
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
 use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_modules};
-
-/// Import module name of WASI preview 1 in core modules.
-pub(crate) const P1: &str = "wasi_snapshot_preview1";
 
 /// Number of bytes that a guest may write before it must check again.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -37,14 +35,6 @@ const WRITE_BYTES: usize = 64 * 1024;
 const LINE_BYTES: usize = 8 * 1024;
 /// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
 const RESOURCES_MAX: usize = 4_096;
-
-/// WASI state of one guest.
-pub(crate) enum Wasi {
-    /// Preview 1, for core modules.
-    Preview1(WasiP1Ctx),
-    /// Preview 2, for components.
-    Preview2(WasiCtx, ResourceTable),
-}
 
 impl Wasi {
     pub(crate) fn new(state: &GuestState) -> Self {

@@ -15,9 +15,9 @@ use crate::engine::pooled_future::PooledFuture;
 use crate::guest::cpu_share::CpuShare;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::state::GuestState;
+use crate::guest::state::wasi::Wasi;
 use crate::host::convert;
 use crate::module::Code;
-use crate::wasi::Wasi;
 use rusm_runtime::embed::guest::{GuestContext, poll_is_long, scheduler_number, start_children};
 use rusm_runtime::{Context, ExitReason};
 

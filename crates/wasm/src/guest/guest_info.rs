@@ -8,12 +8,11 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::EngineInner;
-use crate::LogRateLimiter;
+use crate::engine::inner::EngineInner;
 use crate::guest::capability::{Capability, Grant};
 use crate::guest::limits::EffectiveLimits;
+use crate::guest::log_rate_limiter::{LogRateLimiter, log_budget_of_guest};
 use crate::guest::quota::Quota;
-use crate::host::log_budget_of_guest;
 use crate::module::Loaded;
 use rusm_runtime::embed::bump;
 use rusm_runtime::embed::guest::MailboxBounds;

@@ -4,6 +4,10 @@
 
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
+use crate::config::WasmConfig;
+
 /// A number of lines per second, and of bytes in them.
 ///
 /// ```
@@ -57,6 +61,20 @@ impl LogRateLimiter {
     pub(crate) fn count_cut(&mut self, lines: u64) {
         self.cut += lines;
     }
+}
+
+/// The budget of all guests of an engine together is this many times that of one guest.
+const BUDGETS_OF_ALL: u32 = 16;
+
+/// The budget of one guest.
+pub(crate) fn log_budget_of_guest(config: &WasmConfig) -> Mutex<LogRateLimiter> {
+    Mutex::new(LogRateLimiter::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
+}
+
+/// The budget of all guests of an engine: starting further guests must not multiply the budget.
+pub(crate) fn log_budget_of_all(config: &WasmConfig) -> Mutex<LogRateLimiter> {
+    let lines = LogRateLimiter::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
+    Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::bindings::rusm::runtime::process::SpawnOptions;
 use crate::bindings::rusm::runtime::types;
+use crate::engine::inner::{EngineInner, Wasm};
 use crate::guest::body::{GuestStart, Permit, run};
 use crate::guest::capability::{Grant, SANDBOXED, UnknownName};
 use crate::guest::guest_info::GuestInfo;
@@ -14,8 +15,8 @@ use crate::guest::limits::{EffectiveLimits, GuestLimits};
 use crate::guest::quota::Quota;
 use crate::guest::state::GuestState;
 use crate::host::{name_refused, spawn_params};
-use crate::module::{self, Module, ModuleError};
-use crate::{EngineInner, Wasm};
+use crate::module::load::load_file;
+use crate::module::{Module, ModuleError};
 use rusm_runtime::embed::guest::{GuestContext, RuntimeRef, SpawnFailure, SpawnParams, spawn_guest_external};
 use rusm_runtime::supervisor::ChildSpec;
 use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
@@ -308,7 +309,7 @@ impl GuestState {
             if let Some(module) = node.module(&name) {
                 return Ok(module);
             }
-            let module = module::load_file(&node, name, &path)?;
+            let module = load_file(&node, name, &path)?;
             node.add(&module);
             Ok(module)
         };

@@ -1,5 +1,11 @@
 //! State in a guest's store: its process, its permissions, and its open requests, timers and streams.
 
+pub(crate) mod children;
+pub(crate) mod last_result;
+pub(crate) mod streams;
+pub(crate) mod topics;
+pub(crate) mod wasi;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +16,13 @@ use wasmtime::{Memory, ResourceLimiter};
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::traps::MemoryLimit;
-use crate::host::Streams;
-use crate::raw::{LastResult, PendingChildren};
-use crate::topics::TopicHandles;
-use crate::wasi::Wasi;
+use children::PendingChildren;
+use last_result::LastResult;
 use rusm_runtime::embed::guest::GuestContext;
 use rusm_runtime::{Context, Pid, ReplyTo, TimerRef};
+use streams::Streams;
+use topics::TopicHandles;
+use wasi::Wasi;
 
 /// Maximum number of unanswered requests per guest. Beyond it, the oldest is dropped.
 const REQUESTS_KEPT: usize = 65_536;

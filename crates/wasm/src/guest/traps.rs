@@ -1,9 +1,10 @@
 //! Conversion of a guest's error into an exit reason.
 
+use std::fmt::Display;
+
 use thiserror::Error;
 use wasmtime::WasmBacktrace;
 
-use crate::module::one_line;
 use rusm_runtime::{Detail, ExitReason};
 
 /// A trap, stored in the [`Detail`] of an exit reason such as `trap: unreachable`.
@@ -119,4 +120,9 @@ pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'stat
         return (ExitReason::Other(Detail::with(text, trap)), Some("other"));
     }
     (ExitReason::other(one_line(error)), None)
+}
+
+/// Formats an error with its causes on one line.
+pub(crate) fn one_line(error: impl Display) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
 }

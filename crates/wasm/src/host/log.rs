@@ -8,12 +8,9 @@
 
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rusm_text::escaped;
 
-use crate::LogRateLimiter;
 use crate::bindings::rusm::runtime::log::{Host, Level};
-use crate::config::WasmConfig;
 use crate::guest::guest_info::{GuestInfo, HostCall};
 use crate::guest::state::GuestState;
 use rusm_runtime::Pid;
@@ -22,20 +19,6 @@ use rusm_runtime::Pid;
 const LINE_MAX_BYTES: usize = 8 * 1024;
 /// Number of bytes of a log line besides its text: time, level, target and pid.
 const LINE_OVERHEAD_BYTES: usize = 96;
-/// The budget of all guests of an engine together is this many times that of one guest.
-const BUDGETS_OF_ALL: u32 = 16;
-
-/// The budget of one guest.
-pub(crate) fn budget_of_guest(config: &WasmConfig) -> Mutex<LogRateLimiter> {
-    Mutex::new(LogRateLimiter::per_sec(config.log_lines_per_sec).with_bytes_per_sec(config.log_bytes_per_sec))
-}
-
-/// The budget of all guests of an engine: starting further guests must not multiply the budget.
-pub(crate) fn budget_of_all(config: &WasmConfig) -> Mutex<LogRateLimiter> {
-    let lines = LogRateLimiter::per_sec(config.log_lines_per_sec.saturating_mul(BUDGETS_OF_ALL));
-    Mutex::new(lines.with_bytes_per_sec(config.log_bytes_per_sec.saturating_mul(BUDGETS_OF_ALL.into())))
-}
-
 /// Writes a line of a guest to the log, or counts it.
 pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
     let text = printable(text);

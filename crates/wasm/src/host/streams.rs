@@ -8,14 +8,13 @@
 //! A native process passes an end (of a stream, or of any ring of bytes) to a guest by sending it. A guest that exits
 //! drops its ends, which the other sides notice.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::bindings::streaming::rusm::runtime::streams::Host;
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
+use crate::guest::state::streams::StreamEnd;
 use rusm_runtime::Message;
 use rusm_runtime::TrySendError;
 use rusm_runtime::ring::{ReadError, Reader};
@@ -27,28 +26,6 @@ const ENDS_MAX: usize = 64;
 const CAPACITY_MAX: u32 = 1 << 20;
 /// Maximum number of bytes that a component reads at once.
 const READ_MAX: u32 = 1 << 20;
-
-/// One end of a stream.
-enum StreamEnd {
-    Writer(StreamWriter),
-    Reader(Reader<u8>),
-}
-
-/// Ends of streams of a guest.
-#[derive(Default)]
-pub(crate) struct Streams {
-    ends: BTreeMap<u64, StreamEnd>,
-    offered: VecDeque<StreamEnd>,
-    last: u64,
-}
-
-impl Streams {
-    fn keep(&mut self, end: StreamEnd) -> u64 {
-        self.last += 1;
-        self.ends.insert(self.last, end);
-        self.last
-    }
-}
 
 impl Host for GuestState {
     async fn open(&mut self, to: Pid, capacity: u32) -> Result<u64, Error> {

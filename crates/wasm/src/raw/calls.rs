@@ -4,7 +4,7 @@
 
 use wasmtime::{Caller, Linker};
 
-use super::{MODULE, done, memory, number, pid, status, with_bytes, with_text};
+use super::{MODULE, done, memory, pid, status, with_bytes, with_text};
 use crate::bindings::rusm::runtime::crypto::{Hash, Host as Crypto};
 use crate::bindings::rusm::runtime::log::{Host as Log, Level};
 use crate::bindings::rusm::runtime::process::Host as Process;
@@ -12,6 +12,7 @@ use crate::bindings::rusm::runtime::types::{Error, ExitReason, Pid};
 use crate::bindings::rusm::runtime::{clock, groups, names, random, timers};
 use crate::guest::capability::Capability;
 use crate::guest::state::GuestState;
+use crate::guest::state::last_result::number;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 

@@ -3,23 +3,17 @@
 use wasmtime::{Caller, Linker};
 
 use super::calls::{or_return, timeout};
-use super::{MODULE, done, number, status, with_text};
+use super::{MODULE, done, status, with_text};
 use crate::bindings::rusm::runtime::process::{Host as Process, SpawnOptions, Ties};
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host as Supervisor, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::spawn::ARGS_MAX;
 use crate::guest::state::GuestState;
+use crate::guest::state::last_result::number;
 use crate::host::CHILDREN_MAX;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 type MemoryRange = (i32, i32);
-
-/// Children of the supervisor that a guest is about to start, and the bytes of their texts.
-#[derive(Default)]
-pub(crate) struct PendingChildren {
-    children: Vec<ChildSpec>,
-    bytes: usize,
-}
 
 /// Memory ranges with the options of a process; an empty one leaves the default.
 struct SpawnRanges {

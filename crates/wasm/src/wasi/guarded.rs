@@ -15,12 +15,12 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::sockets::WasiSocketsView;
 
-use super::P1;
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::host::RANDOM_BYTES_MAX;
+use crate::module::load::P1;
 use crate::raw::memory_at;
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;

@@ -1,0 +1,127 @@
+//! Starts an engine: memory for instances, the linkers with all host functions, and the thread that counts epochs.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use wasmtime::component::HasSelf;
+use wasmtime::{Engine, Linker, component};
+
+use super::allocator;
+use super::cache::CodeCache;
+use super::counters::{RuntimeLink, TrapLog};
+use super::epoch_ticker::EpochTicker;
+use super::error::EngineError;
+use super::inner::{EngineInner, Wasm};
+use super::slabs::Slabs;
+use crate::config::{InstanceAllocator, WasmConfig};
+use crate::guest::log_rate_limiter::log_budget_of_all;
+use crate::guest::quota::Quota;
+use crate::guest::state::GuestState;
+#[cfg(feature = "store")]
+use crate::kv;
+use crate::module::load::{load, load_file};
+use crate::module::{Module, ModuleError};
+use crate::{bindings, host, raw, topics, wasi};
+
+impl Wasm {
+    /// Allocates memory for instances, and starts the thread that counts epochs.
+    ///
+    /// # Errors
+    /// [`EngineError`] for a setting out of its range, and when the system cannot provide the memory.
+    pub fn start(config: WasmConfig) -> Result<Self, EngineError> {
+        config.check()?;
+        let out_of_address_space = |error: wasmtime::Error| EngineError::OutOfAddressSpace {
+            capacity: config.capacity,
+            memory_max_bytes: config.memory_max_bytes,
+            why: format!("{error:#}"),
+        };
+        let (engine, slabs, allocator) = match allocator::choose(&config) {
+            InstanceAllocator::Slabs => {
+                let (engine, slabs) = Slabs::engine(&config).map_err(out_of_address_space)?;
+                (engine, Some(slabs), "slabs")
+            }
+            InstanceAllocator::Pool | InstanceAllocator::ByCapacity => {
+                let (engine, allocator) = allocator::pool(&config).map_err(out_of_address_space)?;
+                (engine, None, allocator)
+            }
+        };
+        let (mut components, mut modules) =
+            (components(&engine).map_err(out_of_address_space)?, modules(&engine).map_err(out_of_address_space)?);
+        if config.topics {
+            topics::link(&mut components, &mut modules).map_err(out_of_address_space)?;
+        }
+        #[cfg(feature = "store")]
+        if config.store.is_some() {
+            kv::link(&mut components, &mut modules).map_err(out_of_address_space)?;
+        }
+        let weak = engine.weak();
+        let advance = move || {
+            if let Some(engine) = weak.upgrade() {
+                engine.increment_epoch();
+            }
+        };
+        Ok(Self(Arc::new(EngineInner {
+            ticker: EpochTicker::start(config.tick, advance)?,
+            code_cache: CodeCache::new(config.cache_dir.clone(), config.cache_max_bytes),
+            log: log_budget_of_all(&config),
+            log_cut: AtomicU64::new(0),
+            config,
+            engine,
+            slabs,
+            allocator,
+            components,
+            modules,
+            registry: RwLock::default(),
+            taken: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            traps: Default::default(),
+            denied: Default::default(),
+            faults: TrapLog::default(),
+            runtime_link: RuntimeLink::default(),
+            quota: Quota::of_engine(),
+        })))
+    }
+
+    /// Compiles and links a module or component, and registers it under a name by which guests can start it.
+    ///
+    /// Compiling takes long: from a process, call this in [`spawn_blocking`](rusm_runtime::Context::spawn_blocking).
+    ///
+    /// # Errors
+    /// [`ModuleError`] with the problem.
+    pub fn load(&self, name: impl Into<Arc<str>>, bytes: &[u8]) -> Result<Module, ModuleError> {
+        let module = load(&self.0, name.into(), bytes)?;
+        self.0.add(&module);
+        Ok(module)
+    }
+
+    /// Loads a module or component from a file, as [`load`](Self::load) does.
+    ///
+    /// # Errors
+    /// [`ModuleError`] with the problem.
+    pub fn load_file(&self, name: impl Into<Arc<str>>, path: &Path) -> Result<Module, ModuleError> {
+        let module = load_file(&self.0, name.into(), path)?;
+        self.0.add(&module);
+        Ok(module)
+    }
+}
+
+fn components(engine: &Engine) -> wasmtime::Result<component::Linker<GuestState>> {
+    let mut linker = component::Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasi::link_components(&mut linker)?;
+    bindings::Actor::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
+    host::link(&mut linker)?;
+    bindings::streaming::rusm::runtime::streams::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+fn modules(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p1::add_to_linker_async(&mut linker, GuestState::wasi_p1)?;
+    wasi::link_modules(&mut linker)?;
+    raw::link(&mut linker)?;
+    Ok(linker)
+}
