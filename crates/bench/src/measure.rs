@@ -1,4 +1,12 @@
 //! Measures a run: counts and latencies, the pace of its operations, and the readings of clocks, CPU time and memory.
+//!
+//! ```text
+//!   workers: schedule, pace, duty_cycle ──▶ meter, latency ──▶ sampler, every 100 ms ──▶ interval, histogram
+//!                                                                 └ steady: end of the warm-up
+//! ```
+//!
+//! `run/execution.rs` drives the sampler, and `report` shows the results. `allocations`, `clock`, `live_bytes` and
+//! `usage` each read one quantity of the program or the system; `rng` makes runs repeatable.
 
 pub(crate) mod allocations;
 pub(crate) mod clock;

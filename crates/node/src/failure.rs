@@ -1,4 +1,5 @@
-//! The errors of the commands, with their exit codes: one table for all binaries of rusm.
+//! The errors of the commands of `rusm`, with their exit codes. The codes have the same meaning in `rusm-top`;
+//! `crates/tui/src/exit.rs` has the table.
 
 use rusm_bench::{CompareError, GridError, HeadlessError, HistoryError, LoadError, RequestError, SystemError};
 use rusm_console::ConsoleError;
@@ -31,11 +32,12 @@ pub(crate) enum Failure {
     Compare(#[from] CompareError),
     #[error(transparent)]
     Grid(#[from] GridError),
+    /// `rusm loadtest` could not start: its options are wrong, or the server did not answer.
     #[error(transparent)]
     Server(#[from] LoadError),
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The load ran, and failed.
+    /// A run failed, or its program was killed: exit code 5.
     #[error("{0}")]
     Load(String),
     #[error("cannot {what}: {source}")]
@@ -116,7 +118,8 @@ impl Failure {
 }
 
 impl Failure {
-    /// Returns advice about the system limit behind the failure; empty if no limit caused it.
+    /// Returns advice about the limit of open files if it caused the failure, otherwise an empty string. The advice
+    /// starts with a colon, so that it can follow the error's text.
     pub(crate) fn remedy(&self) -> String {
         let causes = std::iter::successors(Some(self as &dyn std::error::Error), |error| error.source());
         let codes = causes.filter_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::store::StoreCommand;
 use crate::failure::{Failure, system};
 
-/// Message for a header that was restored.
+/// Description of damage that was found and restored in memory: the header or the length of the file.
 const HEADER: &str = "the header or the length of the file; the copy in the file is intact and was used";
-/// Exit code of a check that found damage, and of a repair that lost rows.
+/// Exit code of a check or an export that found damage, and of a repair that lost rows or may have lost some.
 const DAMAGED: u8 = 5;
 
 pub(crate) fn run(command: StoreCommand) -> Result<u8, Failure> {
@@ -33,7 +33,7 @@ fn shown(path: &Path) -> String {
     rusm_text::escape(&path.to_string_lossy()).into_owned()
 }
 
-/// Writes to stdout. If the reader has closed the pipe, the command ends without an error.
+/// Writes to stdout and returns `code`. If the reader has closed the pipe, this is not an error.
 fn printed(code: u8, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u8, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match print(&mut out).and_then(|()| out.flush()) {
@@ -111,6 +111,7 @@ fn row_json(row: ExportedRow<'_>) -> Value {
     let mut line = Map::new();
     let mut put = |name: &str, bytes: &[u8]| match std::str::from_utf8(bytes) {
         Ok(text) => line.insert(name.to_owned(), text.into()),
+        // Without the leading `0x`.
         Err(_) => line.insert(format!("{name}_hex"), escaped::hex(bytes)[2..].into()),
     };
     put(if row.is_bucket { "bucket" } else { "table" }, row.name.as_bytes());
@@ -165,6 +166,7 @@ fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
         None => Some(inspection::replace(file, &new).map_err(system(format!("replace {}", shown(file))))?),
     };
     log_check(&check);
+    // Damage without a bucket and a table is in the list of buckets: then the number of lost rows is unknown.
     let lists_lost = check.damage.iter().any(|damage| damage.bucket.is_none() && damage.table.is_none());
     let is_lossless = repaired.rows_lost == 0 && check.notes.is_empty() && !lists_lost;
     printed(code(is_lossless), |out| {

@@ -1,4 +1,4 @@
-//! Exit codes: one table for every binary of rusm.
+//! Exit codes of `rusm-top`, and the table of codes. `rusm` uses the same codes (`failure.rs` of the crate `node`).
 //!
 //! | code | meaning |
 //! |---|---|

@@ -24,8 +24,9 @@ use crate::view;
 /// Size of the printed frame, in cells.
 const SIZE: Size = Size::new(120, 40);
 
-/// Time to wait for the data of a view. A node may not have such data.
-const ROWS_PATIENCE: Duration = Duration::from_secs(1);
+/// Time to wait for the data of a tab that a node may not have. Every node has rows of processes and a tree: these are
+/// awaited until the deadline.
+const OPTIONAL_DATA_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Minimum duration of a requested run before its frame is printed.
 const RUN_FOR: Duration = Duration::from_secs(2);
@@ -51,7 +52,7 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     let deadline = began + wait;
     let mut earlier = EarlierRuns::default();
     while !is_complete(&model, options, &earlier, began.elapsed())? {
-        let patience = began + ROWS_PATIENCE;
+        let patience = began + OPTIONAL_DATA_PATIENCE;
         let until = if Instant::now() < patience { patience } else { deadline };
         if timeout_at(until, inbox.ready()).await.is_err() && until == deadline {
             return Err(too_late(&model, options, wait));
@@ -106,7 +107,8 @@ fn refusal(model: &Model, options: &Options, code: ErrorCode, is_answer: bool) -
     }
 }
 
-/// State shown before the node accepted our commands: a previous run, which says nothing about the requested one.
+/// The run that the frames showed before the node accepted the commands. Its results and its error are not those of the
+/// requested run.
 #[derive(Debug, Default)]
 struct EarlierRuns {
     run: Option<(u64, Option<String>)>,
@@ -114,7 +116,8 @@ struct EarlierRuns {
     frames: u32,
 }
 
-/// Number of frames after an answer until frames surely show the new state: the first ones may predate it.
+/// Number of frames after the last answer from which on a frame certainly shows the new state: the node may have made
+/// the first ones before it.
 const FRAMES_SETTLED: u32 = 3;
 
 impl EarlierRuns {
@@ -129,14 +132,14 @@ impl EarlierRuns {
     }
 
     /// Returns true if a frame shows the previous run.
-    fn is(&self, frame: &Frame) -> bool {
+    fn is_shown_in(&self, frame: &Frame) -> bool {
         self.run.as_ref().is_some_and(|(run_id, _)| *run_id == frame.run_id)
     }
 
     /// Returns the error of the requested run. A run that cannot be started leaves the previous run in the frame, and
     /// may fail with the same error.
     fn failed<'a>(&self, frame: &'a Frame) -> Option<&'a String> {
-        let is_old = self.run.as_ref().is_some_and(|(_, error)| *error == frame.run_error) && self.is(frame);
+        let is_old = self.run.as_ref().is_some_and(|(_, error)| *error == frame.run_error) && self.is_shown_in(frame);
         frame.run_error.as_ref().filter(|_| !is_old || self.frames >= FRAMES_SETTLED)
     }
 }
@@ -144,7 +147,7 @@ impl EarlierRuns {
 /// Returns true if all data to print has arrived.
 fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: Duration) -> Result<bool, Error> {
     let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
-    let is_patient = waited < ROWS_PATIENCE;
+    let is_patient = waited < OPTIONAL_DATA_PATIENCE;
     let is_awaited = match options.tab {
         Tab::Processes => model.rows().is_none(),
         Tab::Tree => !model.has_tree(),
@@ -165,7 +168,7 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
     if let Some(error) = earlier.failed(frame) {
         return Err(Error::Scenario(error.clone()));
     }
-    let runs = frame.scenario == options.run && frame.running && !frame.warming_up && !earlier.is(frame);
+    let runs = frame.scenario == options.run && frame.running && !frame.warming_up && !earlier.is_shown_in(frame);
     Ok(runs && Duration::from_millis(frame.run_ms) >= RUN_FOR && frame.latency_window.count + frame.ops_total > 0)
 }
 
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_before_passes_for_no_run_that_was_asked_for() {
+    fn a_previous_run_is_not_taken_for_the_requested_run() {
         let (ran, failed) = ((7, None, true), (7, Some("out of memory"), false));
 
         assert_eq!(outcome(ran, &[]), Ok(false));

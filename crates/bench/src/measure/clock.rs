@@ -1,4 +1,5 @@
-//! Measures the cost of reading the clock on this machine.
+//! Measures the cost of reading the clock on this machine. Reports show the cost of a read; the sampler uses the cost
+//! of timing to choose which share of the operations is timed.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ impl ClockCost {
     }
 }
 
+/// Returns the time of one call, in nanoseconds: the mean of a batch, and the smallest one of all batches.
 fn best(mut work: impl FnMut()) -> f64 {
     let batch = |_| {
         let start = Instant::now();

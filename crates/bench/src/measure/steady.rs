@@ -1,10 +1,12 @@
 //! Detects the end of the warm-up.
 //!
 //! ```text
-//!   rates of 100 ms each ──▶ at least `min` of them, and the last ten
-//!                             without a trend (Mann–Kendall p > 0.05) and within 3 % of each other ──▶ steady
-//!                        ──▶ `max` of them ──▶ gave up: measured anyway, and the report says so
+//!   rates of 100 ms each ──▶ `min` has passed, and the last ten have no trend (Mann–Kendall p > 0.05)
+//!                             and a coefficient of variation below 3 % ──▶ steady
+//!                        ──▶ `max` has passed ──▶ gave up: measured anyway, and the report says so
 //! ```
+//!
+//! The sampler asks for a judgement after each interval.
 
 use std::time::Duration;
 
@@ -15,13 +17,13 @@ use crate::judge::statistics::{coefficient_of_variation, trend_p};
 const WINDOW: usize = 10;
 /// Coefficient of variation below which a rate counts as steady.
 const VARIATION_MAX: f64 = 0.03;
-/// p-value above which a trend may be chance.
+/// p-value of the trend test above which the rate counts as one without a trend.
 const TREND_P_MIN: f64 = 0.05;
 
 /// Minimum and maximum length of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SteadyRule {
-    /// Shortest warm-up, in whole intervals. Default 1 s.
+    /// Shortest warm-up. It ends with an interval, so it may last up to one interval longer. Default 1 s.
     pub min: Duration,
     /// Longest warm-up; then the run is measured even if the rate is not steady. Default 5 s.
     pub max: Duration,

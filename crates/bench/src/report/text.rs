@@ -8,7 +8,7 @@ use crate::measure::interval::Rates;
 use crate::report::numbers::{Amount, Nanos, bytes, grouped};
 use crate::report::{LoopKind, Report};
 
-/// Column in which values begin.
+/// Width of the column of names. Lines are indented by two, so values begin two columns further right.
 pub(crate) const NAME_WIDTH: usize = 12;
 
 impl Display for Report {
@@ -23,7 +23,8 @@ impl Display for Report {
 }
 
 impl Report {
-    /// Writes everything that comes before the machine's description.
+    /// Writes everything that comes before the machine's description. A document with several runs writes it too, for
+    /// the run that it shows.
     pub(crate) fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let loop_kind = match self.loop_kind {
             LoopKind::Closed => "closed loop",

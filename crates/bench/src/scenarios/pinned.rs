@@ -54,7 +54,8 @@ impl Drop for Pinned {
     }
 }
 
-/// Returns the reason why the table lacks a column for instructions per cycle.
+/// Returns the note below a table of pinned threads: why it has no column for instructions per cycle, which the seed
+/// project (`docs/counters.md`) reports.
 pub(crate) fn no_ipc() -> &'static str {
     if COUNTERS.iter().any(|path| Path::new(path).exists()) {
         "instructions per cycle, the seed project's figure for pinned threads: not measured; use perf stat -e \

@@ -1,4 +1,5 @@
-//! `rusm bench compare`: compares two reports.
+//! `rusm bench compare`: compares two reports. `rusm bench ab` uses its options, and all commands that print JSON use
+//! [`json`].
 
 use rusm_bench::{CompareOptions, compare};
 
@@ -16,7 +17,8 @@ pub(super) fn run(flags: &CompareFlags) -> Result<u8, Failure> {
     Ok(outcome_code(comparison.outcome))
 }
 
-/// Returns the options of a comparison.
+/// Returns the options of a comparison: the figure that decides, and the threshold, converted from percent to a
+/// fraction.
 pub(super) fn options(flags: &JudgeFlags) -> CompareOptions {
     CompareOptions { decides: flags.by.clone(), threshold: flags.threshold / 100.0, ..CompareOptions::default() }
 }

@@ -2,7 +2,7 @@
 //!
 //! A watch on each process delivers its exit reason, whether or not the guest is restarted. Ends that come faster than
 //! the log limit are only counted. The number of watches is limited, so that a storm of restarts does not fill the
-//! memory.
+//! memory; the end of a process that is not watched is neither logged nor a cause of failure.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ const WATCHES_SPARE: usize = 10_000;
 /// Number of events searched for the reason of a process that ended before it was watched.
 const EVENTS_KEPT: usize = 1024;
 
-/// The last end of a guest that was not followed by a start.
+/// The end of the last process of a guest: the guest has not been started again since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GuestExit {
     pub(crate) id: Arc<str>,
@@ -86,10 +86,10 @@ impl ExitRecorder {
             state.watched += 1;
             start
         };
-        let (ends, id, end) = (self.clone(), Arc::clone(id), self.runtime.watch(pid));
+        let (recorder, id, end) = (self.clone(), Arc::clone(id), self.runtime.watch(pid));
         self.reactor.spawn(async move {
             let reason = end.await;
-            ends.ended(start, id, restart, pid, reason);
+            recorder.ended(start, id, restart, pid, reason);
         });
     }
 
@@ -127,12 +127,15 @@ impl ExitRecorder {
         crash.unwrap_or(ExitReason::Normal)
     }
 
-    /// Returns true if every watched process has ended.
+    /// Returns true if the end of every watched process has been recorded.
     pub(crate) fn are_all_reported(&self) -> bool {
         self.state().watched == 0
     }
 
-    /// Returns the end that made a supervisor end, or that no restart followed: the last one that requires a restart.
+    /// Returns the most recent end after which the guest must be restarted, or in which a temporary guest failed.
+    ///
+    /// The guest may still wait for that restart: the end is the cause of a failure only if the supervisor has ended,
+    /// or if the guest is temporary. The caller checks this.
     pub(crate) fn failure_cause(&self) -> Option<GuestExit> {
         failure_cause(self.state().last.values().filter_map(|last| last.end.as_ref()))
     }
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_end_that_calls_for_a_restart_is_to_blame() {
+    fn the_last_end_that_requires_a_restart_is_the_cause() {
         let ends = [
             end("well", Restart::Transient, ExitReason::Normal, 9),
             end("first", Restart::Transient, ExitReason::other("trap"), 3),

@@ -1,4 +1,5 @@
-//! The dependencies between packages, according to the manifests and to cargo.
+//! The dependencies between packages, according to the manifests and to cargo. `main.rs` checks them against its
+//! tables, and `planted.rs` checks that these functions find a planted violation.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -45,16 +46,17 @@ pub(crate) fn dependencies(manifest: &str, kinds: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the dependencies in a manifest that the picture does not show; tests may use any package.
+/// Returns the dependencies of a manifest on `rusm-` packages that `allowed` does not list. Dev-dependencies are left
+/// out: tests may use any package.
 pub(crate) fn unexpected_dependencies(allowed: &Dependencies, manifest: &str) -> Vec<String> {
     dependencies(manifest, &["dependencies", "build-dependencies"])
         .into_iter()
-        .filter(|name| name.starts_with("rusm-") && !allowed.to.contains(&name.as_str()))
+        .filter(|name| (name == "rusm" || name.starts_with("rusm-")) && !allowed.to.contains(&name.as_str()))
         .map(|name| format!("{} depends on {name}", allowed.from))
         .collect()
 }
 
-/// The packages that a package is built with.
+/// The packages that one or more packages are built with: the output of `cargo tree` without its structure.
 #[derive(Debug)]
 pub(crate) struct Tree(pub(crate) BTreeSet<String>);
 
@@ -77,7 +79,7 @@ impl Tree {
         Self(text.lines().filter_map(|line| line.split_whitespace().next()).map(ToOwned::to_owned).collect())
     }
 
-    /// Returns the packages of this workspace.
+    /// Returns the packages of this workspace, except `rusm` itself: those whose names start with `rusm-`.
     pub(crate) fn ours(&self) -> BTreeSet<&str> {
         self.0.iter().map(String::as_str).filter(|name| name.starts_with("rusm-")).collect()
     }

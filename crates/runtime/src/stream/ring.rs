@@ -40,9 +40,11 @@
 //!
 //! The ring is fast because there is almost no work per item. A reader publishes its position every eighth of the ring.
 //! The writer wakes readers every quarter of the ring, and a writer that waits for room is woken when half of the ring
-//! is free. No side waits for the rest of such a batch: it is published at the end of the process's turn, when a side
-//! waits for the other, and when the ring is closed. Code outside of processes has no turns, so every write and every
-//! read is published at once, unless [`Flush::Lazy`] states that [`Writer::flush`] will be called.
+//! is free. A batch that is not full is published at the end of the process's turn, when a side waits for the other,
+//! and when the ring is closed. Code outside of processes has no turns, so every write and every read is published at
+//! once, unless [`Flush::Lazy`] states that [`Writer::flush`] will be called.
+//!
+//! The modules `park` and `turn` also serve topics, and the scheduler runs the work that `turn` collects.
 //!
 //! Items are either [`Copy`] samples, moved in runs or read and written in place, or values that can be cloned, one at
 //! a time. A value stays in its slot, even after all readers have read it, until another value is written there.

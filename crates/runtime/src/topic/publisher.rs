@@ -115,7 +115,7 @@ impl Publisher {
         let mut message = Some(self.topic().checked(message.into())?);
         match self.batcher.poll_accept(&mut message, None) {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => message.map_or(Ok(()), |message| Err(self.batcher.limit(message))),
+            Poll::Pending => message.map_or(Ok(()), |message| Err(self.batcher.limit_error(message))),
         }
     }
 

@@ -1,4 +1,5 @@
-//! rusm's side of the oracle: processes that perform a script, and a driver that inspects all of them after each step.
+//! rusm's side of the comparison with Erlang: actors (processes) that perform a script, and a driver that inspects all
+//! of them after each step. The tests in `links.rs` compare the trace with that of `oracle.erl`.
 //!
 //! Many scripts run at once in one runtime, each with its own driver and names.
 
@@ -40,7 +41,8 @@ pub(crate) fn act_all(scripts: &[Script], bug: Option<Bug>) -> Vec<Trace> {
     traces.into_values().collect()
 }
 
-/// Maximum time that an actor waits for an expected message: with a planted bug, which may suppress it, and without.
+/// Maximum time that an actor waits for an expected message: the first one with a planted bug, which may suppress the
+/// message, and the second one without a bug.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(1)];
 
 /// State shared by the processes of one script.
@@ -111,12 +113,12 @@ impl Driver {
         let mut driver = Self { cast, runtime: ctx.runtime(), ends, states, names };
         let cast = Arc::clone(&driver.cast);
         driver.cast.insert(0, ctx.spawn(move |ctx| ActorProcess::new(ctx, cast, 0).play()));
-        driver.spawn_actors();
+        driver.watch_new_actors();
         driver
     }
 
-    /// Watches newly spawned actors.
-    fn spawn_actors(&mut self) {
+    /// Watches the actors that were spawned since the last call.
+    fn watch_new_actors(&mut self) {
         let pids = *self.cast.pids();
         for (actor, pid) in (0..).zip(pids) {
             if let Some(pid) = pid
@@ -132,7 +134,7 @@ impl Driver {
         let mut steps = Vec::new();
         for orders in &script.steps {
             let results = self.have_done(ctx, orders).await;
-            self.spawn_actors();
+            self.watch_new_actors();
             self.settle(ctx).await;
             self.names = self.look_at_names();
             steps.push(Step { results, names: self.names.clone(), states: self.states.clone() });
@@ -160,8 +162,9 @@ impl Driver {
 
     /// Inspects all actors until none has ended since the previous inspection.
     ///
-    /// An actor that replies has handled everything that arrived before the request. If an actor does not reply, its
-    /// end is awaited; by then, all processes affected by it have been notified.
+    /// When an actor replies, the signals sent to it before the request have taken effect, and the messages are in its
+    /// mailbox. If an actor does not reply, the driver waits for its end; by then, its links and monitors have been
+    /// notified.
     async fn settle(&mut self, ctx: &Context) {
         loop {
             let mut looks = Vec::new();
@@ -205,7 +208,7 @@ impl Driver {
         (0..NAMES).map(look).collect()
     }
 
-    /// Returns true if the holder of the name after the last step has ended in this step.
+    /// Returns true if the actor that held the name after the previous step has ended in this step.
     fn has_just_lost(&self, name: &str) -> bool {
         let holder = self.names.get(name).and_then(|holder| holder.parse().ok());
         holder.is_some_and(|holder: Actor| matches!(self.states.get(&holder), Some(State::Ended(_))))
@@ -218,12 +221,13 @@ fn word(reason: &ExitReason) -> String {
 }
 
 /// A message from one actor to another.
-struct Word {
+struct ActorMessage {
     from: Actor,
     number: Number,
 }
 
-/// A process that performs orders and receives nothing else, so everything else stays in the mailbox.
+/// An actor: a process that receives only requests of the driver. All other messages stay in its mailbox, where
+/// [`mail`](Self::mail) reads them.
 struct ActorProcess {
     ctx: Context,
     cast: Arc<Actors>,
@@ -233,7 +237,7 @@ struct ActorProcess {
     /// For a planted bug: processes that receive an exit signal without a link.
     haunted: Vec<Pid>,
     /// For a planted bug: messages that are held back.
-    unsent: Vec<(Pid, Word)>,
+    unsent: Vec<(Pid, ActorMessage)>,
 }
 
 impl ActorProcess {
@@ -242,7 +246,8 @@ impl ActorProcess {
         Self { ctx, cast, actor, monitors, references, haunted: Vec::new(), unsent: Vec::new() }
     }
 
-    /// The future is boxed because players start players.
+    /// Performs orders until the order to end. The future is boxed because actors spawn actors: its type contains
+    /// itself.
     fn play(mut self) -> Pin<Box<dyn Future<Output = ExitReason> + Send>> {
         Box::pin(async move {
             loop {
@@ -277,7 +282,7 @@ impl ActorProcess {
     }
 
     fn entry(&self, message: &Message) -> Option<Entry> {
-        if let Some(Word { from, number }) = message.downcast_ref() {
+        if let Some(ActorMessage { from, number }) = message.downcast_ref() {
             return Some(Entry::Message { from: from.to_string(), number: *number });
         }
         if let Some(Exit { from, reason }) = message.downcast_ref() {
@@ -341,7 +346,7 @@ impl ActorProcess {
                 Some(pid) => self.act_on(operation, pid, number).await,
                 None => "nobody",
             },
-            Operation::End(_) => unreachable!("the player's loop has ended"),
+            Operation::End(_) => unreachable!("`play` handles this operation"),
         }
         .to_owned()
     }
@@ -372,12 +377,12 @@ impl ActorProcess {
         self.ctx.trap_exits(traps);
         let inherits = traps && cast.has(Bug::TrappingIsInherited);
         let body = move |ctx: Context| {
-            let player = Self::new(ctx, cast, child);
+            let actor = Self::new(ctx, cast, child);
             async move {
                 if inherits {
-                    player.ctx.trap_exits(true);
+                    actor.ctx.trap_exits(true);
                 }
-                player.play().await
+                actor.play().await
             }
         };
         let pid = match operation {
@@ -443,7 +448,7 @@ impl ActorProcess {
     }
 
     async fn send(&mut self, to: Pid, number: Number) -> &'static str {
-        let word = Word { from: self.actor, number };
+        let word = ActorMessage { from: self.actor, number };
         if matches!(self.cast.bug, Some(Bug::ExitOvertakes | Bug::LastWordsAreLost)) {
             self.send_held_back().await;
             self.unsent.push((to, word));

@@ -1,4 +1,5 @@
 //! Scripts about supervisors: a tree and the actions performed on it, generated from a seed and written on one line.
+//! `tree_stage.rs` performs them in rusm, and `oracle_tree.erl` in Erlang.
 //!
 //! ```text
 //!   root/rest_for_one/2/never s/0/permanent/brutal/plain/- s/1/..;end 0 normal;terminate s 1;..
@@ -14,7 +15,7 @@ use rusm_fuzz::Rng;
 const ACTIONS: usize = 16;
 /// Number of levels of supervisors below the root.
 const DEPTH: usize = 2;
-/// Name of a supervisor: its id, or `None` for the root, which is written `s`.
+/// Name of a supervisor: `Some` with its id, or `None` for the root. Scripts write the root as `s`.
 pub(crate) type Supervisor = Option<Id>;
 /// Name of a child, unique within its script.
 pub(crate) type Id = u8;
@@ -60,12 +61,12 @@ pub(crate) enum Kind {
     Traps,
     /// Traps exits and ignores them.
     Stubborn,
-    /// Fails to start at the start with this number.
+    /// Fails at one start only: the one with this number, counted from 1.
     Fails(u8),
     Supervisor(Root),
 }
 
-/// A supervisor.
+/// Settings and children of a supervisor at any level, not only of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) strategy: Strategy,
@@ -184,7 +185,7 @@ impl TreeScript {
 
     /// Normalises a trace. Consecutive stops of dynamic children are sorted, because their supervisor stops them
     /// together. After the kill of a supervisor, the processes below it end while others restart, and nothing waits for
-    /// them: in such a step, the stops are sorted behind the starts.
+    /// them: in such a step, all stops are sorted and placed after the starts, which keep their order.
     pub(crate) fn normalised(&self, trace: &str) -> String {
         let step = |(index, step): (usize, &str)| {
             let (rest, events) = step.rsplit_once(' ').unwrap_or((step, ""));
@@ -258,6 +259,7 @@ impl Generator {
         let (kind, shutdown) = match self.below(12) {
             0..5 => (Kind::Plain, self.pick(Shutdown::ALL)),
             5..8 => (Kind::Traps, Shutdown::Infinity),
+            // Not `Infinity`: the supervisor would wait for this child without end.
             8 => (Kind::Stubborn, self.pick(&Shutdown::ALL[..2])),
             9 => (Kind::Fails(1 + self.below(3) as u8), Shutdown::Brutal),
             _ if depth.is_some_and(|depth| depth < DEPTH) => {
@@ -291,6 +293,7 @@ impl Generator {
                 Action::StartOne(supervisor, id)
             }
             9..11 => Action::Start(supervisor, self.child(supervisor, auto, None)),
+            // Starts a child with an id that is taken; a dynamic supervisor starts one with an id that is not.
             11 => {
                 let mut child = self.child(own, Auto::Never, None);
                 self.children.pop();
@@ -321,7 +324,8 @@ impl Generator {
             if generator.below(2) == 0 { Action::End(id, why) } else { Action::Exit(id, why) }
         };
         let mut actions: Vec<Action> = (0..=self.below(3)).map(|_| action(self)).collect();
-        // After that start, the supervisor continues, so the actions stop there.
+        // An exit signal to `held` ends that start, and then the supervisor is no longer busy: leave out all later
+        // actions.
         let ends_it = |action: &Action| matches!(action, Action::Exit(id, why) if *id == held && *why != Why::Normal);
         let last = actions.iter().position(ends_it).map_or(actions.len(), |last| last + 1);
         actions.truncate(last);

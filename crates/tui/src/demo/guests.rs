@@ -25,12 +25,13 @@ const TRAPS: [(&str, &[&str]); 3] = [
 
 const CAPACITY: u64 = 10_000;
 
-/// Returns the module and kind of the process with that name, if it is a guest.
+/// Returns the module and kind of the process with that name, if it is a guest. Only the first three modules have
+/// processes in the simulated process table.
 pub(super) fn module_of(name: &str) -> Option<(&'static str, &'static str)> {
     MODULES[..3].iter().find(|(module, ..)| *module == name).map(|(module, kind, ..)| (*module, *kind))
 }
 
-/// Returns the value of a column that only guests have.
+/// Returns the value of a column that only guests have, for process number `i` after `ms` milliseconds.
 pub(super) fn cell(name: &str, column: Column, i: u64, ms: u64) -> Cell {
     let Some((module, _)) = module_of(name) else {
         return if column == Column::Kind { Cell::Text("native".to_owned()) } else { Cell::Empty(()) };
@@ -131,6 +132,7 @@ fn engine(modules: &[ModuleInfo], now_ms: u64) -> EngineInfo {
     let slots = |name: &str, used, slots| SlotsInfo { name: name.to_owned(), used, slots };
     let live = modules.iter().map(|module| module.live).sum();
     let of = |at: usize| modules[at].faults_total;
+    // The modules that trap are 0, 1 and 3; `engines` gives module `at` the trap `at % 3` of `TRAPS`.
     let faults = [("unreachable", of(0) + of(3)), ("memory out of bounds", of(1))];
     EngineInfo {
         kind: "wasm".to_owned(),

@@ -95,17 +95,25 @@ pub(super) fn rows(view: &TreeView, seq: u64, now_ms: u64) -> TreeRows {
     }
 }
 
+/// State of a walk over the rows of the tree, from top to bottom.
 struct Walk<'a> {
     view: &'a TreeView,
     now_ms: u64,
+    /// Position of the first row in the window.
     from: u64,
+    /// Position after the last row in the window.
     to: u64,
+    /// Position of the next row.
     position: u64,
     rows: Vec<TreeRow>,
     selected: Option<TreeDetail>,
 }
 
 impl Walk<'_> {
+    /// Visits a node and, if the view has opened it, its children.
+    ///
+    /// `above` is the position of its supervisor's row. Bit `n` of `rails` is set if siblings follow at depth `n`; the
+    /// observer draws a line there. `slot` makes its pid unique.
     fn node(&mut self, node: &TreeNode, path: &str, depth: u32, above: Option<u64>, rails: u64, slot: u64) {
         let slot = 12 + slot;
         let open = self.view.open.iter().any(|open| open == path);
@@ -164,6 +172,7 @@ impl Walk<'_> {
                 }
             }
             NodeKind::Many { child, count } => {
+                // Visits only the children in the window: there are too many to visit all.
                 let (first, last) = (self.from.max(self.position), self.to.min(self.position + count));
                 let (begin, end) = (self.position, self.position + count);
                 for position in first..last {

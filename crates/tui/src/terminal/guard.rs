@@ -16,13 +16,16 @@ const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 /// Sequence that resets all of these modes, and ends a synchronized update that was cut short.
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[m\x1b[?25h\x1b[?1049l";
 
-/// Start of the message of a panic that aborts the process. Such a panic must restore the terminal: no code runs later.
+/// Start of the messages of the panics after which the standard library aborts the program; rusm's runtime knows them
+/// too (`panics.rs`). The hook must restore the terminal at such a panic, because no other code runs after it.
 const ABORTS: &str = "panic in a ";
 
-/// Owns the terminal while it exists.
+/// Owns the terminal while it exists. `Drop` restores the terminal; the event loop calls `leave` and `enter` around a
+/// suspension.
 #[derive(Debug)]
 pub struct Guard {
     mouse: bool,
+    /// True while the terminal is taken over. The panic hook shares it, and stays installed after the guard is dropped.
     taken: Arc<AtomicBool>,
 }
 

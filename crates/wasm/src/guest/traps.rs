@@ -29,7 +29,8 @@ pub struct MemoryLimit {
 /// Label under which exceeded memory limits are counted.
 const MEMORY_LIMIT: &str = "memory limit";
 
-/// Names of all traps and of [`MemoryLimit`]; also the labels of their counters.
+/// Names of all traps and of [`MemoryLimit`]; also the labels of their counters. Must contain every code that
+/// [`exit_reason`] returns: a trap whose code is missing is neither counted nor kept as a fault.
 pub(crate) const CODES: [&str; 15] = [
     "unreachable",
     "stack overflow",
@@ -71,6 +72,7 @@ fn code(trap: wasmtime::Trap) -> &'static str {
 /// Maximum number of frames in a backtrace.
 const FRAMES_MAX: usize = 32;
 
+/// Returns the names of the functions in the backtrace of an error, innermost first; empty if it has no backtrace.
 pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
@@ -81,8 +83,8 @@ pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
     backtrace.frames().iter().take(FRAMES_MAX).map(name).collect()
 }
 
-/// Returns the cause of an error. If the node refused to grow a GC heap, the engine reports only that the heap is
-/// full; returns the limit instead.
+/// Returns the cause of an error. `refused` is the last memory limit that the guest exceeded. If that stopped a GC heap
+/// from growing, the engine reports only that the heap is full; then the cause is the limit.
 pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> wasmtime::Error {
     match refused {
         Some(limit) if error.is::<wasmtime::GcHeapOutOfMemory<()>>() => limit.into(),

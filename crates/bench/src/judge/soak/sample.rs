@@ -1,4 +1,4 @@
-//! Resource usage of the process at one time.
+//! Resource usage of the program at one time; `soak.rs` takes samples during a long run.
 
 use std::fs;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::measure::live_bytes::live_bytes;
 use crate::measure::usage::kilobytes;
 use crate::run::execution::Run;
 
-/// Maximum number of processes for which queued messages are counted every second.
-const LOOKED_AT_MAX: u64 = 100_000;
+/// Maximum number of processes in the runtime for which a sample counts the queued messages.
+const QUEUES_COUNTED_MAX: u64 = 100_000;
 
-/// Resource usage of the process at one time; `null` if the system does not report a value.
+/// Resource usage of the program at one time; `null` if the system does not report a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SoakSample {
     /// Time since the warm-up, in seconds.
@@ -42,7 +42,7 @@ pub struct SoakSample {
 }
 
 impl SoakSample {
-    /// Takes a sample of this process.
+    /// Takes a sample of this program.
     pub(super) fn take(elapsed: Duration, run: &Run) -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
@@ -55,7 +55,7 @@ impl SoakSample {
             live_bytes: live_bytes(),
             processes: run.live(),
             instances: observe::engines(run.handle()).iter().map(|engine| engine.live).sum(),
-            queued: (run.live() <= LOOKED_AT_MAX).then(|| queued(run.handle())),
+            queued: (run.live() <= QUEUES_COUNTED_MAX).then(|| queued(run.handle())),
             // Subtract 1: the directory being read is open too.
             fds: fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
             threads: threads.and_then(|threads| threads.trim().parse().ok()),

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The measured time is the CPU time of the threads and not wall time, so other load on the machine does not count. The
-//! read operations change the counter now and then, as in the seed's benchmarks: otherwise the compiler would
-//! move the read out of the loop.
+//! read operations change the counter now and then, as in the benchmarks of the seed (the earlier project that
+//! `docs/counters.md` describes): otherwise the compiler would move the read out of the loop.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ impl Operation {
         Self::LimiterDenies,
     ];
 
-    /// Returns the name, the seed's figure (20 threads on an i9-12900HK), and the Go figure on the project's machine.
+    /// Returns the text of three columns of the table: the name of the operation, and the figures for `seed` and `Go`.
     const fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::AtomicAdd => ("atomic add, one line", "16–20 ns", "17 ns"),

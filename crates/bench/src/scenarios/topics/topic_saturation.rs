@@ -1,4 +1,5 @@
-//! Load at a rising rate, to find where latency rises sharply.
+//! Load on a topic at one rate: the rate of `--open-loop`, or full speed without it. `rusm bench saturate` repeats this
+//! scenario at different rates to find the highest stable one.
 
 use rusm_protocol::Unit;
 
@@ -9,7 +10,7 @@ use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::topics::load::{MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::scenarios::topics::payload::PAYLOAD_MIN;
 
-/// Scenario with a load at a rising rate, to find where latency rises sharply.
+/// The scenario `topic-saturation`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopicSaturation;
 
@@ -19,12 +20,12 @@ impl Scenario for TopicSaturation {
             id: "topic-saturation",
             family: Family::Topics,
             label: "Topic saturation",
-            description: "Publishers and consumers with acknowledgements, for a series of offered rates.",
+            description: "Publishers and consumers with acknowledgements, at one offered rate.",
             details: &[
                 "One operation is a message acknowledged.",
                 "Offer rates in an open loop (--open-loop): latency then counts from the intended publication, so it \
-                 shows when a topic falls behind. Without a rate it runs at full speed; levels are percentages of that \
-                 rate.",
+                 shows when a topic falls behind. Without a rate it runs at full speed.",
+                "rusm bench saturate first runs it at full speed; its levels are percentages of that rate.",
                 MESSAGES_ARE_HANDLES,
                 NUMBERS_AGREE,
                 "A good result is a high rate that stays stable; rusm bench saturate finds it.",

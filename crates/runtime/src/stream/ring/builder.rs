@@ -17,7 +17,7 @@ use crate::process::running::Running;
 use crate::runtime::handle::Handle;
 use crate::scheduler::{self, Local};
 
-/// Default number of reader slots of a ring. A slot takes 152 bytes.
+/// Default number of reader slots of a ring. A slot takes 152 bytes with [`Padding::Pair`].
 pub const READERS_DEFAULT: usize = 64;
 /// Largest number of readers of one ring.
 pub const READERS_MAX: usize = 1 << 16;
@@ -78,7 +78,8 @@ impl Builder {
         }
     }
 
-    /// Sets the largest number of concurrent readers. Default 64; each takes 152 bytes, used or not.
+    /// Sets the largest number of concurrent readers. Default 64; each takes 152 bytes with the default padding, used
+    /// or not.
     pub const fn readers_max(mut self, readers_max: usize) -> Self {
         self.readers_max = readers_max;
         self
@@ -102,7 +103,8 @@ impl Builder {
         self
     }
 
-    /// Sets the runtime that shows the ring to its observers. Default: the runtime of the process that builds it.
+    /// Sets the runtime that shows the ring to its observers. Default: the runtime of the process that builds it; none
+    /// if no process builds it.
     pub fn observed_by(mut self, runtime: &Handle) -> Self {
         self.runtime = Some(runtime.clone());
         self
@@ -114,12 +116,15 @@ impl Builder {
     /// [`RingError`] with the number that is out of range.
     pub fn build<T: Send + Sync + 'static>(self) -> Result<(Writer<T>, Subscriber<T>), RingError> {
         let capacity = self.capacity;
+        // A power of two: `Slots` finds the slot of a position with a bit mask.
         if !capacity.is_power_of_two() || capacity > 1 << 40 {
             return Err(RingError::Capacity { capacity });
         }
         if self.readers_max == 0 || self.readers_max > READERS_MAX {
             return Err(RingError::Readers { readers_max: self.readers_max });
         }
+        // If the writer may pass a reader, each read sets a mark in its reader slot, so that the writer does not
+        // overwrite items in use. A lossless ring needs no marks: its writer never passes a reader.
         let guard = match self.policy {
             Policy::Lossless => Guard::Unguarded,
             Policy::EvictAfter(after) if after < Duration::from_millis(1) => {

@@ -127,7 +127,7 @@ impl Frequency {
     }
 
     /// Returns the period of `batch` firings in nanoseconds, as a numerator and a denominator.
-    pub(super) fn ticks_of(self, batch: u64) -> (u128, u64) {
+    pub(super) fn period_of(self, batch: u64) -> (u128, u64) {
         (u128::from(self.den) * u128::from(SECOND_NS) * u128::from(batch), self.num)
     }
 }

@@ -1,12 +1,15 @@
 //! The instants of ticks, without drift: tick `n` is due at `n · K / f` after the epoch, rounded up to a nanosecond.
+//! `f` is the frequency of firings, and `K` (`batch`) the number of firings that one tick stands for.
 //!
 //! ```text
-//!   frequency, K ──▶ period = whole ns + rest/unit ──▶ next += whole, fraction += rest, carried over when it is whole
+//!   frequency, K ──▶ period = whole ns + rest/unit ──▶ next += whole, fraction += rest; if fraction ≥ unit: carry 1 ns
 //! ```
 //!
 //! Never reads a clock. Rounding up keeps the promise of the ticker exact: at the instant of tick `n`, `⌊elapsed · f⌋`
 //! is `n · K` and not one less. A step costs one addition; only a ticker that is late by more than a tick needs a
-//! division.
+//! division. A period is called *even* if it is a whole number of nanoseconds (`rest` is 0).
+//!
+//! Invariant: `next · unit + fraction = (passed + 1) · num` and `fraction < unit`.
 
 use super::frequency::Frequency;
 
@@ -19,10 +22,10 @@ pub(super) struct Grid {
     unit: u64,
     whole: u64,
     rest: u64,
-    /// 2⁶⁴ parts of a nanosecond divided by `whole`, rounded down: avoids divisions for tickers that overrun at each
-    /// wait.
+    /// `(2⁶⁴ − 1) / whole`, rounded down: a multiplication by it replaces the division by `whole` for tickers that
+    /// overrun at each wait.
     inverse: u64,
-    /// Number of ticks before the next one.
+    /// Number of ticks that have passed; the next tick is number `passed + 1`.
     passed: u64,
     /// Instant of the next tick, rounded down, and its remainder in parts of `unit`.
     next: u64,
@@ -31,7 +34,7 @@ pub(super) struct Grid {
 
 impl Grid {
     pub(super) fn new(frequency: Frequency, batch: u64) -> Self {
-        let (num, unit) = frequency.ticks_of(batch);
+        let (num, unit) = frequency.period_of(batch);
         let whole = u64::try_from(num / u128::from(unit)).unwrap_or(u64::MAX);
         let rest = (num % u128::from(unit)) as u64;
         let inverse = u64::MAX / whole.max(1);
@@ -43,7 +46,7 @@ impl Grid {
         self.batch
     }
 
-    /// Returns the number of ticks before the next one.
+    /// Returns the number of ticks that have passed.
     #[inline]
     pub(super) const fn passed(&self) -> u64 {
         self.passed

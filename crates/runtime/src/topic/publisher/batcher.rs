@@ -184,6 +184,7 @@ impl Batcher {
             state.pump_again = true;
             return;
         }
+        // `take_batch` takes this request.
         state.pump_again = true;
         drop(state);
         while let Some(in_flight) = self.take_batch() {
@@ -195,6 +196,8 @@ impl Batcher {
                             this.on_stored(size, left, outcome);
                         }
                     };
+                    // `is_pumping` stays set until the journal replies; `on_stored` clears it and pumps again. Without
+                    // a reply, the publisher would never publish again.
                     return journal.submit(in_flight.batch, Box::new(reply));
                 }
                 None => self.complete(self.publish(in_flight)),
@@ -250,7 +253,8 @@ impl Batcher {
     fn on_stored(&self, size: Outstanding, mut left: VecDeque<Message>, outcome: Result<(), JournalError>) {
         let refused = match outcome {
             Ok(()) => Vec::new(),
-            // The other messages have other keys, or will be refused by the next submission.
+            // Refuse only the first message, whose key is paused, and submit the others again: those with a paused key
+            // are refused one at a time.
             Err(JournalError::Paused) => left
                 .pop_front()
                 .map(|message| self.topic.journal_error(JournalError::Paused, message))
@@ -291,7 +295,8 @@ impl Batcher {
         in_flight
     }
 
-    /// Returns ready once the first `upto` accepted messages are in the topic, or with the error of a refused one.
+    /// Returns ready with the error of a refused message that was not yet taken back, if there is one; otherwise once
+    /// each of the first `upto` accepted messages is in the topic or was refused.
     pub(super) fn poll_settled(&self, upto: u64, waker: &Waker) -> Poll<Result<(), PublishError>> {
         let mut state = self.state.lock();
         if let Some(refused) = state.refused.pop_front() {
@@ -308,8 +313,9 @@ impl Batcher {
         self.state.lock().refused.pop_front()
     }
 
+    /// Returns the error for a message for which the limits leave no room.
     #[cold]
-    pub(super) fn limit(&self, message: Message) -> PublishError {
+    pub(super) fn limit_error(&self, message: Message) -> PublishError {
         let Outstanding { messages, bytes } = self.state.lock().outstanding;
         PublishError::Limit {
             topic: self.topic.name().to_owned(),

@@ -5,8 +5,9 @@
 //!             └── one is returned ──▶ it and all after it go to the front of the queue
 //! ```
 //!
-//! A key is *open* when none of its messages is leased or waits for a retry, and *idle* when it has none at all. Some
-//! idle keys are kept, because most keys come again. Slots are those of the
+//! A batch is what one call of `take` leases to a consumer. A key is *open* when none of its messages is leased or
+//! waits for a retry, and *idle* when it has none at all. Some idle keys are kept, because most keys come again. Slots
+//! are those of the
 //! [`InFlight`](crate::topic::subscription::in_flight); each stores the id of its key. An id is not reused while its
 //! key has messages in flight.
 
@@ -15,12 +16,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// An idle key is kept if there are at most this many keys,
+/// Number of keys above which a key is removed when it becomes idle.
 const IDLE_KEYS_MAX: usize = 256;
-/// and if its lists have room for at most this many messages.
+/// Capacity of a key's lists, in messages, above which the key is removed when it becomes idle.
 const IDLE_CAPACITY_MAX: usize = 64;
 
-/// Id of a key that has messages in flight.
+/// Id of a key that has messages in flight, or is idle and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyId(u32);
 
@@ -34,7 +35,7 @@ struct KeyState {
     queue: VecDeque<(u64, u32)>,
     /// Slot that blocks the key by its retry delay.
     delayed: Option<u32>,
-    /// The key is in the list of open keys.
+    /// The key is in `OrderingKeys::deliverable`.
     is_listed: bool,
     /// The key is not idle.
     is_used: bool,
@@ -52,7 +53,7 @@ pub(crate) struct OrderingKeys {
     by_name: FxHashMap<Arc<str>, KeyId>,
     entries: Vec<KeyState>,
     free: Vec<KeyId>,
-    /// Keys that may have messages to deliver.
+    /// Keys that were open when they were added; a key in it may have been blocked or emptied since.
     deliverable: VecDeque<KeyId>,
     /// Number of keys that are not idle.
     used: usize,
@@ -92,7 +93,7 @@ impl OrderingKeys {
         !self.deliverable.is_empty()
     }
 
-    /// Returns the next message of an open key, for this batch.
+    /// Leases the next message of an open key to this batch, and returns its slot.
     pub(crate) fn pop_deliverable(&mut self, batch: u64) -> Option<u32> {
         loop {
             let key = *self.deliverable.front()?;
@@ -107,7 +108,8 @@ impl OrderingKeys {
                 }
                 return Some(next.1);
             }
-            // The key's batch is leased, and finishing that lists the key again; or the key is done.
+            // Either another batch of the key is leased or a retry is awaited, and the end of that lists the key again;
+            // or the key has no messages left.
             entry.is_listed = false;
             let is_done = entry.leased.is_empty() && entry.queue.is_empty() && entry.delayed.is_none();
             self.deliverable.pop_front();
@@ -124,7 +126,7 @@ impl OrderingKeys {
                 [(_, only)] if only == slot => entry.leased.clear(),
                 _ => entry.leased.retain(|(_, leased)| *leased != slot),
             }
-            // `rewind` has put a dead-lettered message into the queue.
+            // A message that became a dead letter is at the front of the queue, where `rewind` has put it.
             if entry.queue.front().is_some_and(|(_, queued)| *queued == slot) {
                 entry.queue.pop_front();
             }
@@ -134,7 +136,8 @@ impl OrderingKeys {
         });
     }
 
-    /// Ends a lease of the key without success; returns the slots of later messages: their leases end as well.
+    /// Moves a leased message that was not acknowledged, and all leased messages after it, back to the front of the
+    /// queue. Returns the slots of the messages after it: the caller must end their leases.
     ///
     /// With `is_delayed`, the key is blocked until [`delay_elapsed`](Self::delay_elapsed) is called.
     pub(crate) fn rewind(&mut self, key: KeyId, slot: u32, is_delayed: bool) -> Vec<u32> {
@@ -153,7 +156,7 @@ impl OrderingKeys {
             for own in back.iter().rev() {
                 entry.queue.push_front(*own);
             }
-            // A slot that was waiting for a retry before is behind this one in the queue.
+            // If another message of the key waited for its retry, it now comes after this one: stop waiting for it.
             entry.delayed = is_delayed.then_some(slot);
         });
         back.into_iter().map(|(_, slot)| slot).filter(|revoked| *revoked != slot).collect()

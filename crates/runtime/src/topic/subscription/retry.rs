@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Exponential back-off with jitter: the delay doubles with each attempt up to a limit; half of it is fixed, the rest
 /// random.
 ///
-/// Jitter keeps messages that failed together from being retried together again and again. Zero retries immediately.
+/// Without jitter, messages that failed together would always be retried together. If `first` or `limit` is zero,
+/// messages are retried immediately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     /// Longest delay after the first attempt.

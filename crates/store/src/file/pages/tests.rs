@@ -32,6 +32,7 @@ const TEXT: TableDefinition<'_, &str, i64> = TableDefinition::new("text");
 const NUMBERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("numbers");
 const FIXED: TableDefinition<'_, u64, u64> = TableDefinition::new("fixed");
 
+/// Returns a storage that redb has filled and closed, and its header. A value of 100,000 bytes needs a page of its own.
 fn filled() -> (Shared, Header) {
     let storage = Shared::default();
     let database: Database = Builder::new().create_with_backend(storage.clone()).unwrap();
@@ -86,11 +87,13 @@ fn what_redb_wrote_is_read_and_verified() {
 }
 
 #[test]
-fn every_page_that_is_damaged_is_found_and_the_other_rows_are_read() {
+fn every_damaged_page_is_found_as_one_range_and_the_other_rows_are_read() {
     let (storage, header) = filled();
     let slot = *header.primary().unwrap();
     let mut places = Vec::new();
-    Pages::new(&storage, &header).unwrap().verify(&slot, &mut |offset, _| places.push(offset)).unwrap();
+    let pages = Pages::new(&storage, &header).unwrap();
+    pages.verify(&slot, &mut |offset, _| places.push(offset)).unwrap();
+    let all: u64 = pages.tables(slot.tables).unwrap().0.iter().map(|(_, table)| table.rows).sum();
     for offset in places {
         let mut byte = [0];
         storage.read(offset + 5, &mut byte).unwrap();
@@ -99,17 +102,20 @@ fn every_page_that_is_damaged_is_found_and_the_other_rows_are_read() {
         let pages = Pages::new(&storage, &header).unwrap();
         assert!(!pages.verify(&slot, &mut |_, _| {}).unwrap(), "page at {offset}");
         let (tables, mut damaged) = pages.tables(slot.tables).unwrap();
+        let mut rows = 0;
         for (_, table) in tables {
             pages
                 .walk(table.root.unwrap().page, table.widths, &mut |found| {
-                    if let Found::Damaged(range) = found {
-                        damaged.push(range);
+                    match found {
+                        Found::Row(..) => rows += 1,
+                        Found::Damaged(range) => damaged.push(range),
                     }
                     Ok(())
                 })
                 .unwrap();
         }
-        assert!(damaged.len() <= 1, "the page at {offset} is not several");
+        assert!(damaged.len() <= 1, "the page at {offset} is reported as several ranges");
+        assert_eq!(rows < all, !damaged.is_empty(), "the page at {offset}: {rows} of {all} rows");
         storage.write(offset + 5, &byte).unwrap();
     }
 }

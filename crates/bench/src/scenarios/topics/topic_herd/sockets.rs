@@ -45,6 +45,7 @@ pub(super) struct Sockets {
 /// State reported by the clients.
 #[derive(Default)]
 struct ClientReports {
+    /// Number of clients that have left.
     left: AtomicU64,
     /// Error of the first client that failed.
     failure: OnceLock<String>,
