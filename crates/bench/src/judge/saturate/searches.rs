@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Level, SaturateOptions, SystemError, SystemUnderTest, bisect, offer_undisturbed, sort};
+use super::level::Level;
+use super::system::{SaturateOptions, SystemError, SystemUnderTest, bisect, offer_undisturbed, sort};
 use crate::judge::statistics::median;
 
 /// Relative distance below and above the first result at which a search starts, and by which it moves on if that is not

@@ -136,8 +136,8 @@ fn sparkline(values: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::entry;
     use super::*;
+    use crate::report::history::file::tests::entry;
 
     #[test]
     fn a_history_reads_like_this() {
