@@ -52,7 +52,7 @@ where
     }
     let all: Vec<&str> = known.into_iter().map(AsRef::as_ref).collect();
     if all.is_empty() {
-        return "there are none".to_owned();
+        return "none exist".to_owned();
     }
     format!("expected one of {}", all.join(", "))
 }
@@ -91,7 +91,7 @@ mod tests {
     fn a_name_like_no_other_gets_the_whole_list() {
         assert_eq!(suggestion("xyzzy", ["light", "max"]), "expected one of light, max");
         assert_eq!(suggestion("xyzzy", &["light".to_owned()]), "expected one of light");
-        assert_eq!(suggestion("xyzzy", [""; 0]), "there are none");
+        assert_eq!(suggestion("xyzzy", [""; 0]), "none exist");
     }
 
     #[test]
