@@ -153,11 +153,7 @@ pub(super) fn write_tokens(dir: &Path, address: SocketAddr) -> Result<(Tokens, V
 /// Returns 256 random bits in hexadecimal.
 fn random_token() -> Result<String, ConsoleError> {
     let mut bits = [0; 32];
-    let mut filled = 0;
-    while filled < bits.len() {
-        let read = rustix::rand::getrandom(&mut bits[filled..], rustix::rand::GetRandomFlags::empty());
-        filled += read.map_err(|error| system("read", "random numbers")(error.into()))?;
-    }
+    getrandom::fill(&mut bits).map_err(|error| system("read", "random numbers")(io::Error::other(error)))?;
     let hexadecimal = |bits: &[u8]| {
         bits.iter().fold(String::with_capacity(64), |text, byte| {
             let digit = |bits: u8| char::from_digit(u32::from(bits), 16).unwrap_or_default();
