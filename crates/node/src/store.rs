@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use rusm_store::inspection::{self, Check, ExportedRow, Inspection, TableCheck};
+use rusm_store::inspection::{Check, ExportedRow, Inspection, TableCheck};
 use rusm_store::{Damage, escaped};
 use serde_json::{Map, Value, json};
 
@@ -163,7 +163,7 @@ fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
     };
     let kept = match &output {
         Some(_) => None,
-        None => Some(inspection::replace(file, &new).map_err(system(format!("replace {}", shown(file))))?),
+        None => Some(inspection.replace(&new).map_err(system(format!("replace {}", shown(file))))?),
     };
     log_check(&check);
     // Damage without a bucket and a table is in the list of buckets: then the number of lost rows is unknown.

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, WriteTransaction};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::error::{Damage, OpenError};
 use super::file::create;
-use super::file::disk::{journal_of, open_regular};
+use super::file::disk::{inode_of, journal_of, open_regular};
 use super::file::journal::label;
 use super::file::journal::replay::{self, Recovered};
 use super::file::pages::{Header, KeyRange, PAGE, Pages, Slot};
@@ -28,10 +30,36 @@ const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries")
 #[derive(Debug)]
 pub struct Inspection {
     path: PathBuf,
+    files: Files,
     salvage: Salvage,
     is_sound: bool,
     is_header_restored: bool,
     notes: Vec<String>,
+}
+
+/// The files that were opened.
+#[derive(Debug)]
+struct Files {
+    /// Path of the store, without symbolic links.
+    store: PathBuf,
+    /// Device and number of its file.
+    inode: (u64, u64),
+    /// `None` if there is no journal.
+    journal_inode: Option<(u64, u64)>,
+}
+
+impl Files {
+    fn of(path: &Path) -> io::Result<Self> {
+        let store = path.canonicalize()?;
+        let inode = inode_of(&fs::metadata(&store)?);
+        let journal_inode = fs::metadata(journal_of(&store)).ok().map(|found| inode_of(&found));
+        Ok(Self { store, inode, journal_inode })
+    }
+
+    /// Returns true if these files still have their names.
+    fn are_there(&self) -> bool {
+        Self::of(&self.store).is_ok_and(|now| (now.inode, now.journal_inode) == (self.inode, self.journal_inode))
+    }
 }
 
 /// Result of a check of one table.
@@ -113,13 +141,14 @@ impl Inspection {
             let file: File = open_regular(path, OpenOptions::new().read(true))?;
             FileBackend::new(file).map_err(io::Error::other)
         };
+        let files = Files::of(path).map_err(failed)?;
         let base = read_only(path).map_err(failed)?;
         if matches!(base.try_lock_shared_range(Bound::Unbounded, Bound::Unbounded), Ok(false)) {
             return Err(OpenError::InUse { path: path.to_owned() });
         }
         let storage = Overlay::new(base).map_err(failed)?;
         let (mut notes, mut is_header_restored) = (Vec::new(), false);
-        let journal = journal_of(&path.canonicalize().map_err(failed)?);
+        let journal = journal_of(&files.store);
         let recovered = match read_only(&journal) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 replay::recover(&storage, &redb::backends::InMemoryBackend::new())
@@ -131,10 +160,15 @@ impl Inspection {
             Ok(Recovered::HeaderRestored) => is_header_restored = true,
             Err(error) => notes.push(format!("its journal was not used: {error}")),
         }
-        Self::read(path, storage, notes).map(|inspection| Self { is_header_restored, ..inspection })
+        Self::read(path, files, storage, notes).map(|inspection| Self { is_header_restored, ..inspection })
     }
 
-    fn read(path: &Path, storage: Overlay<FileBackend>, mut notes: Vec<String>) -> Result<Self, OpenError> {
+    fn read(
+        path: &Path,
+        files: Files,
+        storage: Overlay<FileBackend>,
+        mut notes: Vec<String>,
+    ) -> Result<Self, OpenError> {
         let failed = |error: io::Error| OpenError::io(path.to_owned(), error);
         let corrupt = |what: String| OpenError::Corrupt { path: path.to_owned(), what };
         let len = storage.len().map_err(failed)?;
@@ -161,7 +195,7 @@ impl Inspection {
         }
         let slot: Slot = sound.unwrap_or(first);
         let salvage = Salvage::new(Box::new(storage), &header, slot).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), salvage, is_sound: sound.is_some(), is_header_restored: false, notes })
+        Ok(Self { path: path.to_owned(), files, salvage, is_sound: sound.is_some(), is_header_restored: false, notes })
     }
 
     /// Reads the whole file.
@@ -324,6 +358,54 @@ impl Inspection {
         Ok(count)
     }
 
+    /// Replaces the damaged file with the repaired one. The damaged file and its journal are kept under another name,
+    /// which is returned.
+    ///
+    /// The two files exchange their names in one step, so the path of the store always leads to a whole file. Only one
+    /// program replaces files of a directory at a time.
+    ///
+    /// # Errors
+    /// The operating system's error if a file cannot be renamed, or an error if the file or its journal was replaced
+    /// since it was opened: then nothing is changed.
+    pub fn replace(&self, repaired: &Path) -> io::Result<PathBuf> {
+        let path = &self.files.store;
+        // Released when the directory is closed, after all names are changed.
+        let directory = File::open(path.parent().unwrap_or(Path::new("/")))?;
+        directory.lock()?;
+        if !self.files.are_there() {
+            let what = format!("it was replaced meanwhile, so it was left alone; see {}", repaired.display());
+            return Err(io::Error::other(what));
+        }
+        let named = |number: u32| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(if number == 0 { ".damaged".to_owned() } else { format!(".damaged-{number}") });
+            PathBuf::from(name)
+        };
+        let is_free =
+            |kept: &PathBuf| fs::symlink_metadata(kept).is_err() && fs::symlink_metadata(journal_of(kept)).is_err();
+        let kept = (0..1000).map(named).find(is_free).ok_or(ErrorKind::AlreadyExists)?;
+        match renameat_with(CWD, path, CWD, repaired, RenameFlags::EXCHANGE) {
+            Ok(()) => fs::rename(repaired, &kept)?,
+            // A file system that cannot exchange names.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::rename(path, &kept)?;
+                if let Err(error) = create::publish(repaired, path) {
+                    // Fails if a node has created a store meanwhile: its file stays.
+                    drop(fs::hard_link(&kept, path));
+                    return Err(error);
+                }
+                drop(fs::remove_file(repaired));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let journal = journal_of(path);
+        if fs::symlink_metadata(&journal).is_ok() {
+            fs::rename(&journal, journal_of(&kept))?;
+        }
+        create::sync_directory(path)?;
+        Ok(kept)
+    }
+
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -336,28 +418,4 @@ type Put<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), redb::Error> + 'a;
 /// Returns true if a store writes the table of this name by itself.
 fn is_own(name: &str) -> bool {
     [FORMATS.name(), BUCKETS.name(), EXPIRY.name()].contains(&name)
-}
-
-/// Replaces a damaged file with the repaired one. The damaged file and its journal are kept under another name, which
-/// is returned.
-///
-/// # Errors
-/// The operating system's error if a file cannot be renamed.
-pub fn replace(path: &Path, repaired: &Path) -> io::Result<PathBuf> {
-    let named = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(if number == 0 { ".damaged".to_owned() } else { format!(".damaged-{number}") });
-        PathBuf::from(name)
-    };
-    let is_free =
-        |kept: &PathBuf| fs::symlink_metadata(kept).is_err() && fs::symlink_metadata(journal_of(kept)).is_err();
-    let kept = (0..1000).map(named).find(is_free).ok_or(ErrorKind::AlreadyExists)?;
-    let journal = journal_of(path);
-    if fs::symlink_metadata(&journal).is_ok() {
-        fs::rename(&journal, journal_of(&kept))?;
-    }
-    fs::rename(path, &kept)?;
-    fs::rename(repaired, path)?;
-    super::file::create::sync_directory(path)?;
-    Ok(kept)
 }

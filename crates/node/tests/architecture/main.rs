@@ -72,7 +72,11 @@ const STATICS: [Static; 8] = [
     Static { file: "runtime/src/time/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler/local.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/time/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
-    Static { file: "wasm/src/engine/pooled_future.rs", name: "BLOCK_POOL", why: "an unused block of memory of this thread" },
+    Static {
+        file: "wasm/src/engine/pooled_future.rs",
+        name: "BLOCK_POOL",
+        why: "an unused block of memory of this thread",
+    },
     Static { file: "runtime/src/process/waker.rs", name: "WAKER", why: "a table of functions, never written" },
 ];
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use rusm_store::inspection::Inspection;
 use rusm_store::{Store, StoreConfig};
 
 fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
@@ -145,4 +146,27 @@ fn what_is_no_store_gets_one_line() {
     let (code, _, err) = store(dir.path(), &["check", "open.redb"]);
     assert!(code == 1 && err.contains("is already open"), "{err}");
     drop(open);
+}
+
+#[test]
+fn a_repair_leaves_alone_what_another_repair_or_a_node_has_put_in_place_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    let (first, second) = (Inspection::open(&path).unwrap(), Inspection::open(&path).unwrap());
+    let new = dir.path().join("node.redb.repaired");
+    first.repair(&new).unwrap();
+    let kept = first.replace(&new).unwrap();
+    drop(first);
+    let node = Store::open(&path, StoreConfig::default()).unwrap();
+    node.bucket("many").unwrap().put("acknowledged", "after the first repair").wait().unwrap();
+    node.close();
+    drop(node);
+
+    second.repair(&new).unwrap();
+    let error = second.replace(&new).unwrap_err().to_string();
+
+    assert!(error.contains("was replaced meanwhile") && error.contains("node.redb.repaired"), "{error}");
+    let node = Store::open(&path, StoreConfig::default()).unwrap();
+    assert!(node.bucket("many").unwrap().get("acknowledged").wait().unwrap().is_some());
+    assert!(kept.ends_with("node.redb.damaged") && !dir.path().join("node.redb.damaged-1").exists());
 }

@@ -182,7 +182,8 @@ fn open_database(path: &Path) -> Result<SafeDatabase, OpenError> {
 /// Opens the file at this path and its journal, each time it is called; creates the file if it does not exist.
 fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     prepare(path)?;
-    let file = open_file(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
+    let file = open_existing(path).map_err(|error| OpenError::io(path.to_owned(), error))?;
+    let id = file.metadata().map(|found| inode_of(&found)).map_err(|error| OpenError::io(path.to_owned(), error))?;
     drop(file);
     // With the canonical path, the journal is found even if the file is opened by another name next time.
     let again = path.canonicalize().map_err(|error| OpenError::io(path.to_owned(), error))?;
@@ -192,7 +193,12 @@ fn opener_of(path: &Path) -> Result<Opener, OpenError> {
     let journal = journal_of(&again);
     Ok(Box::new(move || {
         let journal_file = JournalFile { path: journal.clone(), opened: Mutex::new(None) };
-        Ok(Box::new(Journaled::new(LimitedFile::new(open_file(&again)?)?, journal_file)))
+        let file = open_existing(&again)?;
+        // After a failure the store must not continue in another file that has got the path meanwhile.
+        if inode_of(&file.metadata()?) != id {
+            return Err(io::Error::other("another file has its place: it was moved or replaced").into());
+        }
+        Ok(Box::new(Journaled::new(LimitedFile::new(file)?, journal_file)))
     }))
 }
 
@@ -289,8 +295,12 @@ impl JournalStorage for JournalFile {
     }
 }
 
-fn inode_of(file: &fs::Metadata) -> (u64, u64) {
+pub(crate) fn inode_of(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
+}
+
+fn open_existing(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true).write(true))
 }
 
 fn open_file(path: &Path) -> io::Result<File> {

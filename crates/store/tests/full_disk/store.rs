@@ -127,3 +127,23 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
     let first = consumer.try_next().unwrap().unwrap();
     assert_eq!(first.message.into_payload(), "before");
 }
+
+#[test]
+fn a_store_whose_file_was_moved_does_not_go_on_in_another_file() {
+    let _alone = crate::alone();
+    let directory = tempfile::tempdir().unwrap();
+    let (path, moved) = (directory.path().join("node.redb"), directory.path().join("moved.redb"));
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let bucket = store.bucket("a").unwrap();
+    bucket.put("before", "kept").wait().unwrap();
+    fs::rename(&path, &moved).unwrap();
+
+    crate::limit_files(Some(fs::metadata(&moved).unwrap().len()));
+    let ends = write_until_full(&store);
+    crate::limit_files(None);
+
+    assert!(ends.iter().all(|(_, error)| is_named(error)), "{ends:?}");
+    let error = bucket.put("after", "lost").wait().unwrap_err();
+    assert!(is_named(&error), "{error}");
+    assert!(!path.exists(), "no new file was created");
+}
