@@ -370,7 +370,7 @@ impl Inspection {
     pub fn replace(&self, repaired: &Path) -> io::Result<PathBuf> {
         let path = &self.files.store;
         // Released when the directory is closed, after all names are changed.
-        let directory = File::open(path.parent().unwrap_or(Path::new("/")))?;
+        let directory = File::open(path.parent().unwrap_or_else(|| Path::new("/")))?;
         directory.lock()?;
         if !self.files.are_there() {
             let what = format!("it was replaced meanwhile, so it was left alone; see {}", repaired.display());
