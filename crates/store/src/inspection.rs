@@ -366,15 +366,17 @@ impl Inspection {
     ///
     /// # Errors
     /// The operating system's error if a file cannot be renamed, or an error if the file or its journal was replaced
-    /// since it was opened: then nothing is changed.
+    /// since it was opened: then they are left alone, and the repaired file is removed.
     pub fn replace(&self, repaired: &Path) -> io::Result<PathBuf> {
         let path = &self.files.store;
         // Released when the directory is closed, after all names are changed.
         let directory = File::open(path.parent().unwrap_or_else(|| Path::new("/")))?;
         directory.lock()?;
         if !self.files.are_there() {
-            let what = format!("it was replaced meanwhile, so it was left alone; see {}", repaired.display());
-            return Err(io::Error::other(what));
+            drop(fs::remove_file(repaired));
+            return Err(io::Error::other(
+                "it was replaced meanwhile, by another repair or by a node: it was left alone",
+            ));
         }
         let named = |number: u32| {
             let mut name = path.as_os_str().to_owned();
