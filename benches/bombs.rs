@@ -19,7 +19,7 @@ use rusm_runtime::{Config, Context, Down, Handle, Runtime};
 use rusm_wasm::{GuestOptions, Module, Wasm, WasmConfig};
 
 #[path = "../crates/wasm/tests/it/guests.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which this example uses the import table")]
+#[allow(dead_code, clippy::unwrap_used, reason = "test helpers, of which this program uses the import table")]
 mod guests;
 
 /// Number of hostile guests at a time.
