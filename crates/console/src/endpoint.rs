@@ -35,8 +35,11 @@ const PROBE_MAX: Duration = Duration::from_millis(500);
 /// Time between two attempts to connect to a full queue.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Checks that `name` is a valid node name.
-pub(super) fn check_name(name: &str) -> Result<(), ConsoleError> {
+/// Checks that `name` is a valid name of a node.
+///
+/// # Errors
+/// [`ConsoleError::Name`] if it is not usable as the name of a socket.
+pub fn check_name(name: &str) -> Result<(), ConsoleError> {
     let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let good = (1..=64).contains(&name.len())
         && name.chars().all(letters)

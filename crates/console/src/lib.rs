@@ -35,6 +35,7 @@ mod view;
 
 pub use config::{ConsoleConfig, Limits, LogSource, TickRate, TickRateError};
 pub use console::Console;
+pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};

@@ -31,7 +31,7 @@ use crate::settings::limits::U32_MAX;
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
-use crate::settings::value::{Address, Number, Size, Text, Time, Word, Words, size};
+use crate::settings::value::{Address, NodeName, Number, Size, Text, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -85,7 +85,7 @@ pub(crate) struct LogSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NodeSection {
-    name: Option<Text>,
+    name: Option<NodeName>,
     listen: Option<Address>,
     schedulers: Option<Number<1, 64>>,
     process_limit: Option<Number<1, 256_000_000>>,
@@ -341,6 +341,11 @@ mod tests {
         assert_eq!(
             error("[node]\ntick_hz = 9", &[]),
             "node.tick_hz of \"9\" in rusm.toml must be a number between 10 and 60"
+        );
+        assert_eq!(
+            error("[node]\nname = \"../up\"", &[]),
+            "node.name of \"../up\" in rusm.toml must be 1 to 64 letters, digits, '-', '_' or '.', and start with a \
+             letter or digit"
         );
         assert!(error("[node]\nlisten = \"here\"", &[]).contains("must be a loopback address"));
         assert!(error("[node\n", &[]).starts_with("rusm.toml is not valid TOML"));

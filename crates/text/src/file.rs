@@ -1,17 +1,32 @@
-//! Reads text files of bounded size: a file named by a user may be a device that never ends.
+//! Reads text files of bounded size in bounded time: a file named by a user may be a device that never ends, or a pipe
+//! that nobody writes to.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-/// Reads a file of at most `bytes_max` bytes.
+/// Time limit for reading a pipe to its end.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads a file of at most `bytes_max` bytes. A pipe is read to its end, for at most 10 s.
 ///
 /// # Errors
 /// The operating system's error; [`ErrorKind::InvalidData`] if the file is not UTF-8; [`ErrorKind::FileTooLarge`] if it
-/// is longer.
+/// is longer; [`ErrorKind::TimedOut`] if it is a pipe that does not end in time.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    read_file_within(path.as_ref(), bytes_max, PIPE_TIMEOUT)
+}
+
+fn read_file_within(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<String> {
+    let bytes = if fs::metadata(path)?.file_type().is_fifo() {
+        read_pipe(path, bytes_max, timeout)?
+    } else {
+        read_bytes(path, bytes_max)?
+    };
     if bytes.len() as u64 > bytes_max {
         let what = format!("it is longer than {bytes_max} bytes");
         return Err(io::Error::new(ErrorKind::FileTooLarge, what));
@@ -19,8 +34,28 @@ pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
+/// Reads at most one byte more than `bytes_max`.
+fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a pipe on a thread of its own, which stays blocked after a timeout: without a writer, opening never returns.
+fn read_pipe(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    let path = path.to_owned();
+    thread::Builder::new().name("rusm-read".to_owned()).spawn(move || sender.send(read_bytes(&path, bytes_max)))?;
+    receiver.recv_timeout(timeout).unwrap_or_else(|_| {
+        let what = format!("it is a pipe whose writer did not finish within {} s", timeout.as_secs());
+        Err(io::Error::new(ErrorKind::TimedOut, what))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -32,5 +67,35 @@ mod tests {
             (ErrorKind::FileTooLarge, "it is longer than 1000 bytes".to_owned())
         );
         assert_eq!(read_file("/dev/null", 0).unwrap(), "");
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_but_not_waited_for_without_end() {
+        let path = std::env::temp_dir().join(format!("rusm-text-{}.pipe", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+
+        let error = read_file_within(&path, 1000, Duration::ZERO).unwrap_err();
+        let writer = path.clone();
+        let writer = thread::spawn(move || fs::write(writer, "name = 1"));
+        // The first reader is still blocked and may take the text; then the second one waits for a writer in vain.
+        writer.join().unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "it is a pipe whose writer did not finish within 0 s");
+    }
+
+    #[test]
+    fn a_pipe_with_a_writer_is_a_file_like_any_other() {
+        let path = std::env::temp_dir().join(format!("rusm-text-{}-written.pipe", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let writer = path.clone();
+        let writer = thread::spawn(move || fs::write(writer, "name = 1"));
+
+        let text = read_file(&path, 1000).unwrap();
+
+        writer.join().unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(text, "name = 1");
     }
 }

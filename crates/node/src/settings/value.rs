@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rusm_console::check_name;
 use rusm_protocol::DEFAULT_PORT;
 use rusm_text::parse_size;
 use serde::Deserialize;
@@ -25,6 +26,23 @@ impl TryFrom<RawSetting> for Text {
 
     fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
         raw.text().map(|text| Self(text.to_owned()))
+    }
+}
+
+/// The name of a node.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+pub(super) struct NodeName(pub(super) String);
+
+impl TryFrom<RawSetting> for NodeName {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let name = raw.text()?;
+        if check_name(name).is_err() {
+            return Err(raw.invalid("must be 1 to 64 letters, digits, '-', '_' or '.', and start with a letter or digit"));
+        }
+        Ok(Self(name.to_owned()))
     }
 }
 

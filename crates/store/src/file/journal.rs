@@ -199,7 +199,12 @@ impl Journaled {
         if log.is_none() && replay::is_redb_file(&*self.storage)? {
             let journal = self.journal_storage.open()?;
             if self.storage.len()? > 0 {
-                if replay::recover(&*self.storage, &*journal)? == Recovered::HeaderRestored {
+                let recovered = replay::recover(&*self.storage, &*journal);
+                if recovered.is_err() && journal.len()? == 0 {
+                    // A journal that this call has created says nothing about the refused file.
+                    self.journal_storage.remove()?;
+                }
+                if recovered? == Recovered::HeaderRestored {
                     tracing::warn!("the header or the length of a store was damaged and was restored from its copy");
                 }
             } else if journal.len()? > 0 {
