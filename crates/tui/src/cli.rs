@@ -43,8 +43,8 @@ pub struct Cli {
     /// Frames per second, 1-60 [default: 10, over SSH 4]
     #[arg(long, value_name = "N", env = "RUSM_TOP_FPS", value_parser = clap::value_parser!(u8).range(1..=60))]
     fps: Option<u8>,
-    /// The first view: node, bench, processes, tree, events, wasm, time, store or topics [default: processes with
-    /// --filter or --sort, else node]
+    /// The first view: node, bench, processes, tree, events, wasm, time, store, topics, cpu or sched [default:
+    /// processes with --filter or --sort, else node]
     #[arg(long, value_name = "VIEW", value_parser = tab)]
     tab: Option<Tab>,
     /// Show only matching processes: `name=kv* and mailq>0`, or part of a name

@@ -133,6 +133,8 @@ pub(crate) struct DetailPane {
 /// Values that are drawn over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Histories {
+    /// CPU time of the node, in cores.
+    pub(crate) cpu: Series,
     pub(crate) ops: Series,
     pub(crate) msgs: Series,
     pub(crate) schedulers: Vec<Series>,
@@ -284,6 +286,7 @@ impl Model {
             Tab::Wasm => contexts.extend([Context::Wasm, Context::List]),
             Tab::Store => contexts.extend([Context::Store, Context::List]),
             Tab::Time | Tab::Topics => contexts.push(Context::List),
+            Tab::Cpu | Tab::Sched => {}
         }
         contexts.push(Context::Global);
         contexts

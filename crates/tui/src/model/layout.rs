@@ -84,31 +84,72 @@ const STATE_WIDTH: u16 = 30;
 /// Reserved cells when the tab titles need the space.
 const STATE_WIDTH_MIN: u16 = 9;
 
-/// Returns each tab with its title in the first row and its cells, such as `1 Node` with a blank on each side.
+/// Spacing of the first row, from roomy to narrow.
+struct TabSpacing {
+    /// Cells for the state at the right end.
+    state: u16,
+    /// Cells for the program's name.
+    brand: u16,
+    /// Cells between two tabs.
+    gap: u16,
+    /// Cells after a title.
+    blank: u16,
+    /// Maximum number of letters in the title of a tab that is not shown.
+    letters: usize,
+    title: fn(Tab) -> &'static str,
+}
+
+impl TabSpacing {
+    const fn new(state: u16, brand: u16, gap: u16, blank: u16, letters: usize, title: fn(Tab) -> &'static str) -> Self {
+        Self { state, brand, gap, blank, letters, title }
+    }
+
+    /// Returns the title of a tab. That of the current view is never shortened.
+    fn word(&self, tab: Tab, is_current: bool) -> &'static str {
+        let title = (self.title)(tab);
+        if is_current { title } else { &title[..self.letters.min(title.len())] }
+    }
+
+    /// Returns the cells of a tab: its key between two blanks, and its title.
+    fn cells(&self, tab: Tab, is_current: bool) -> u16 {
+        match self.word(tab, is_current).len() as u16 {
+            0 => 2,
+            letters => letters + 3 + self.blank,
+        }
+    }
+
+    /// Returns the width of the first row with the widest title, so that the spacing is the same for all views.
+    fn width(&self) -> u16 {
+        let tabs: u16 = Tab::ALL.iter().map(|&tab| self.cells(tab, false) + self.gap).sum();
+        let current = Tab::ALL.iter().map(|&tab| self.cells(tab, true) - self.cells(tab, false)).max();
+        self.brand + tabs + current.unwrap_or(0) + self.state
+    }
+}
+
+const TAB_SPACINGS: [TabSpacing; 10] = [
+    TabSpacing::new(STATE_WIDTH, 10, 1, 1, usize::MAX, Tab::title),
+    TabSpacing::new(STATE_WIDTH, 10, 0, 1, usize::MAX, Tab::title),
+    TabSpacing::new(STATE_WIDTH, 10, 0, 0, usize::MAX, Tab::title),
+    TabSpacing::new(STATE_WIDTH, 0, 0, 0, usize::MAX, Tab::short),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 1, usize::MAX, Tab::title),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 0, usize::MAX, Tab::short),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 0, 4, Tab::short),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 0, 3, Tab::short),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 0, 2, Tab::short),
+    TabSpacing::new(STATE_WIDTH_MIN, 0, 0, 1, 0, Tab::title),
+];
+
+/// Returns each tab with its title in the first row and its cells, such as ` 1 Node `.
 ///
-/// On a narrow screen, the blanks are dropped first, then the program's name, then the ends of the titles.
-pub(crate) fn tabs(size: Size) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
-    type TabSpacing = (u16, u16, u16, u16, fn(Tab) -> &'static str);
-    const SPACINGS: [TabSpacing; 8] = [
-        (STATE_WIDTH, 10, 1, 1, Tab::title),
-        (STATE_WIDTH, 10, 0, 1, Tab::title),
-        (STATE_WIDTH, 10, 0, 0, Tab::title),
-        (STATE_WIDTH_MIN, 0, 0, 1, Tab::title),
-        (STATE_WIDTH_MIN, 0, 0, 0, Tab::title),
-        (STATE_WIDTH_MIN, 0, 0, 0, Tab::short),
-        (STATE_WIDTH_MIN, 0, 0, 0, |tab| &tab.title()[..4]),
-        (0, 0, 0, 0, |tab| &tab.title()[..2]),
-    ];
-    let width = |tab: Tab, blank: u16, word: fn(Tab) -> &'static str| word(tab).len() as u16 + 3 + blank;
-    let fits = |(state, brand, gap, blank, word): &TabSpacing| {
-        let words: u16 = Tab::ALL.iter().map(|&tab| width(tab, *blank, *word) + gap).sum();
-        brand + words + state <= size.width
-    };
-    let (_, brand, gap, blank, word) = SPACINGS.into_iter().find(fits).unwrap_or(SPACINGS[SPACINGS.len() - 1]);
-    Tab::ALL.iter().scan(brand, move |x, &tab| {
-        let cells = Cells::new(*x, 0, width(tab, blank, word), 1);
-        *x += cells.width + gap;
-        Some((tab, word(tab), cells))
+/// On a narrow screen, the blanks are dropped first, then the program's name, then the ends of all titles except that of
+/// the `current` view, and last these titles.
+pub(crate) fn tabs(size: Size, current: Tab) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
+    let spacing = TAB_SPACINGS.iter().find(|spacing| spacing.width() <= size.width);
+    let spacing = spacing.unwrap_or(&TAB_SPACINGS[TAB_SPACINGS.len() - 1]);
+    Tab::ALL.iter().scan(spacing.brand, move |x, &tab| {
+        let cells = Cells::new(*x, 0, spacing.cells(tab, tab == current), 1);
+        *x += cells.width + spacing.gap;
+        Some((tab, spacing.word(tab, tab == current), cells))
     })
 }
 
@@ -324,6 +365,22 @@ mod tests {
                     assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");
                     assert!(cells.y + cells.height <= height, "{cells:?} at {size:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_tabs_fit_beside_the_state_and_the_current_one_is_whole() {
+        for width in SIZE_MIN.width..300 {
+            for &current in Tab::ALL {
+                let tabs: Vec<_> = tabs(Size::new(width, 24), current).collect();
+                let (_, title, cells) = tabs[current.index()];
+                let end = tabs.last().map_or(0, |(.., cells)| cells.x + cells.width);
+
+                assert!([current.title(), current.short()].contains(&title), "{title} at {width}");
+                assert!(usize::from(cells.width) >= title.len() + 3, "{title} at {width}");
+                assert!(end + STATE_WIDTH_MIN <= width, "{end} of {width}");
+                assert!(tabs.is_sorted_by(|(.., left), (.., right)| left.x + left.width <= right.x));
             }
         }
     }

@@ -4,7 +4,7 @@
 use crate::model::selection::wrapped;
 
 macro_rules! tabs {
-    ($($(#[$doc:meta])* $name:ident $digit:literal $id:literal $title:literal),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident $key:literal $id:literal $title:literal),+ $(,)?) => {
         /// A view of the observer.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum Tab {
@@ -12,7 +12,7 @@ macro_rules! tabs {
         }
 
         impl Tab {
-            /// All views, in the order of their number keys.
+            /// All views, in the order of the first row.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// Returns the word that `--tab` accepts.
@@ -21,8 +21,8 @@ macro_rules! tabs {
             }
 
             /// Returns the key that shows the view.
-            pub const fn digit(self) -> char {
-                match self { $(Self::$name => $digit),+ }
+            pub const fn key(self) -> char {
+                match self { $(Self::$name => $key),+ }
             }
 
             /// Returns the title in the header.
@@ -53,6 +53,10 @@ tabs! {
     Store '8' "store" "Store",
     /// The topics.
     Topics '9' "topics" "Topics",
+    /// The CPU time of processes and of the runtime.
+    Cpu '0' "cpu" "CPU",
+    /// The schedulers.
+    Sched 'S' "sched" "Schedulers",
 }
 
 impl Tab {
@@ -60,6 +64,7 @@ impl Tab {
     pub(crate) const fn short(self) -> &'static str {
         match self {
             Self::Processes => "Procs",
+            Self::Sched => "Sched",
             other => other.title(),
         }
     }

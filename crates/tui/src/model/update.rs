@@ -276,6 +276,7 @@ fn query(model: &Model) -> Option<View> {
             })
         }
         Tab::Bench | Tab::Tree | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics => None,
+        Tab::Cpu | Tab::Sched => None,
     }
 }
 

@@ -11,13 +11,13 @@ use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
-    if layout::tabs(model.size).next().is_some_and(|(.., first)| first.x > 0) {
+    if layout::tabs(model.size, model.tab).next().is_some_and(|(.., first)| first.x > 0) {
         painter.line(area, 0, &Line::from(Span::styled(" rusm-top", theme.style(Role::Accent))));
     }
     let mut used = 0;
-    for (tab, word, cells) in layout::tabs(model.size) {
+    for (tab, word, cells) in layout::tabs(model.size, model.tab) {
         let style = theme.style(if tab == model.tab { Role::Selected } else { Role::Text });
-        let number = Span::styled(format!(" {} ", tab.digit()), style);
+        let number = Span::styled(format!(" {} ", tab.key()), style);
         let title = Span::styled(format!("{word} "), style);
         let key = if tab == model.tab { number } else { number.style(theme.style(Role::Dim)) };
         painter.put(cells.x, 0, &Line::from(vec![key, title]), cells.width);

@@ -36,6 +36,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     let theme = painter.theme;
     let view = match model.tab {
+        Tab::Cpu | Tab::Sched => Context::Global,
         Tab::Node => Context::Node,
         Tab::Bench => Context::Bench,
         Tab::Processes => Context::Processes,
@@ -46,7 +47,8 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         Tab::Store => Context::Store,
     };
     let mut contexts = vec![view, Context::Global];
-    if !matches!(view, Context::Node | Context::List) {
+    contexts.dedup();
+    if !matches!(view, Context::Node | Context::List | Context::Global) {
         contexts.insert(1, Context::List);
     }
     let mut lines: Vec<Line> = Vec::new();

@@ -1,9 +1,11 @@
 //! The views, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod node;
 pub(crate) mod processes;
+pub(crate) mod sched;
 pub(crate) mod store;
 pub(crate) mod time;
 pub(crate) mod topics;

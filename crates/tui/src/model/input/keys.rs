@@ -284,6 +284,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[c('7')], Action::Show(Tab::Time), "", "Time and streams"),
     bind(Context::Global, &[c('8')], Action::Show(Tab::Store), "", "Store"),
     bind(Context::Global, &[c('9')], Action::Show(Tab::Topics), "", "Topics"),
+    bind(Context::Global, &[c('0')], Action::Show(Tab::Cpu), "", "CPU"),
+    bind(Context::Global, &[c('S')], Action::Show(Tab::Sched), "", "Schedulers"),
     bind(Context::Global, &[k(KeyCode::Tab)], Action::Step(1), "", "next view"),
     bind(Context::Global, &[k(BackTab)], Action::Step(-1), "", "previous view"),
     bind(Context::Global, &[k(Esc)], Action::Back, "", "close, else clear the filter, else go back"),
@@ -375,10 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn every_view_has_its_number_key() {
+    fn every_view_has_its_key() {
         for &tab in Tab::ALL {
-            assert_eq!(action(&[Context::Global], Key::char(tab.digit())), Some(Action::Show(tab)));
+            assert_eq!(action(&[Context::Global], Key::char(tab.key())), Some(Action::Show(tab)));
         }
-        assert!(Tab::ALL.is_sorted_by_key(|tab| tab.digit()));
     }
 }

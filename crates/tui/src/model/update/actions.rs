@@ -163,12 +163,14 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Time => model.time.scroll(lines),
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
         None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
+        None if matches!(model.tab, Tab::Cpu | Tab::Sched) => {}
         None => to_scenario(model, (model.bench.selected as u64).saturating_add_signed(lines)),
     }
 }
 
 fn to_position(model: &mut Model, position: u64) {
     match model.tab {
+        Tab::Cpu | Tab::Sched => {}
         Tab::Processes => model.table.go_to(position, model.visible_rows()),
         Tab::Tree => model.tree.go_to(position, model.visible_tree()),
         Tab::Wasm => model.wasm.go_to(position, model.visible_modules()),

@@ -39,7 +39,7 @@ fn wheel(model: &mut Model, notches: i64) {
 }
 
 fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
-    let hit = layout::tabs(model.size).find(|(.., cells)| cells.contains(x, y));
+    let hit = layout::tabs(model.size, model.tab).find(|(.., cells)| cells.contains(x, y));
     if let Some((tab, ..)) = hit {
         return navigate::show(model, tab);
     }
@@ -58,7 +58,7 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         Tab::Wasm => click_wasm(model, x, y, effects),
         Tab::Store => click_store(model, x, y, effects),
         Tab::Topics => click_topics(model, x, y),
-        Tab::Node | Tab::Events | Tab::Time => {}
+        Tab::Node | Tab::Events | Tab::Time | Tab::Cpu | Tab::Sched => {}
     }
 }
 

@@ -168,6 +168,7 @@ fn remember(model: &mut Model, frame: &Frame) {
     let histories = &mut model.histories;
     let known_ms = model.frame.as_ref().map(|known| known.captured_at_ns / 1_000_000);
     extend(&mut histories.ops, frame, at_ms, known_ms);
+    histories.cpu.push(at_ms, frame.observer.cpu_pct / 100.0);
     histories.msgs.push(at_ms, frame.observer.messages_per_sec);
     let loads = &frame.observer.scheduler_load;
     histories.schedulers.resize_with(loads.len().min(SCHEDULERS_MAX), Series::default);
