@@ -1,4 +1,5 @@
-//! Text that programs read from people and show to them: escaping, suggestions for mistyped names, durations and sizes.
+//! Text that programs read from people and show to them: escaping, suggestions for mistyped names, durations and sizes,
+//! and the query language of filters.
 //!
 //! External text is escaped before it reaches a log, a terminal or an error message:
 //!
@@ -20,6 +21,7 @@
 mod file;
 mod nearest;
 mod quantity;
+mod query;
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
@@ -27,6 +29,7 @@ use std::fmt::{self, Display, Write};
 pub use file::read_file;
 pub use nearest::{nearest, suggestion};
 pub use quantity::{grouped, parse_duration, parse_size};
+pub use query::{Comparison, QUERY_BYTES_MAX, Query, QueryCondition, QueryError, QueryWord, quoted};
 
 /// Returns true if a terminal shows the character unchanged: the character does not control the terminal, end a line,
 /// or change the direction of the surrounding text, and it is not invisible.
