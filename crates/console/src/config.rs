@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusm_protocol::LogSnapshot;
+use rusm_protocol::{LogLine, LogSnapshot};
 use thiserror::Error;
 
 use crate::endpoint::private_dir::runtime_dir;
@@ -46,6 +46,15 @@ impl TickRate {
 /// A function that returns the counters of the program's log.
 pub type LogSource = Arc<dyn Fn() -> LogSnapshot + Send + Sync>;
 
+/// The newest lines of the program's log. Called on the console's thread, and only while a client reads lines.
+pub trait LogLines: Send + Sync {
+    /// Returns the number of lines kept since the program started.
+    fn noted(&self) -> u64;
+
+    /// Returns that number, and the newest lines, oldest first, at most `len`.
+    fn newest(&self, len: usize) -> (u64, Vec<LogLine>);
+}
+
 /// Configuration of a [`Console`](crate::Console).
 #[derive(Clone)]
 pub struct ConsoleConfig {
@@ -65,6 +74,8 @@ pub struct ConsoleConfig {
     pub host: Arc<dyn Host>,
     /// Source of the log counters that observers see, called once per tick. Default: none.
     pub log: Option<LogSource>,
+    /// Source of the log lines that observers with the control role may read. Default: none.
+    pub log_lines: Option<Arc<dyn LogLines>>,
     /// Version shown to observers. Default: the version of this crate.
     pub version: String,
 }
@@ -81,6 +92,7 @@ impl ConsoleConfig {
             lints: LintLevels::default(),
             host: Arc::new(NoScenarios),
             log: None,
+            log_lines: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

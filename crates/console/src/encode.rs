@@ -1,6 +1,7 @@
 //! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
 
 pub(super) mod engines;
+pub(super) mod events;
 pub(super) mod stores;
 pub(crate) mod text;
 pub(super) mod time;
@@ -10,24 +11,20 @@ pub(super) mod tree;
 use std::collections::HashMap;
 
 use rusm_protocol::{
-    Bonds, Cell, Column, EventInfo, Events, Frame, LintInfo, MemorySnapshot, ObserverSnapshot, ProcessDetail,
-    ProcessInfo, ProcessStatus, SchedulerSnapshot, SnapshotCost, THROUGHPUT_POINTS, TimeSeriesSnapshot,
+    Bonds, Cell, Column, Frame, LintInfo, MemorySnapshot, ObserverSnapshot, ProcessDetail, ProcessInfo, ProcessStatus,
+    SchedulerSnapshot, SnapshotCost, THROUGHPUT_POINTS, TimeSeriesSnapshot,
 };
 
 use super::lints::active_warnings::Warning;
 use super::sampler::control_block_bytes;
 use super::sampler::sample::Sample;
 use super::view::ranking::Ranked;
-use rusm_runtime::observe::{self, BodyInfo, EventKind, ProcessRef, ProcessState, RuntimeEvent};
-use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES, Pid};
+use rusm_runtime::observe::{self, BodyInfo, ProcessRef, ProcessState};
+use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 use text::cut;
 
 /// Number of bonds of each kind that the detail of a process shows.
 const LINKS_SHOWN: usize = 16;
-/// Number of events that one message shows.
-const EVENTS_SHOWN: usize = 64;
-/// Bytes of an exit reason that an event shows.
-const REASON_MAX_BYTES: usize = 300;
 
 /// Creates a frame without the fields that differ between clients.
 pub(super) fn frame(sample: &Sample) -> Frame {
@@ -350,61 +347,6 @@ impl RowEncoder {
 
 fn some(count: usize, pids: &[Pid]) -> Bonds {
     Bonds { count: count as u64, pids: pids.iter().map(Pid::to_string).collect() }
-}
-
-/// Returns the newest events of a node.
-pub(super) fn events(runtime: &Handle) -> Events {
-    let (noted, dropped) = observe::event_counts(runtime);
-    Events { events: observe::events(runtime, 0, EVENTS_SHOWN).into_iter().map(event).collect(), noted, dropped }
-}
-
-fn event(event: RuntimeEvent) -> EventInfo {
-    let info = EventInfo { seq: event.seq, at_ms: event.at.as_millis() as u64, ..EventInfo::default() };
-    let short = |reason: &ExitReason| Some(cut(&reason.to_string(), REASON_MAX_BYTES));
-    let named = |name: &str| Some(cut(name, NAME_MAX_BYTES));
-    match event.kind {
-        EventKind::Crash { pid, name, reason } => EventInfo {
-            kind: "crash".to_owned(),
-            pid: pid.to_string(),
-            name: name.and_then(|name| named(&name)),
-            reason: short(&reason),
-            ..info
-        },
-        EventKind::Restart { supervisor, child, old, new, reason } => EventInfo {
-            kind: "restart".to_owned(),
-            pid: supervisor.to_string(),
-            name: named(&child),
-            old: Some(old.to_string()),
-            new: Some(new.to_string()),
-            reason: short(&reason),
-            ..info
-        },
-        EventKind::GaveUp { supervisor, child, reason } => EventInfo {
-            kind: "gave_up".to_owned(),
-            pid: supervisor.to_string(),
-            name: named(&child),
-            reason: short(&reason),
-            ..info
-        },
-        EventKind::Refused { pid, capability } => {
-            EventInfo { kind: "refused".to_owned(), pid: pid.to_string(), reason: Some(capability.to_owned()), ..info }
-        }
-        EventKind::RestartFailed { supervisor, child, error } => EventInfo {
-            kind: "restart_failed".to_owned(),
-            pid: supervisor.to_string(),
-            name: named(&child),
-            reason: Some(cut(&error.to_string(), REASON_MAX_BYTES)),
-            ..info
-        },
-        EventKind::ChildLost { supervisor, child, reason } => EventInfo {
-            kind: "child_lost".to_owned(),
-            pid: supervisor.to_string(),
-            name: named(&child),
-            reason: short(&reason),
-            ..info
-        },
-        EventKind::Stuck { pid } => EventInfo { kind: "stuck".to_owned(), pid: pid.to_string(), ..info },
-    }
 }
 
 #[cfg(test)]

@@ -33,11 +33,11 @@ mod session;
 mod ticker;
 mod view;
 
-pub use config::{ConsoleConfig, Limits, LogSource, TickRate, TickRateError};
+pub use config::{ConsoleConfig, Limits, LogLines, LogSource, TickRate, TickRateError};
 pub use console::Console;
 pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use lints::{LintLevel, LintLevels};
-pub use rusm_protocol::{Lint, LogSnapshot};
+pub use rusm_protocol::{Lint, LogLine, LogSnapshot};

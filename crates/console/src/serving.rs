@@ -69,7 +69,8 @@ async fn serve(
     let tick = config.tick.interval();
     let (newest, frames) = watch::channel(Arc::new(Sample::default()));
     let info = node_info(&runtime, &config);
-    let node = Rc::new(Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone()));
+    let node = Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone());
+    let node = Rc::new(node.with_log_lines(config.log_lines));
     let work = async {
         tokio::join!(
             sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), config.log, newest, ticker),

@@ -12,6 +12,7 @@
 
 mod audit;
 mod commands;
+mod events;
 pub(crate) mod peer;
 
 use std::convert::Infallible;
@@ -30,6 +31,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use self::audit::Audit;
+use self::events::EventsWatch;
 use self::peer::Peer;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
@@ -44,7 +46,6 @@ use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
 use super::view::window::{ViewSource, Window};
 use rusm_runtime::Pid;
-use rusm_runtime::observe;
 
 /// Interval at which the one process in detail is sent.
 const DETAIL_EVERY: Duration = Duration::from_millis(250);
@@ -102,9 +103,7 @@ pub(super) struct Session<S> {
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
     next_process: Instant,
-    /// Number of events noted when they were last sent; `None` if the client does not want them.
-    events: Option<u64>,
-    next_events: Instant,
+    events: Option<EventsWatch>,
     commands: TokenBucket,
     audit: Audit,
     messages: TokenBucket,
@@ -142,7 +141,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             killing: None,
             next_process: now,
             events: None,
-            next_events: now,
             commands: TokenBucket::new(limits.commands_per_sec, now),
             audit: Audit::new(now),
             messages: TokenBucket::new(limits.messages_per_sec, now),
@@ -250,9 +248,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             self.next_process = soon + DETAIL_EVERY;
             self.send_process().await?;
         }
-        if self.events.is_some() && soon >= self.next_events {
-            self.next_events = soon + DETAIL_EVERY;
-            self.send_events().await?;
+        if let Some(message) = self.events.as_mut().and_then(|watch| watch.message(&self.node, soon, DETAIL_EVERY)) {
+            self.send(&message).await?;
         }
         Ok(())
     }
@@ -300,16 +297,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             self.process = None;
         }
         self.send(&ServerMessage::Process { process, pid }).await
-    }
-
-    /// Sends the newest events if the client does not have them yet.
-    async fn send_events(&mut self) -> Result<(), SessionEnd> {
-        let (noted, _) = observe::event_counts(&self.node.runtime);
-        if self.events == Some(noted) {
-            return Ok(());
-        }
-        self.events = Some(noted);
-        self.send(&ServerMessage::Events(encode::events(&self.node.runtime))).await
     }
 
     async fn on_message(&mut self, message: Option<Result<Message, WsError>>) -> Result<(), SessionEnd> {

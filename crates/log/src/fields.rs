@@ -27,7 +27,7 @@ pub(crate) fn quoting() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static
 }
 
 /// Writes a value, quoted if a reader could take it for more than one value.
-fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Result {
+pub(crate) fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Result {
     let must_quote = if is_message {
         // Leave paired quotes as they are: many error messages put names in quotes.
         value.contains(['=', '\\']) || value.matches('"').count() % 2 == 1

@@ -17,6 +17,7 @@ mod destination;
 mod fields;
 mod panics;
 mod queue;
+mod recent;
 mod writer;
 
 use std::io;
@@ -28,10 +29,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
 use crate::queue::Queue;
+pub use crate::recent::{RecentLine, RecentLines};
 use crate::writer::LogState;
 pub use crate::writer::{LINE_BYTES_MAX, LineWriter};
 
@@ -51,7 +55,7 @@ pub struct LogConfig {
 
 /// Handle to the running log; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<LogState>);
+pub struct Log(Arc<LogState>, RecentLines);
 
 /// Counters of lines since the log was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,9 +85,9 @@ impl Log {
         // Reporting a lost line would print to stderr and wait for its reader.
         let lines = lines.log_internal_errors(false);
         if json {
-            lines.json().init();
+            lines.json().finish().with(log.recent()).init();
         } else {
-            lines.fmt_fields(fields::quoting()).init();
+            lines.fmt_fields(fields::quoting()).finish().with(log.recent()).init();
         }
         Ok(log)
     }
@@ -103,7 +107,7 @@ impl Log {
         let state = Arc::new(LogState::new(Queue::new(QUEUE_BYTES), config.json));
         let writer = Arc::clone(&state);
         std::thread::Builder::new().name("rusm-log".to_owned()).spawn(move || writer.serve(destination))?;
-        Ok(Self(state))
+        Ok(Self(state, RecentLines::default()))
     }
 
     /// Returns the counters of written and dropped lines.
@@ -115,6 +119,11 @@ impl Log {
             errors_total: counts.errors.load(Relaxed),
             error: counts.error.lock().clone(),
         }
+    }
+
+    /// Returns the newest lines, which are kept in memory.
+    pub fn recent(&self) -> RecentLines {
+        self.1.clone()
     }
 
     /// Waits up to `within` until every queued line has been written or dropped. Returns false on timeout.

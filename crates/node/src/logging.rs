@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rusm_log::{Log, LogConfig};
+use rusm_log::{Log, LogConfig, RecentLines};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Failure, system};
@@ -12,14 +12,20 @@ use crate::settings::LogSettings;
 /// The log of this program; the program has only one subscriber.
 static LOG: OnceLock<Log> = OnceLock::new();
 
+/// The newest lines of the log, which are kept even if the log is written nowhere.
+static RECENT: OnceLock<RecentLines> = OnceLock::new();
+
 /// Time limit for the last lines at the end of the program: a reader that has stopped must not block the exit.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time limit for the last lines of a program that must exit at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Starts the log. If `screen` is true and no file is set, nothing is logged.
+/// Starts the log. If `screen` is true and no file is set, the log is written nowhere, and only the newest lines are kept
+/// for observers.
 pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
     if screen && settings.file.is_none() {
+        let recent = RecentLines::install(filter(&settings.level)).map_err(system("start the log".to_owned()))?;
+        _ = RECENT.set(recent);
         return Ok(());
     }
     let config = LogConfig { file: settings.file.clone(), rotation: settings.rotation, json: settings.json };
@@ -32,6 +38,7 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
         log.log_panics();
     }
     // Each command starts the log once.
+    _ = RECENT.set(log.recent());
     _ = LOG.set(log);
     Ok(())
 }
@@ -39,6 +46,11 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
 /// Returns the log, if one was started.
 pub(crate) fn log() -> Option<&'static Log> {
     LOG.get()
+}
+
+/// Returns the newest lines of the log, if one was started.
+pub(crate) fn recent() -> Option<&'static RecentLines> {
+    RECENT.get()
 }
 
 /// Waits for the last lines to be written, for one second at most.

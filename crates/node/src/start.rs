@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_bench::Engine;
-use rusm_console::{Console, ConsoleConfig, ConsoleError, Host, LogSnapshot, LogSource, NoScenarios, runtime_dir};
-use rusm_log::Log;
-use rusm_runtime::{Handle, Runtime, ShutdownReport};
+use rusm_console::{
+    Console, ConsoleConfig, ConsoleError, Host, LogLine, LogLines, LogSnapshot, LogSource, NoScenarios, runtime_dir,
+};
+use rusm_log::{Log, RecentLine, RecentLines};
+use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
 use rusm_store::{Store, StoreConfig};
 
 use crate::failure::{Failure, system};
@@ -120,6 +122,7 @@ fn open(
         lints: settings.lints,
         host,
         log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
+        log_lines: log_lines(runtime),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };
@@ -132,6 +135,35 @@ fn open(
         }
         bound => Ok(bound?),
     }
+}
+
+/// Returns the source of the log lines that observers may read.
+fn log_lines(runtime: &Handle) -> Option<Arc<dyn LogLines>> {
+    struct Lines(&'static RecentLines, Handle);
+
+    impl LogLines for Lines {
+        fn noted(&self) -> u64 {
+            self.0.noted()
+        }
+
+        fn newest(&self, len: usize) -> (u64, Vec<LogLine>) {
+            let (noted, lines) = self.0.newest(len);
+            let uptime = observe::uptime(&self.1);
+            let line = |line: RecentLine| LogLine {
+                seq: line.seq,
+                // A line from before the start of the runtime is as old as the runtime.
+                at_ms: uptime.saturating_sub(line.at.elapsed()).as_millis() as u64,
+                level: line.level.as_str().to_ascii_lowercase(),
+                target: line.target,
+                pid: line.pid,
+                module: line.module,
+                text: line.text,
+            };
+            (noted, lines.into_iter().map(line).collect())
+        }
+    }
+
+    logging::recent().map(|recent| Arc::new(Lines(recent, runtime.clone())) as Arc<dyn LogLines>)
 }
 
 /// Returns the counters of the log in the form that observers receive.

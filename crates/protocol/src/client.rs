@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, EnginesView, StoresView, TimeView, TopicsView, TreeView, ViewWindow};
+use crate::{Column, EnginesView, EventsRequest, StoresView, TimeView, TopicsView, TreeView, ViewWindow};
 
 /// A message from an observer to a node.
 ///
@@ -81,10 +81,7 @@ pub enum ClientMessage {
     },
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.
-    Events {
-        /// True to receive events.
-        enabled: bool,
-    },
+    Events(EventsRequest),
     /// Ends a process. Needs the control role.
     Kill {
         /// `<node.slot.generation>`.

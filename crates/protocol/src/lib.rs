@@ -34,14 +34,14 @@ pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
 pub use engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
 };
-pub use events::{EventInfo, Events};
+pub use events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
 pub use frame::{
     Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, ObserverSnapshot, ProcessInfo, ProcessStatus,
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use limits::{
-    CLIENT_MESSAGE_MAX_BYTES, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION, SERVER_MESSAGE_MAX_BYTES,
-    SUBPROTOCOL, THROUGHPUT_POINTS, TREE_OPEN_MAX, VIEW_ROWS_MAX,
+    BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION,
+    SERVER_MESSAGE_MAX_BYTES, SUBPROTOCOL, THROUGHPUT_POINTS, TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};

@@ -30,3 +30,6 @@ pub const LINTS_SHOWN: usize = 16;
 
 /// Number of points in a frame's throughput window.
 pub const THROUGHPUT_POINTS: usize = 120;
+
+/// Maximum number of past events, and of past log lines, in the first answer to a request for events.
+pub const BACKLOG_MAX: u32 = 256;

@@ -29,7 +29,7 @@ use std::fmt::{self, Display, Write};
 pub use file::read_file;
 pub use nearest::{nearest, suggestion};
 pub use quantity::{grouped, parse_duration, parse_size};
-pub use query::{Comparison, QUERY_BYTES_MAX, Query, QueryCondition, QueryError, QueryWord, quoted};
+pub use query::{Comparison, QUERY_BYTES_MAX, Query, QueryCondition, QueryError, QueryWord, matches_glob, quoted};
 
 /// Returns true if a terminal shows the character unchanged: the character does not control the terminal, end a line,
 /// or change the direction of the surrounding text, and it is not invisible.

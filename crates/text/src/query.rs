@@ -8,11 +8,13 @@
 //! A caller gives fields and values their meaning; see `docs/reference.md` for the grammar. Invariant: a text is only
 //! searched for if it contains no operator, so a mistyped condition is an error and never an empty result.
 
+mod glob;
 mod lexer;
 
 use std::fmt;
 use std::ops::Range;
 
+pub use self::glob::matches_glob;
 use self::lexer::{Lexer, Sign};
 
 /// Maximum length of a query, in bytes.
@@ -213,10 +215,14 @@ impl Parser<'_> {
         while self.lexer.take(Sign::Or) {
             parts.push(self.all()?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Query::Or(flat(parts, |part| match part {
-            Query::Or(inner) => Ok(inner),
-            other => Err(other),
-        })) })
+        Ok(if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            Query::Or(flat(parts, |part| match part {
+                Query::Or(inner) => Ok(inner),
+                other => Err(other),
+            }))
+        })
     }
 
     /// Parses parts joined by `and`.
@@ -225,10 +231,14 @@ impl Parser<'_> {
         while self.lexer.take(Sign::And) {
             parts.push(self.part()?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Query::And(flat(parts, |part| match part {
-            Query::And(inner) => Ok(inner),
-            other => Err(other),
-        })) })
+        Ok(if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            Query::And(flat(parts, |part| match part {
+                Query::And(inner) => Ok(inner),
+                other => Err(other),
+            }))
+        })
     }
 
     /// Parses a negation, a group, a condition or a text.
@@ -258,12 +268,14 @@ impl Parser<'_> {
             }
             Sign::Word => self.term()?,
             Sign::And | Sign::Or => {
-                let message = format!("a condition is missing before {:?}: to search for it, quote it", self.lexer.text(&at));
+                let message =
+                    format!("a condition is missing before {:?}: to search for it, quote it", self.lexer.text(&at));
                 return Err(QueryError::new(at, message));
             }
             Sign::Close => return Err(QueryError::new(at, "a condition is missing before this )")),
             Sign::Comparison(comparison) => {
-                let message = format!("a field is missing before {}, for example mem{}", comparison.sign(), comparison.sign());
+                let message =
+                    format!("a field is missing before {}, for example mem{}", comparison.sign(), comparison.sign());
                 return Err(QueryError::new(at, message));
             }
         };
@@ -284,7 +296,8 @@ impl Parser<'_> {
             }
             self.lexer.skip();
             let field = word;
-            let value = self.lexer.value(&format!("a value is missing after {}{}", field.text, self.lexer.text(&at)))?;
+            let value =
+                self.lexer.value(&format!("a value is missing after {}{}", field.text, self.lexer.text(&at)))?;
             return Ok(Query::Condition(QueryCondition { field, comparison, value }));
         }
         // Words in a row are one text, as they are written.

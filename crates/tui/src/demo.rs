@@ -4,7 +4,7 @@
 //! Deterministic: the same seed and the same commands at the same times produce the same messages.
 
 mod cards;
-mod events;
+pub(crate) mod events;
 pub(crate) mod guests;
 mod processes;
 mod random;
@@ -16,9 +16,9 @@ mod tree;
 use std::time::Duration;
 
 use rusm_protocol::{
-    ClientMessage, EnginesView, ErrorCode, Frame, Hello, LatencySnapshot, Lint, LintInfo, MemorySnapshot, NodeInfo,
-    ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView,
-    THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, LatencySnapshot, Lint, LintInfo,
+    MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost,
+    StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -50,6 +50,7 @@ pub struct Demo {
     detail: Option<String>,
     /// Time of the next batch of events; `None` while the client has not subscribed to events.
     next_events_ms: Option<u64>,
+    events: EventsRequest,
     tree: Option<TreeView>,
     next_tree_ms: u64,
     engines: Option<EnginesView>,
@@ -89,6 +90,7 @@ impl Demo {
             view: None,
             detail: None,
             next_events_ms: None,
+            events: EventsRequest::default(),
             tree: None,
             next_tree_ms: 0,
             engines: None,
@@ -184,8 +186,9 @@ impl Demo {
                 self.next_topics_ms = now_ms;
                 Vec::new()
             }
-            ClientMessage::Events { enabled } => {
-                self.next_events_ms = enabled.then_some(now_ms);
+            ClientMessage::Events(request) => {
+                self.next_events_ms = request.enabled.then_some(now_ms);
+                self.events = request;
                 Vec::new()
             }
             ClientMessage::KillAll { id, .. } => {
@@ -244,7 +247,7 @@ impl Demo {
         }
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
-            out.push(ServerMessage::Events(events::recent(self.seed, now_ms)));
+            out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
         }
         out
     }

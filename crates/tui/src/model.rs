@@ -270,7 +270,7 @@ impl Model {
         if let Some(overlay) = &self.overlay {
             return vec![overlay.context()];
         }
-        if self.table.field.is_some() {
+        if self.table.field.is_some() || self.events.filter.field.is_some() {
             return vec![Context::Filter];
         }
         let mut contexts = Vec::with_capacity(4);
@@ -300,6 +300,18 @@ impl Model {
     /// Returns the number of tree rows that the Tree view shows.
     pub(crate) fn visible_tree(&self) -> u16 {
         layout::tree(self.size, self.tree.in_full).visible()
+    }
+
+    /// Returns the panels of the Events view.
+    pub(crate) fn events_layout(&self) -> layout::EventsLayout {
+        let body = layout::body(self.size);
+        let lints = self.lints.panel_height(self.frame(), body.width, body.height);
+        layout::events(self.size, lints, self.events.has_cursor())
+    }
+
+    /// Returns the number of events that the Events view shows.
+    pub(crate) fn visible_events(&self) -> usize {
+        self.events_layout().visible().into()
     }
 
     /// Returns the number of modules that the Wasm view shows.

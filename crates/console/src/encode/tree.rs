@@ -2,7 +2,7 @@
 
 use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
 
-use super::REASON_MAX_BYTES;
+use super::events::REASON_MAX_BYTES;
 use super::text::cut;
 use rusm_runtime::observe::{self, ChildEnd, ChildReport, ChildStatus, SupervisorReport};
 use rusm_runtime::supervisor::{ChildType, Restart, Shutdown, Strategy};

@@ -8,8 +8,8 @@ use rusm_protocol::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    EnginesSource, RowEncoder, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource,
-    ViewSource, Window,
+    EnginesSource, EventsWatch, RowEncoder, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource,
+    TreeSource, ViewSource, Window,
 };
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
@@ -68,10 +68,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Time { view } => show(&mut self.time, view.map(TimeSource::new)),
             ClientMessage::Stores { view } => self.set_stores(view),
             ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsSource::new)),
-            ClientMessage::Events { enabled } => {
-                // No node has this count, so the existing events are sent at once.
-                self.events = enabled.then_some(u64::MAX);
-                self.next_events = Instant::now();
+            ClientMessage::Events(request) => {
+                let watch = |request| EventsWatch::new(request, self.peer.role, Instant::now());
+                self.events = request.enabled.then_some(request).map(watch);
                 Ok(())
             }
             ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),

@@ -8,7 +8,7 @@ use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow
 use tokio::sync::{Mutex, watch};
 
 use crate::budget::OrderBudget;
-use crate::config::Limits;
+use crate::config::{Limits, LogLines};
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::sampler::sample::Sample;
@@ -28,6 +28,8 @@ pub(crate) struct Node {
     pub(crate) budget: OrderBudget,
     /// Allowance for log lines about refused commands.
     pub(crate) refusals: RefCell<TokenBucket>,
+    /// The newest lines of the program's log, if the program provides them.
+    pub(crate) log_lines: Option<Arc<dyn LogLines>>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
@@ -56,6 +58,7 @@ impl Node {
             limits,
             budget: OrderBudget::new(Instant::now()),
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
+            log_lines: None,
             info,
             tick,
             pause: Cell::new(tick),
@@ -65,6 +68,11 @@ impl Node {
             stopping,
             rates: Mutex::default(),
         }
+    }
+
+    /// Sets the source of log lines.
+    pub(crate) fn with_log_lines(self, log_lines: Option<Arc<dyn LogLines>>) -> Self {
+        Self { log_lines, ..self }
     }
 
     pub(crate) fn hello(&self, role: Role) -> Hello {

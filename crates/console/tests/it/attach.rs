@@ -1,6 +1,7 @@
 //! Attaching to a node: accepted clients of each listener and their roles, and the answers to refused ones.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use crate::support::{Client, Closed, Node, node, node_with};
 use rusm_console::{Console, ConsoleConfig, ConsoleError};
@@ -330,6 +331,62 @@ async fn crashes_come_as_events_to_whoever_asks() {
     assert_eq!((crash["seq"].as_u64(), crash["kind"].as_str()), (Some(1), Some("crash")));
     assert_eq!(crash["pid"], pid.to_string());
     assert_eq!((crash["name"].as_str(), crash["reason"].as_str()), (Some("kv_writer"), Some("disk full")));
+}
+
+#[tokio::test]
+async fn an_event_is_sent_in_full_to_a_client_that_opens_it() {
+    let node = node();
+    let mut client = node.attach().await;
+    let reason = "x".repeat(2_000);
+    let text = reason.clone();
+    node.runtime.spawn(move |_| async move { Err::<(), _>(text) }).unwrap();
+    client.send(r#"{"type":"events","enabled":true,"open":1}"#).await;
+
+    let events = client.pick(|message| message.get("opened").map(|_| message.clone())).await;
+
+    assert_eq!(events["opened"]["event"]["reason"].as_str(), Some(&*reason));
+    assert_eq!(events["events"][0]["reason"].as_str().map(str::len), Some(300));
+    client.send(r#"{"type":"events","enabled":true,"open":99}"#).await;
+    assert!(client.next_of("events").await.get("opened").is_none());
+}
+
+/// Log lines of a test: 300 of them.
+struct Lines;
+
+impl rusm_console::LogLines for Lines {
+    fn noted(&self) -> u64 {
+        300
+    }
+
+    fn newest(&self, len: usize) -> (u64, Vec<rusm_console::LogLine>) {
+        let line = |seq| rusm_console::LogLine { seq, text: format!("line {seq}"), ..Default::default() };
+        (300, (301 - len.min(300) as u64..=300).map(line).collect())
+    }
+}
+
+#[tokio::test]
+async fn log_lines_come_to_a_client_in_control_that_asks() {
+    let node = node_with(|config| {
+        config.listen = Some(([127, 0, 0, 1], 0).into());
+        config.log_lines = Some(Arc::new(Lines));
+    });
+    let seqs = |events: &serde_json::Value| {
+        events["log"].as_array().map(|lines| (lines.len(), lines[0]["seq"].as_u64(), events["log_noted"].as_u64()))
+    };
+
+    let mut client = node.attach().await;
+    client.send(r#"{"type":"events","enabled":true,"log":true}"#).await;
+    assert_eq!(seqs(&client.next_of("events").await), Some((64, Some(237), Some(300))));
+    client.send(r#"{"type":"events","enabled":true,"log":true,"backlog":9999}"#).await;
+    assert_eq!(seqs(&client.next_of("events").await), Some((256, Some(45), Some(300))));
+    client.send(r#"{"type":"events","enabled":true}"#).await;
+    assert_eq!(seqs(&client.next_of("events").await), None);
+
+    let mut observer = node.attach_tcp(&node.observe_token()).await;
+    observer.send(r#"{"type":"events","enabled":true,"log":true}"#).await;
+    let events = observer.next_of("events").await;
+    assert_eq!(seqs(&events), None);
+    assert!(events["log_refusal"].as_str().is_some_and(|why| why.contains("control role")), "{events}");
 }
 
 #[tokio::test]

@@ -115,7 +115,15 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("time", &[("view", FieldType::ObjectOrNull(TIME), OPTIONAL)]),
     ("stores", &[("view", FieldType::ObjectOrNull(STORES), OPTIONAL)]),
     ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
-    ("events", &[("enabled", FieldType::Bool, REQUIRED)]),
+    (
+        "events",
+        &[
+            ("enabled", FieldType::Bool, REQUIRED),
+            ("backlog", FieldType::Whole(u32::MAX as u64), OPTIONAL),
+            ("open", FieldType::Whole(u64::MAX), OPTIONAL),
+            ("log", FieldType::Bool, OPTIONAL),
+        ],
+    ),
     (
         "kill_all",
         &[

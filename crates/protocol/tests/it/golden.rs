@@ -12,10 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusm_protocol::{
-    Bonds, Cell, ClientMessage, Column, ErrorCode, EventInfo, Events, Frame, Hello, KillReason, LatencySnapshot,
-    LintInfo, LogSnapshot, MemorySnapshot, NodeInfo, ObserverSnapshot, ParameterMeta, ProcessDetail, ProcessInfo,
-    ProcessStatus, ResourceProfileMeta, Role, Rows, ScenarioMeta, SchedulerSnapshot, ServerMessage, SnapshotCost,
-    SortKey, TimeSeriesSnapshot, TimeView, Unit, View, ViewWindow, decode_client, decode_server, encode,
+    Bonds, Cell, ClientMessage, Column, ErrorCode, EventDetail, EventInfo, Events, EventsRequest, Frame, Hello,
+    KillReason, LatencySnapshot, LintInfo, LogLine, LogSnapshot, MemorySnapshot, NodeInfo, ObserverSnapshot,
+    ParameterMeta, ProcessDetail, ProcessInfo, ProcessStatus, ResourceProfileMeta, Role, Rows, ScenarioMeta,
+    SchedulerSnapshot, ServerMessage, SnapshotCost, SortKey, TimeSeriesSnapshot, TimeView, Unit, View, ViewWindow,
+    decode_client, decode_server, encode,
 };
 use serde_json::Value;
 
@@ -79,7 +80,11 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_time_none", ClientMessage::Time { view: None }),
         ("client_topics", ClientMessage::Topics { view: Some(fixtures::topics_view()) }),
         ("client_topics_none", ClientMessage::Topics { view: None }),
-        ("client_events", ClientMessage::Events { enabled: true }),
+        ("client_events", ClientMessage::Events(EventsRequest { enabled: true, ..EventsRequest::default() })),
+        (
+            "client_events_log",
+            ClientMessage::Events(EventsRequest { enabled: true, backlog: Some(256), open: Some(41), log: true }),
+        ),
         (
             "client_kill_all",
             ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },
@@ -110,6 +115,7 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
             ServerMessage::Process { process: Some(Box::new(fixtures::guest())), pid: "<0.45.1>".to_owned() },
         ),
         ("server_events", ServerMessage::Events(events())),
+        ("server_events_log", ServerMessage::Events(events_with_log())),
         ("server_ack", ServerMessage::Ack { id: 1 }),
         ("server_killed", ServerMessage::Killed { id: 5, processes: 1_024, left: 0 }),
         (
@@ -321,7 +327,26 @@ fn events() -> Events {
         new: Some("<0.44.2>".to_owned()),
         ..crash.clone()
     };
-    Events { events: vec![crash, restart], noted: 42, dropped: 7 }
+    Events { events: vec![crash, restart], noted: 42, dropped: 7, ..Events::default() }
+}
+
+fn events_with_log() -> Events {
+    let line = LogLine {
+        seq: 9,
+        at_ms: 1_201,
+        level: "info".to_owned(),
+        target: "rusm::guest".to_owned(),
+        pid: Some("<0.44.1>".to_owned()),
+        module: Some("cart".to_owned()),
+        text: "order 17 is paid".to_owned(),
+    };
+    let events = events();
+    let detail = EventDetail {
+        event: events.events[0].clone(),
+        module: Some("cart".to_owned()),
+        backtrace: vec!["cart::pay".to_owned(), "run".to_owned()],
+    };
+    Events { opened: Some(Box::new(detail)), log: vec![line], log_noted: 9, ..events }
 }
 
 /// A process that was sampled only once: rates need two samples.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rusm_protocol::{
-    Cell, ClientMessage, Column, EnginesView, ErrorCode, FaultId, Frame, KeysView, KillReason, LatencySnapshot,
-    ObserverSnapshot, ProcessDetail, Rows, ServerMessage, SortKey, StoresView, TimeView, TopicsView, TreeView, View,
-    ViewWindow, decode_client, decode_server, encode,
+    Cell, ClientMessage, Column, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView, KillReason,
+    LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, ServerMessage, SortKey, StoresView, TimeView, TopicsView,
+    TreeView, View, ViewWindow, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -87,7 +87,9 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
             .prop_map(|view| ClientMessage::Time { view }),
         proptest::option::of(stores_view()).prop_map(|view| ClientMessage::Stores { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Topics { view }),
-        any::<bool>().prop_map(|enabled| ClientMessage::Events { enabled }),
+        (any::<bool>(), proptest::option::of(0..600_u32), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
+            |(enabled, backlog, open, log)| ClientMessage::Events(EventsRequest { enabled, backlog, open, log })
+        ),
         (".*", reason, id()).prop_map(|(pid, reason, id)| ClientMessage::Kill { pid, reason, id }),
     ]
 }

@@ -74,7 +74,9 @@ fn an_error_points_at_the_word_that_is_wrong() {
     for (text, message, at) in cases {
         assert_eq!(error(text), (message.to_owned(), at), "{text}");
     }
-    for (text, at) in [("a=1 b=2", 4..5), ("a=x y", 4..5), ("x !y", 2..3), ("(a=1 b)", 5..6), ("x \"y\"", 2..5), ("x name=1", 2..6)] {
+    for (text, at) in
+        [("a=1 b=2", 4..5), ("a=x y", 4..5), ("x !y", 2..3), ("(a=1 b)", 5..6), ("x \"y\"", 2..5), ("x name=1", 2..6)]
+    {
         let (message, found) = error(text);
         assert!(message.starts_with("\"and\" or \"or\" is missing before"), "{text}: {message}");
         assert_eq!(found, at, "{text}");
@@ -93,9 +95,8 @@ fn the_position_of_an_error_counts_characters() {
 }
 
 fn word() -> impl Strategy<Value = QueryWord> {
-    let plain = "[a-z][a-z0-9*._/%-]{0,8}".prop_filter("a word of the grammar", |text| {
-        !["and", "or", "not"].contains(&text.as_str())
-    });
+    let plain = "[a-z][a-z0-9*._/%-]{0,8}"
+        .prop_filter("a word of the grammar", |text| !["and", "or", "not"].contains(&text.as_str()));
     prop_oneof![
         plain.prop_map(|text| QueryWord { text, is_quoted: false, at: 0..0 }),
         "[ -~äöü]{0,8}".prop_map(|text| QueryWord { text, is_quoted: true, at: 0..0 }),

@@ -4,16 +4,22 @@
 //! before the model sees them. Overlong texts are cut.
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores, Time,
-    TreeRow, TreeRows,
+    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores,
+    Time, TreeRow, TreeRows,
 };
 
 /// Maximum length of a text, in characters.
 const TEXT_MAX: usize = 2048;
+/// Maximum length of the reason of an event in full, in characters.
+const REASON_MAX: usize = 4200;
 
 /// Returns the text as one line without control characters.
 pub(crate) fn line(text: &str) -> String {
-    text.chars().take(TEXT_MAX).map(|c| if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+    line_within(text, TEXT_MAX)
+}
+
+fn line_within(text: &str, max: usize) -> String {
+    text.chars().take(max).map(|c| if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 /// Returns the message with every text made safe to draw.
@@ -28,7 +34,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
                 self::process(process);
             }
         }
-        ServerMessage::Events(events) => events.events.iter_mut().for_each(self::event),
+        ServerMessage::Events(events) => self::events(events),
         ServerMessage::Tree(rows) => tree(rows),
         ServerMessage::Engines(engines) => self::engines(engines),
         ServerMessage::Time(time) => self::time(time),
@@ -130,6 +136,24 @@ fn tree_row(row: &mut TreeRow) {
     clean_all([&mut row.pid, &mut row.restart, &mut row.reason].into_iter().flatten());
     if let Some(branch) = &mut row.branch {
         clean(&mut branch.strategy);
+    }
+}
+
+fn events(events: &mut Events) {
+    events.events.iter_mut().for_each(event);
+    clean_all(&mut events.log_refusal);
+    for line in &mut events.log {
+        clean_all([&mut line.level, &mut line.target, &mut line.text]);
+        clean_all([&mut line.pid, &mut line.module].into_iter().flatten());
+    }
+    if let Some(detail) = &mut events.opened {
+        // A reason in full has up to 4 KiB.
+        let reason = detail.event.reason.take().map(|reason| line_within(&reason, REASON_MAX));
+        event(&mut detail.event);
+        detail.event.reason = reason;
+        clean_all(&mut detail.module);
+        detail.backtrace.truncate(64);
+        clean_all(&mut detail.backtrace);
     }
 }
 
@@ -267,6 +291,12 @@ mod tests {
                 1,
                 60_000,
             ))),
+            encode(&ServerMessage::Events(Events {
+                log_refusal: Some("r".to_owned()),
+                log: crate::demo::events::log(1, 60_000),
+                opened: crate::demo::events::detail(1, 60_000, 30).map(Box::new),
+                ..crate::demo::events::recent(1, 60_000, 64)
+            })),
             encode(&ServerMessage::Rows(Rows {
                 columns: vec![Column::Name],
                 rows: vec![vec![Cell::Text("x".to_owned())]],

@@ -296,6 +296,35 @@ pub(crate) fn time(size: Size) -> TimeLayout {
     TimeLayout { tickers, streams }
 }
 
+/// Panels of the Events view below the lints.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EventsLayout {
+    /// Includes the border. The first row inside is the heading.
+    pub(crate) events: Cells,
+    /// Rows at the end of the panel for the reason of the selected event, with a rule above it; 0 if nothing is
+    /// selected.
+    pub(crate) reason: u16,
+}
+
+impl EventsLayout {
+    /// Returns the number of visible events.
+    pub(crate) fn visible(self) -> u16 {
+        self.events.inner().height.saturating_sub(1 + self.reason)
+    }
+}
+
+/// Computes the panel of the Events view below `lints` rows of lints.
+pub(crate) fn events(size: Size, lints: u16, is_selected: bool) -> EventsLayout {
+    let (_, events) = body(size).split_top(lints);
+    let reason = match events.height {
+        _ if !is_selected => 0,
+        16.. => 5,
+        10.. => 3,
+        _ => 0,
+    };
+    EventsLayout { events, reason }
+}
+
 /// Panels of the Store view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StoreLayout {
@@ -360,6 +389,7 @@ mod tests {
                 let guests = [guests.engine, guests.counts, guests.modules, guests.traps];
                 let more = more.into_iter().chain(guests).chain([time.tickers, time.streams]);
                 let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys]);
+                let more = more.chain([events(size, height / 3, true).events]);
                 let more = more.chain([topics(size).topics, topics(size).receivers]);
                 for cells in all.into_iter().chain(more).filter(|cells| cells.height > 0 && cells.width > 0) {
                     assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");

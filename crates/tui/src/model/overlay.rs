@@ -23,6 +23,11 @@ pub(crate) enum Overlay {
         /// Number of lines scrolled away.
         scroll: u16,
     },
+    /// An event in full: its reason, its backtrace, and its processes.
+    Event {
+        /// Number of lines scrolled away.
+        scroll: u16,
+    },
     /// Confirmation before a process is ended.
     Kill {
         /// Pid of the process.
@@ -56,6 +61,7 @@ impl Overlay {
         match self {
             Self::Help { .. } | Self::About { .. } | Self::Trap { .. } => Context::Help,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
+            Self::Event { .. } => Context::Event,
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
         }

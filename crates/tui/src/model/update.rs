@@ -128,6 +128,14 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         actions::execute(model, action, effects);
         return;
     }
+    if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
+        if key.code == KeyCode::Backspace && field.text().is_empty() {
+            model.events.filter.close(true);
+        } else if field.press(key) {
+            model.events.filter.typed();
+        }
+        return;
+    }
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Run(dialog)), _) => {
             let at = dialog.at;
@@ -148,6 +156,10 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
 }
 
 fn paste(model: &mut Model, text: &str) {
+    if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
+        field.insert(text);
+        return model.events.filter.typed();
+    }
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Run(dialog)), _) => {
             let at = dialog.at;
@@ -213,7 +225,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
     model.requests_paused_until = None;
     let none = [
         ClientMessage::SetObserverDetail { enabled: false },
-        ClientMessage::Events { enabled: false },
+        ClientMessage::Events(rusm_protocol::EventsRequest::default()),
         ClientMessage::Tree { view: None },
         ClientMessage::Engines { view: None },
         ClientMessage::Time { view: None },
@@ -238,6 +250,9 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
         model.table.requested();
     }
     effects.extend(messages.into_iter().map(Effect::Send));
+    if !matches!(model.overlay, Some(Overlay::Event { .. })) {
+        model.events.close();
+    }
     effects.extend(model.events.requests(model.tab == Tab::Events).map(Effect::Send));
     let visible = (model.tab == Tab::Tree && !layout::too_small(model.size)).then(|| model.visible_tree());
     effects.extend(model.tree.requests(visible, model.now).map(Effect::Send));

@@ -19,6 +19,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some(Overlay::Help { scroll }) => help(painter, area, model, *scroll),
         Some(Overlay::About { scroll }) => about(painter, area, model, *scroll),
         Some(Overlay::Trap { scroll }) => trap(painter, area, model, *scroll),
+        Some(Overlay::Event { scroll }) => event(painter, area, model, *scroll),
         Some(Overlay::Kill { pid, name, reason }) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
             kill(painter, &format!("{pid}{name}"), *reason);
@@ -118,13 +119,62 @@ fn trap(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     if detail.backtrace.is_empty() {
         lines.push(Line::from(Span::styled("no backtrace", theme.style(Role::Dim))));
     }
-    for (at, function) in detail.backtrace.iter().enumerate() {
-        let role = if at == 0 { Role::Strong } else { Role::Text };
-        let function = painter::cut(function, READING_WIDTH - 4, theme);
-        let number = Span::styled(format!("{at:>2}  "), theme.style(Role::Dim));
-        lines.push(Line::from(vec![number, Span::styled(function, theme.style(role))]));
-    }
+    lines.extend(functions(&detail.backtrace, READING_WIDTH, theme));
     scrolled(painter, area, &format!(" trap {} ", fault.id.seq), &lines, scroll);
+}
+
+/// Draws an event or a log line in full, with links to its processes.
+fn event(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
+    let theme = painter.theme;
+    let Some((item, detail)) = model.events.opened() else { return };
+    let width = reading_width(area);
+    let (at_ms, seq) = (item.key().0, item.key().2);
+    let ago = model.frame().map_or(0, |frame| frame.uptime_ms.saturating_sub(at_ms));
+    let mut lines = vec![Line::from(vec![
+        Span::styled(item.name().to_owned(), theme.style(Role::Strong)),
+        Span::styled(
+            format!("  {} after the start, {} ago", format::moment(at_ms), format::age(ago)),
+            theme.style(Role::Dim),
+        ),
+    ])];
+    for (at, (role, pid)) in item.processes().into_iter().enumerate() {
+        lines.push(Line::from(vec![
+            Span::styled(format!("{} ", at + 1), theme.style(Role::Key)),
+            Span::styled(format!("{role:<11}"), theme.style(Role::Dim)),
+            Span::styled(pid.to_owned(), theme.style(Role::Text)),
+        ]));
+    }
+    lines.push(Line::default());
+    let text = if item.text().is_empty() { "no reason" } else { item.text() };
+    lines.extend(
+        painter::wrap(text, width).into_iter().map(|line| Line::from(Span::styled(line, theme.style(Role::Text)))),
+    );
+    if let Some(detail) = detail.filter(|detail| !detail.backtrace.is_empty()) {
+        let module = detail.module.as_deref().unwrap_or("a guest");
+        lines.push(Line::default());
+        lines.push(Line::from(Span::styled(format!("backtrace of {module}"), theme.style(Role::Title))));
+        lines.extend(functions(&detail.backtrace, width, theme));
+    }
+    lines.push(Line::default());
+    lines.push(keys_line(Context::Event, theme));
+    let word = if item.kind().is_empty() { "log line" } else { item.kind() };
+    scrolled_to(painter, area, &format!(" {} {seq} ", word.replace('_', " ")), &lines, scroll, width);
+}
+
+/// Returns the lines of a backtrace, innermost function first.
+fn functions<'a>(backtrace: &[String], width: u16, theme: Theme) -> Vec<Line<'a>> {
+    let line = |(at, function): (usize, &String)| {
+        let role = if at == 0 { Role::Strong } else { Role::Text };
+        let function = painter::cut(function, width - 4, theme);
+        let number = Span::styled(format!("{at:>2}  "), theme.style(Role::Dim));
+        Line::from(vec![number, Span::styled(function, theme.style(role))])
+    };
+    backtrace.iter().enumerate().map(line).collect()
+}
+
+/// Width of a line of text on a screen that may be wide, in cells.
+fn reading_width(area: Rect) -> u16 {
+    area.width.saturating_sub(12).clamp(READING_WIDTH.min(area.width.saturating_sub(4)), 110)
 }
 
 /// Width of a line of text, in cells.
@@ -132,9 +182,14 @@ const READING_WIDTH: u16 = 68;
 
 /// Draws a text, with scrolling if it does not fit.
 fn scrolled(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line], scroll: u16) {
+    scrolled_to(painter, area, title, lines, scroll, READING_WIDTH);
+}
+
+/// Draws a text of this width, with scrolling if it does not fit.
+fn scrolled_to(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line], scroll: u16, width: u16) {
     let theme = painter.theme;
     let height = (lines.len() as u16 + 2).min(area.height.saturating_sub(2));
-    let inner = painter.popup(READING_WIDTH + 4, height, &Line::from(title));
+    let inner = painter.popup(width + 4, height, &Line::from(title));
     let hidden = (lines.len() as u16).saturating_sub(inner.height);
     for (at, line) in lines.iter().skip(scroll.min(hidden).into()).take(inner.height.into()).enumerate() {
         painter.line(inner, at as u16, line);

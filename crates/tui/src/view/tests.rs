@@ -423,3 +423,36 @@ fn help_on_events_lists_the_keys_of_lints() {
         assert!(text.contains(&format!("  {key:<14}{help}")), "{key}: {text}");
     }
 }
+
+#[test]
+fn an_event_is_selected_and_read_in_full() {
+    for (size, ascii) in [(USUAL, false), (LARGE, false), (USUAL, true)] {
+        let mut watched = busy(Tab::Events, size, ascii);
+        watched.press("jjjjjjj").pass(5);
+        let name =
+            |what: &str| format!("events_{what}_{}x{}{}", size.width, size.height, if ascii { "_ascii" } else { "" });
+
+        insta::assert_snapshot!(name("selected"), watched.text());
+        insta::assert_snapshot!(name("open"), watched.press("\n").pass(2).text());
+        let pid = watched.model.events.opened().map(|(item, _)| item.processes()[0].1.to_owned());
+        watched.press("1").pass(1);
+        assert_eq!(watched.model.tab(), Tab::Processes);
+        assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.clone()), pid);
+    }
+}
+
+#[test]
+fn lines_of_the_log_stand_between_the_events_and_are_filtered_by_level_and_text() {
+    let mut watched = busy(Tab::Events, USUAL, false);
+
+    insta::assert_snapshot!("events_log", watched.press("L").pass(3).text());
+    watched.press("lll").pass(1);
+    assert!(watched.text().contains("warn and above") && !watched.text().contains("is paid"));
+    watched.press("ll/name~kv").pass(1);
+    assert!(!watched.text().contains("ws_session"), "{}", watched.text());
+    insta::assert_snapshot!("events_filter_refused", watched.press(" and knd=crash").pass(1).text());
+    watched.press("\n");
+    assert!(watched.model.events.filter.field.is_some(), "a filter with an error stays in the field");
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    assert!(watched.text().contains("ws_session"));
+}

@@ -29,6 +29,8 @@ pub enum Context {
     Wasm,
     /// The Store view.
     Store,
+    /// An event in full.
+    Event,
     /// The filter's text field.
     Filter,
     /// The help overlay.
@@ -45,7 +47,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -53,6 +55,7 @@ impl Context {
         Self::Processes,
         Self::Tree,
         Self::Events,
+        Self::Event,
         Self::Wasm,
         Self::Store,
         Self::Filter,
@@ -73,6 +76,7 @@ impl Context {
             Self::Processes => "processes",
             Self::Tree => "tree",
             Self::Events => "events",
+            Self::Event => "event",
             Self::Wasm => "wasm",
             Self::Store => "store",
             Self::Filter => "filter",
@@ -168,6 +172,12 @@ pub enum Action {
     KillAll,
     /// Move the selection by this many lints.
     Lint(isize),
+    /// Show only events of a higher level.
+    Level,
+    /// Show or hide log lines between the events.
+    LogLines,
+    /// Show the process at this place of a list of links.
+    Link(u8),
     /// Hide all lints of the same kind as the selected one.
     HideLints,
     /// Show hidden lints again.
@@ -251,11 +261,30 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Tree, &[c('p')], Action::Process, "process", "show the process of the selected row"),
     bind(Context::Tree, &[c('x'), k(F(9))], Action::Kill, "kill", "end the selected process (asks first)"),
     bind(Context::Tree, &[c('d')], Action::Detail, "detail", "toggle the selected row in full"),
-    bind(Context::Events, &[k(Enter)], Action::Open, "process", "show the process of the selected lint"),
+    bind(
+        Context::Events,
+        &[k(Enter)],
+        Action::Open,
+        "open",
+        "show the selected event in full, or the process of a lint",
+    ),
+    bind(Context::Events, &[c('p')], Action::Process, "process", "show the process of the selected event"),
+    bind(Context::Events, &[c('/'), k(F(3))], Action::Filter, "filter", "filter events: level>=warn and name~kv"),
+    bind(Context::Events, &[c('l')], Action::Level, "level", "show only events of a higher level; after error, all"),
+    bind(Context::Events, &[c('L')], Action::LogLines, "log", "show the node's log and the output of guests"),
     bind(Context::Events, &[c('n')], Action::Lint(1), "next lint", "select the next lint"),
     bind(Context::Events, &[c('N')], Action::Lint(-1), "", "select the previous lint"),
     bind(Context::Events, &[c('h')], Action::HideLints, "hide", "hide all lints of this kind, on this screen only"),
     bind(Context::Events, &[c('H')], Action::ShowLints, "", "show the hidden lints"),
+    bind(Context::Event, &[k(Enter), c('1'), c('p')], Action::Link(0), "process", "show the first of its processes"),
+    bind(Context::Event, &[c('2')], Action::Link(1), "", "show the second of its processes"),
+    bind(Context::Event, &[c('3')], Action::Link(2), "", "show the third of its processes"),
+    bind(Context::Event, &[c('y')], Action::Copy, "copy", "copy the reason"),
+    bind(Context::Event, &[c('j'), k(Down)], Action::Lines(1), "down", "down"),
+    bind(Context::Event, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
+    bind(Context::Event, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
+    bind(Context::Event, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
+    bind(Context::Event, &[k(Esc), c('q'), Key::ctrl('c')], Action::Back, "close", "close"),
     bind(Context::Wasm, &[k(Enter)], Action::Open, "open", "show a module's processes, or a trap in full"),
     bind(Context::Wasm, &[c('l'), k(Right)], Action::Panel(1), "traps", "to the traps"),
     bind(Context::Wasm, &[c('h'), k(Left)], Action::Panel(-1), "modules", "to the modules"),

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use rusm_protocol::{Frame, LintInfo};
+use rusm_protocol::{Frame, Lint, LintInfo};
 
+use crate::model::layout::WIDE;
 use crate::model::selection::wrapped;
+
+/// Rows for the heading and borders of the panel.
+pub(crate) const AROUND: u16 = 3;
 
 /// Selection and hidden kinds of warnings. The selection is a warning and not an index: other warnings appear and
 /// disappear above it.
@@ -53,6 +57,22 @@ impl LintsPane {
     /// Shows all hidden warnings again.
     pub(crate) fn show_all(&mut self) {
         self.hidden.clear();
+    }
+
+    /// Returns the number of rows for the facts about the selected warning: its figures on a narrow screen, what it
+    /// means, and what to do.
+    pub(crate) fn fact_rows(lint: &LintInfo, width: u16, height: u16) -> u16 {
+        let is_known = Lint::of_id(&lint.id).is_some();
+        u16::from(width < WIDE) + u16::from(is_known) + u16::from(is_known && height >= 16)
+    }
+
+    /// Returns the height of the panel of warnings in an area; 0 if there are none.
+    pub(crate) fn panel_height(&self, frame: Option<&Frame>, width: u16, height: u16) -> u16 {
+        let shown = self.shown(frame);
+        let Some(selected) = shown.get(self.cursor(&shown)) else { return 0 };
+        let around = AROUND + Self::fact_rows(selected, width, height);
+        let rows = (height / 2).saturating_sub(around).clamp(1, 10).min(shown.len() as u16);
+        (rows + around).min(height)
     }
 
     /// Returns the hidden kinds.

@@ -44,7 +44,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Parameters => parameters(model),
         Action::About if scenario(model).is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
         Action::About => model.show_notice("this node has no scenarios", true),
+        Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Filter => model.table.edit_filter(),
+        Action::Level => model.events.next_level(),
+        Action::LogLines => log_lines(model),
+        Action::Link(at) => process::follow_link(model, at.into(), effects),
         Action::SortMenu => {
             let at = Column::ALL.iter().position(|&column| column == model.table.sort.key);
             model.overlay = Some(Overlay::SortMenu { at: at.unwrap_or(0) });
@@ -73,12 +77,16 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
                 ColumnSet::Guests => ColumnSet::Usual,
             };
         }
+        Action::Process if model.tab == Tab::Events => process::show_event(model, effects),
         Action::Process => process::show_child(model, effects),
         Action::Detail => model.rows_wanted = !model.rows_wanted,
         Action::Open => open(model, effects),
         Action::Kill => process::confirm_kill(model),
         Action::KillAll => process::confirm_kill_all(model),
-        Action::Lint(steps) => model.lints.step(model.frame.as_deref(), steps),
+        Action::Lint(steps) => {
+            model.events.release();
+            model.lints.step(model.frame.as_deref(), steps);
+        }
         Action::HideLints => hide_lints(model),
         Action::ShowLints => model.lints.show_all(),
         Action::NextChoice => choose(model, 1),
@@ -111,7 +119,14 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.table.field.is_some() {
         return close_filter(model, false);
     }
+    if model.events.filter.field.is_some() {
+        model.events.filter.close(false);
+        return;
+    }
     if model.tab == Tab::Store && model.store.close_bucket() {
+        return;
+    }
+    if model.tab == Tab::Events && (model.events.release() || model.events.filter.clear()) {
         return;
     }
     if model.tab == Tab::Processes {
@@ -141,14 +156,16 @@ fn page(model: &Model) -> u16 {
         (Tab::Time, _) => layout::time(model.size).tickers.inner().height.saturating_sub(1),
         (Tab::Store, _) => model.visible_buckets(),
         (Tab::Topics, _) => model.visible_topics(),
-        (Tab::Events, _) => layout::body(model.size).height.saturating_sub(3),
+        (Tab::Events, _) => model.visible_events() as u16,
         _ => layout::bench(model.size, model.menu_len()).menu.inner().height,
     }
 }
 
 pub(super) fn lines_by(model: &mut Model, lines: i64) {
     match &mut model.overlay {
-        Some(Overlay::Help { scroll } | Overlay::About { scroll } | Overlay::Trap { scroll }) => {
+        Some(
+            Overlay::Help { scroll } | Overlay::About { scroll } | Overlay::Trap { scroll } | Overlay::Event { scroll },
+        ) => {
             *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
         }
         Some(Overlay::SortMenu { at }) => {
@@ -158,7 +175,8 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.table.field.is_some() => model.table.recall(lines),
         None if model.tab == Tab::Processes => model.table.move_by(lines, model.visible_rows()),
         None if model.tab == Tab::Tree => model.tree.move_by(lines, model.visible_tree()),
-        None if model.tab == Tab::Events => model.events.scroll(lines),
+        None if model.events.filter.field.is_some() => model.events.filter.recall(lines),
+        None if model.tab == Tab::Events => model.events.move_by(lines, model.visible_events()),
         None if model.tab == Tab::Wasm => model.wasm.move_by(lines, model.visible_modules()),
         None if model.tab == Tab::Time => model.time.scroll(lines),
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
@@ -180,10 +198,7 @@ fn to_position(model: &mut Model, position: u64) {
         }
         Tab::Store => model.store.go_to(position, model.visible_buckets()),
         Tab::Topics => model.topics.go_to(position, model.visible_topics()),
-        Tab::Events => {
-            model.events.top = 0;
-            model.events.scroll(i64::try_from(position).unwrap_or(i64::MAX));
-        }
+        Tab::Events => model.events.go_to(position, model.visible_events()),
         _ => to_scenario(model, position),
     }
 }
@@ -260,12 +275,16 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
+        None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
         None if model.table.field.is_some() => close_filter(model, true),
         None if model.tab == Tab::Processes => process::open_detail(model, effects),
         None if model.tab == Tab::Tree => {
             if !model.tree.toggle() {
                 process::show_child(model, effects);
             }
+        }
+        None if model.tab == Tab::Events && model.events.open() => {
+            model.overlay = Some(Overlay::Event { scroll: 0 });
         }
         None if model.tab == Tab::Events => process::show_lint(model, effects),
         None if model.tab == Tab::Wasm => open_wasm_selection(model),
@@ -274,7 +293,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
                 model.show_notice("no buckets", false);
             }
         }
-        Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. }) | None => {}
+        Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. } | Overlay::Event { .. }) | None => {}
     }
 }
 
@@ -299,6 +318,12 @@ fn open_wasm_selection(model: &mut Model) {
             }
         }
     }
+}
+
+/// Shows or hides log lines between the events.
+fn log_lines(model: &mut Model) {
+    model.events.with_log = !model.events.with_log;
+    model.events.release();
 }
 
 fn hide_lints(model: &mut Model) {

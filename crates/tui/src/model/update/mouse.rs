@@ -33,7 +33,10 @@ fn wheel(model: &mut Model, notches: i64) {
     } else if model.tab == Tab::Tree {
         let visible = model.visible_tree();
         model.tree.scroll(notches * WHEEL_ROWS, visible);
-    } else if matches!(model.tab, Tab::Bench | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics) {
+    } else if model.tab == Tab::Events {
+        let visible = model.visible_events();
+        model.events.scroll(notches * WHEEL_ROWS, visible);
+    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics) {
         actions::lines_by(model, notches);
     }
 }
@@ -58,7 +61,8 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         Tab::Wasm => click_wasm(model, x, y, effects),
         Tab::Store => click_store(model, x, y, effects),
         Tab::Topics => click_topics(model, x, y),
-        Tab::Node | Tab::Events | Tab::Time | Tab::Cpu | Tab::Sched => {}
+        Tab::Events => click_events(model, x, y, effects),
+        Tab::Node | Tab::Time | Tab::Cpu | Tab::Sched => {}
     }
 }
 
@@ -106,6 +110,16 @@ fn click_wasm(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
             if was_selected {
                 actions::open(model, effects);
             }
+        }
+    }
+}
+
+fn click_events(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let inner = model.events_layout().events.inner();
+    if inner.contains(x, y) && y > inner.y {
+        let (row, visible) = (usize::from(y - inner.y - 1), model.visible_events());
+        if row < visible && model.events.point_at(row, visible) {
+            actions::open(model, effects);
         }
     }
 }

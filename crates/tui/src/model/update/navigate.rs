@@ -7,6 +7,9 @@ use crate::model::tab::Tab;
 pub(super) fn show(model: &mut Model, tab: Tab) {
     if tab != model.tab {
         close_filter(model, true);
+        if !model.events.filter.close(true) {
+            model.events.filter.close(false);
+        }
         model.tab_before = Some(model.tab);
         model.tab = tab;
     }

@@ -6,6 +6,7 @@ use super::navigate::show;
 use crate::model::history::Series;
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
+use crate::model::panes::events::Item;
 use crate::model::panes::table::{Selection, text};
 use crate::model::tab::Tab;
 use crate::model::{DetailPane, Model, format};
@@ -51,11 +52,34 @@ pub(super) fn show_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     match pid {
         None => model.show_notice("there are no lints", false),
         Some(pid) if pid.is_empty() => model.show_notice("this lint is about the node as a whole", false),
-        Some(pid) => {
-            model.table.selection = Selection::Away(pid.clone());
-            show(model, Tab::Processes);
-            show_detail(model, pid, effects);
-        }
+        Some(pid) => show_process(model, pid, effects),
+    }
+}
+
+/// Shows a process in the Processes view.
+fn show_process(model: &mut Model, pid: String, effects: &mut Vec<Effect>) {
+    model.overlay = None;
+    model.table.selection = Selection::Away(pid.clone());
+    show(model, Tab::Processes);
+    show_detail(model, pid, effects);
+}
+
+/// Shows the first process of the selected event.
+pub(super) fn show_event(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(item) = model.events.selected() else {
+        return model.show_notice("select an event first: j", false);
+    };
+    match item.processes().first().map(|(_, pid)| (*pid).to_owned()) {
+        Some(pid) => show_process(model, pid, effects),
+        None => model.show_notice("no process wrote this line", false),
+    }
+}
+
+/// Shows one of the processes of the event that is shown in full.
+pub(super) fn follow_link(model: &mut Model, at: usize, effects: &mut Vec<Effect>) {
+    let pid = model.events.opened().and_then(|(item, _)| item.processes().get(at).map(|(_, pid)| (*pid).to_owned()));
+    if let Some(pid) = pid {
+        show_process(model, pid, effects);
     }
 }
 
@@ -134,6 +158,7 @@ pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
     let selected = match model.tab {
         Tab::Processes => subject(model),
         Tab::Tree => model.tree.selected_row().and_then(|row| row.pid.as_deref()),
+        Tab::Events => model.events.opened().map(|(item, _)| item).or_else(|| model.events.selected()).map(Item::text),
         _ => None,
     };
     let mut text = match (selected, &model.frame) {

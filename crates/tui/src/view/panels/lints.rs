@@ -5,12 +5,10 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Lint, LintInfo};
 
+use crate::model::panes::lints::AROUND;
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
-
-/// Rows for the heading and borders.
-const AROUND: u16 = 3;
 
 /// Returns the urgency of a warning.
 pub(crate) fn role(lint: &LintInfo) -> Role {
@@ -38,9 +36,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Re
     let cursor = model.lints.cursor(&shown);
     let Some(selected) = shown.get(cursor) else { return area };
     let facts = facts(selected, area);
-    let around = AROUND + facts.len() as u16;
-    let rows = (area.height / 2).saturating_sub(around).clamp(1, 10).min(shown.len() as u16);
-    let height = (rows + around).min(area.height);
+    let height = model.lints.panel_height(model.frame(), area.width, area.height);
+    let rows = height.saturating_sub(AROUND + facts.len() as u16);
     let (mine, rest) = (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
     let title = Line::from(Span::styled(" lints ", theme.style(Role::Title)));
     let inner = painter::inset(painter.panel(mine, &title, &right(model, theme)));

@@ -1,6 +1,6 @@
 //! Requests that are repeated after the screen was paused, and after the node has asked for a pause.
 
-use rusm_protocol::{ErrorCode, EventInfo, Events, LintInfo};
+use rusm_protocol::{ErrorCode, EventInfo, Events, EventsRequest, LintInfo};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn what_the_node_dropped_is_asked_once_more_after_a_second() {
     for tab in [Tab::Processes, Tab::Events, Tab::Tree, Tab::Wasm, Tab::Time, Tab::Store, Tab::Topics] {
         let asks = |message: &&ClientMessage| match message {
             ClientMessage::View(_) => tab == Tab::Processes,
-            ClientMessage::Events { enabled } => tab == Tab::Events && *enabled,
+            ClientMessage::Events(request) => tab == Tab::Events && request.enabled,
             ClientMessage::Tree { view } => tab == Tab::Tree && view.is_some(),
             ClientMessage::Engines { view } => tab == Tab::Wasm && view.is_some(),
             ClientMessage::Time { view } => tab == Tab::Time && view.is_some(),
@@ -67,13 +67,15 @@ fn what_ended_while_the_screen_stood_still_is_shown_after() {
 fn events_of_a_pause_are_asked_for_after_it() {
     let mut model = attached(Tab::Events);
     typed(&mut model, " ");
-    let events = Events { noted: 1, events: vec![EventInfo::default()], dropped: 0 };
+    let events = Events { noted: 1, events: vec![EventInfo::default()], ..Events::default() };
     update(&mut model, Msg::Server(ServerMessage::Events(events)), Duration::ZERO);
     assert!(model.events.newest.is_none());
 
     let effects = typed(&mut model, " ");
 
-    assert_eq!(sent(&effects), [&ClientMessage::Events { enabled: true }]);
+    let requested =
+        EventsRequest { enabled: true, backlog: Some(rusm_protocol::BACKLOG_MAX), ..EventsRequest::default() };
+    assert_eq!(sent(&effects), [&ClientMessage::Events(requested)]);
 }
 
 #[test]
