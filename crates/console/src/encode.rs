@@ -1,7 +1,9 @@
 //! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
 
+pub(super) mod causes;
 pub(super) mod engines;
 pub(super) mod events;
+pub(super) mod inspect;
 pub(super) mod stores;
 pub(crate) mod text;
 pub(super) mod time;

@@ -36,8 +36,10 @@ use self::peer::Peer;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
 use super::sampler::sample::Sample;
+use super::view::causes::CausesSource;
 use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
+use super::view::inspect::InspectSource;
 use super::view::node::Node;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
@@ -94,6 +96,8 @@ pub(super) struct Session<S> {
     view: Option<Table>,
     /// Rows for a client that enabled detail and does not support views.
     legacy_rows: Option<Table>,
+    inspect: Option<Window<InspectSource>>,
+    causes: Option<Window<CausesSource>>,
     tree: Option<Window<TreeSource>>,
     engines: Option<Window<EnginesSource>>,
     time: Option<Window<TimeSource>>,
@@ -132,6 +136,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             detail: false,
             view: None,
             legacy_rows: None,
+            inspect: None,
+            causes: None,
             tree: None,
             engines: None,
             time: None,
@@ -235,6 +241,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
         let node = &*self.node;
         let seen = [
+            refresh(&mut self.inspect, node, soon),
+            refresh(&mut self.causes, node, soon),
             refresh(&mut self.tree, node, soon),
             refresh(&mut self.engines, node, soon),
             refresh(&mut self.time, node, soon),

@@ -1,7 +1,9 @@
 //! The views of a client: what each shows, its order, its filter and its page.
 
+pub(crate) mod causes;
 pub(crate) mod engines;
 pub(crate) mod filter;
+pub(crate) mod inspect;
 pub(crate) mod node;
 pub(crate) mod ranking;
 pub(crate) mod sort_key;

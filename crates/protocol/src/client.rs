@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, EnginesView, EventsRequest, StoresView, TimeView, TopicsView, TreeView, ViewWindow};
+use crate::{
+    CausesView, Column, EnginesView, EventsRequest, InspectView, StoresView, TimeView, TopicsView, TreeView, ViewWindow,
+};
 
 /// A message from an observer to a node.
 ///
@@ -53,6 +55,16 @@ pub enum ClientMessage {
     Detail {
         /// `<node.slot.generation>`, or `null` for none.
         pid: Option<String>,
+    },
+    /// Requests one process in depth, which watches it. Replaces the client's earlier request.
+    Inspect {
+        /// The view; `null` to watch no process.
+        view: Option<InspectView>,
+    },
+    /// Selects what this client receives about the causes of failures. Replaces the client's earlier view.
+    Causes {
+        /// The view; `null` to receive nothing.
+        view: Option<CausesView>,
     },
     /// Selects the part of the supervision tree that this client receives. Replaces the client's earlier view.
     Tree {

@@ -13,11 +13,37 @@ pub use self::error::DecodeError;
 use self::error::truncated;
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
-const SERVER_TYPES: [&str; 12] =
-    ["hello", "tick", "rows", "tree", "engines", "time", "stores", "topics", "process", "events", "ack", "error"];
+const SERVER_TYPES: [&str; 14] = [
+    "hello",
+    "tick",
+    "rows",
+    "tree",
+    "engines",
+    "time",
+    "stores",
+    "topics",
+    "process",
+    "inspection",
+    "causes",
+    "events",
+    "ack",
+    "error",
+];
 /// Messages that are not commands: if they have an `id`, it does not identify a command that the node answers.
-const WITHOUT_ANSWER: [&str; 10] =
-    ["set_observer_detail", "watch", "view", "detail", "tree", "engines", "time", "stores", "topics", "events"];
+const WITHOUT_ANSWER: [&str; 12] = [
+    "set_observer_detail",
+    "watch",
+    "view",
+    "detail",
+    "tree",
+    "engines",
+    "time",
+    "stores",
+    "topics",
+    "inspect",
+    "causes",
+    "events",
+];
 
 /// Decodes a message from an observer.
 ///
@@ -124,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_is_told_so() {
-        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, tree, engines, time, stores, topics, events, kill_all, kill";
+        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, events, kill_all, kill";
         for (text, expected) in [
             ("", "malformed message: the JSON ends too early, at line 1 column 0"),
             ("{", "malformed message: the JSON ends too early, at line 1 column 1"),

@@ -45,6 +45,11 @@ pub use limits::{
 };
 pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
+pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
+pub use server::inspection::{
+    BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
+    SenderInfo, SupervisedInfo, WaitsFor,
+};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 pub use table::{Cell, Column, Rows, ViewWindow};

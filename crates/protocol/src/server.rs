@@ -1,8 +1,14 @@
 //! Messages from a node to its observers.
 
+pub(crate) mod causes;
+pub(crate) mod inspection;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Cell, Engines, Events, Frame, ResourceProfileMeta, Rows, ScenarioMeta, Stores, Time, Topics, TreeRows};
+use crate::{
+    Causes, Cell, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Stores, Time, Topics,
+    TreeRows,
+};
 
 /// A message from a node to an observer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +40,10 @@ pub enum ServerMessage {
         /// Pid that was requested.
         pid: String,
     },
+    /// The process that this client requested in depth.
+    Inspection(Box<Inspection>),
+    /// The window of the causes of failures that this client's view requested.
+    Causes(Causes),
     /// The newest events, for a client that requested them.
     Events(Events),
     /// A command was executed.

@@ -18,6 +18,7 @@ pub(crate) mod body_info;
 pub(crate) mod engines;
 pub(crate) mod events;
 mod extensions;
+pub(crate) mod inspect;
 mod processes;
 mod schedulers;
 pub(crate) mod stores;
@@ -30,6 +31,12 @@ pub use body_info::{BodyFact, BodyInfo};
 pub use engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};
+pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
+pub use inspect::ended::{EndedBy, EndedProcess, LastFigures};
+pub use inspect::{
+    Belongings, Bond, EndReach, bonds, cause_backtrace, causes, child_of, children_of, end_reach, ended, note_end_by,
+    process_belongings,
+};
 pub use processes::{
     ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, links, names,
     process, process_in_slot, process_limit, process_ref, table_parts,

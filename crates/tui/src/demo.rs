@@ -6,6 +6,7 @@
 mod cards;
 pub(crate) mod events;
 pub(crate) mod guests;
+mod inspect;
 mod processes;
 mod random;
 pub(crate) mod stores;
@@ -16,9 +17,9 @@ mod tree;
 use std::time::Duration;
 
 use rusm_protocol::{
-    ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, LatencySnapshot, Lint, LintInfo,
-    MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage, SnapshotCost,
-    StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    CausesView, ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView, LatencySnapshot, Lint,
+    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage,
+    SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -61,6 +62,10 @@ pub struct Demo {
     next_time_ms: u64,
     topics: Option<TopicsView>,
     next_topics_ms: u64,
+    inspect: Option<InspectView>,
+    next_inspect_ms: u64,
+    causes: Option<CausesView>,
+    next_causes_ms: u64,
     processes: Processes,
 }
 
@@ -101,6 +106,10 @@ impl Demo {
             next_time_ms: 0,
             topics: None,
             next_topics_ms: 0,
+            inspect: None,
+            next_inspect_ms: 0,
+            causes: None,
+            next_causes_ms: 0,
             processes: Processes::new(seed),
         }
     }
@@ -159,6 +168,16 @@ impl Demo {
             ClientMessage::Detail { pid } => {
                 self.detail = pid;
                 self.next_detail_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Inspect { view } => {
+                self.inspect = view;
+                self.next_inspect_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Causes { view } => {
+                self.causes = view;
+                self.next_causes_ms = now_ms;
                 Vec::new()
             }
             ClientMessage::Tree { view } => {
@@ -245,6 +264,17 @@ impl Demo {
             self.rows_seq += 1;
             out.push(ServerMessage::Topics(topics::topics(view, self.rows_seq, now_ms)));
         }
+        if let Some(view) = self.inspect.as_ref().filter(|_| now_ms >= self.next_inspect_ms) {
+            self.next_inspect_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            let inspection = inspect::inspection(&self.processes, view, self.rows_seq, now_ms);
+            out.push(ServerMessage::Inspection(Box::new(inspection)));
+        }
+        if let Some(view) = self.causes.as_ref().filter(|_| now_ms >= self.next_causes_ms) {
+            self.next_causes_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Causes(inspect::causes(self.seed, view, self.rows_seq, now_ms)));
+        }
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
             out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
@@ -261,10 +291,24 @@ impl Demo {
         let time = self.time.as_ref().map(|_| self.next_time_ms);
         let stores = self.stores.as_ref().map(|_| self.next_stores_ms);
         let topics = self.topics.as_ref().map(|_| self.next_topics_ms);
-        let due = [Some(self.next_frame_ms), rows, detail, tree, engines, time, stores, topics, self.next_events_ms]
-            .into_iter()
-            .flatten()
-            .min();
+        let inspect = self.inspect.as_ref().map(|_| self.next_inspect_ms);
+        let causes = self.causes.as_ref().map(|_| self.next_causes_ms);
+        let due = [
+            Some(self.next_frame_ms),
+            rows,
+            detail,
+            tree,
+            engines,
+            time,
+            stores,
+            topics,
+            inspect,
+            causes,
+            self.next_events_ms,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         Duration::from_millis(due.unwrap_or(self.next_frame_ms))
     }
 

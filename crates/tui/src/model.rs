@@ -9,6 +9,8 @@
 //!
 //! Equal messages at equal times give equal models and equal screens. Replay and every screen test depend on this.
 
+pub(crate) mod causes;
+pub(crate) mod detail;
 pub(crate) mod format;
 pub(crate) mod history;
 pub mod input;
@@ -23,8 +25,9 @@ pub mod update;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rusm_protocol::{Frame, Hello, ProcessDetail, Role, Rows, ScenarioMeta, SortKey};
+use rusm_protocol::{Frame, Hello, Role, Rows, ScenarioMeta, SortKey};
 
+use crate::model::detail::{DetailPane, Trail};
 use crate::model::history::Series;
 use crate::model::input::key::Size;
 use crate::model::input::keys::Context;
@@ -120,16 +123,6 @@ pub(crate) struct Status {
     pub(crate) until: Duration,
 }
 
-/// The process shown in the detail pane.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct DetailPane {
-    pub(crate) pid: String,
-    pub(crate) process: Option<Box<ProcessDetail>>,
-    /// True after the node has reported that the process does not exist any more.
-    pub(crate) gone: bool,
-    pub(crate) reds: Series,
-}
-
 /// Values that are drawn over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Histories {
@@ -163,6 +156,7 @@ pub struct Model {
     pub(crate) rows_wanted: bool,
     pub(crate) subscription: Subscription,
     pub(crate) events: EventsPane,
+    pub(crate) causes: causes::CausesPane,
     pub(crate) tree: TreePane,
     pub(crate) wasm: WasmPane,
     pub(crate) time: TimePane,
@@ -170,6 +164,12 @@ pub struct Model {
     pub(crate) topics: TopicsPane,
     pub(crate) lints: LintsPane,
     pub(crate) detail: Option<DetailPane>,
+    /// Requests of one process in depth.
+    pub(crate) inspect: detail::requests::Requests,
+    /// What the node says about the process that is about to be ended.
+    pub(crate) victim: Option<Box<rusm_protocol::Inspection>>,
+    /// Places to which backspace returns.
+    pub(crate) trail: Trail,
     pub(crate) bench: Bench,
     pub(crate) overlay: Option<Overlay>,
     pub(crate) status: Option<Status>,
@@ -208,6 +208,7 @@ impl Model {
             rows_wanted: true,
             subscription: Subscription::default(),
             events: EventsPane::default(),
+            causes: causes::CausesPane::default(),
             tree: TreePane::default(),
             wasm: WasmPane::default(),
             time: TimePane::default(),
@@ -215,6 +216,9 @@ impl Model {
             topics: TopicsPane::default(),
             lints: LintsPane::default(),
             detail: None,
+            inspect: detail::requests::Requests::default(),
+            victim: None,
+            trail: Trail::default(),
             bench: Bench::default(),
             overlay: None,
             status: None,
@@ -280,6 +284,7 @@ impl Model {
         match self.tab {
             Tab::Node => contexts.push(Context::Node),
             Tab::Bench => contexts.extend([Context::Bench, Context::List]),
+            Tab::Processes if self.detail_in_full() => contexts.extend([Context::Detail, Context::List]),
             Tab::Processes => contexts.extend([Context::Processes, Context::List]),
             Tab::Tree => contexts.extend([Context::Tree, Context::List]),
             Tab::Events => contexts.extend([Context::Events, Context::List]),
@@ -290,6 +295,11 @@ impl Model {
         }
         contexts.push(Context::Global);
         contexts
+    }
+
+    /// Returns true if the detail pane covers the Processes view.
+    pub(crate) fn detail_in_full(&self) -> bool {
+        self.detail.as_ref().is_some_and(|pane| pane.in_full)
     }
 
     /// Returns the number of process rows that the Processes view shows.
@@ -306,7 +316,8 @@ impl Model {
     pub(crate) fn events_layout(&self) -> layout::EventsLayout {
         let body = layout::body(self.size);
         let lints = self.lints.panel_height(self.frame(), body.width, body.height);
-        layout::events(self.size, lints, self.events.has_cursor())
+        let causes = self.causes.panel_height(body.height.saturating_sub(lints));
+        layout::events(self.size, lints + causes, self.events.has_cursor())
     }
 
     /// Returns the number of events that the Events view shows.

@@ -87,21 +87,16 @@ pub(crate) fn child_detail(report: &ChildReport, ends: &[ChildEnd], row: TreeRow
         Shutdown::Timeout(timeout) => timeout.as_millis().to_string(),
         Shutdown::Infinity => "infinity".to_owned(),
     };
-    let end = |end: &ChildEnd| TreeEnd {
-        at_ms: end.at.as_millis() as u64,
-        pid: end.pid.map(|pid| pid.to_string()),
-        reason: reason(&end.reason, REASON_MAX_BYTES),
-    };
     TreeDetail {
         row,
         shutdown: Some(shutdown),
         significant: report.significant,
         parent: None,
-        ends: ends.iter().map(end).collect(),
+        ends: ends.iter().map(|one| end(one, REASON_MAX_BYTES)).collect(),
     }
 }
 
-fn branch(report: &SupervisorReport, open: bool) -> TreeBranch {
+pub(super) fn branch(report: &SupervisorReport, open: bool) -> TreeBranch {
     TreeBranch {
         open,
         strategy: strategy(report.strategy).to_owned(),
@@ -124,11 +119,20 @@ const fn strategy(strategy: Strategy) -> &'static str {
     }
 }
 
-const fn restart(restart: Restart) -> &'static str {
+pub(super) const fn restart(restart: Restart) -> &'static str {
     match restart {
         Restart::Permanent => "permanent",
         Restart::Transient => "transient",
         Restart::Temporary => "temporary",
+    }
+}
+
+/// Encodes one end of a child.
+pub(super) fn end(end: &ChildEnd, max_bytes: usize) -> TreeEnd {
+    TreeEnd {
+        at_ms: end.at.as_millis() as u64,
+        pid: end.pid.map(|pid| pid.to_string()),
+        reason: reason(&end.reason, max_bytes),
     }
 }
 

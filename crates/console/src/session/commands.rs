@@ -3,18 +3,19 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, KillReason, ServerMessage, StoresView, View, decode_client,
+    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ServerMessage, StoresView, View, decode_client,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    EnginesSource, EventsWatch, RowEncoder, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource,
-    TreeSource, ViewSource, Window,
+    CausesSource, EnginesSource, EventsWatch, InspectSource, RowEncoder, Session, SessionEnd, StoresSource, Table,
+    TimeSource, TopicsSource, TreeSource, ViewSource, Window,
 };
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
 use crate::view::filter::Filter;
 use rusm_runtime::Pid;
+use rusm_runtime::observe::{self, EndedBy};
 
 /// Frame rates that a client may ask for, in hertz.
 const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
@@ -63,6 +64,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 self.next_process = Instant::now();
                 Ok(())
             }
+            ClientMessage::Inspect { view } => self.set_inspect(view),
+            ClientMessage::Causes { view } => show(&mut self.causes, view.map(CausesSource::new)),
             ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeSource::new)),
             ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesSource::new)),
             ClientMessage::Time { view } => show(&mut self.time, view.map(TimeSource::new)),
@@ -94,6 +97,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             self.audit(&keys);
         }
         show(&mut self.stores, source)
+    }
+
+    fn set_inspect(&mut self, view: Option<InspectView>) -> Result<(), HostError> {
+        let source = view.clone().map(|view| InspectSource::new(view, self.peer.role));
+        if matches!(&source, Some(Ok(source)) if source.shows_values()) {
+            self.audit(&view);
+        }
+        show(&mut self.inspect, source)
     }
 
     fn watch(&mut self, frame_hz: f64) -> Result<(), HostError> {
@@ -141,6 +152,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         if !self.node.runtime.is_alive(pid) {
             return Err(HostError { code: ErrorCode::Unknown, message: format!("no process {pid}") });
         }
+        let by = EndedBy::Observer(self.peer.name.as_str().into());
+        observe::note_end_by(&self.node.runtime, pid, by);
         self.node.runtime.exit(pid, exit_reason(reason));
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 mod attach;
 mod hostile;
+mod inspect;
 mod lints;
 mod population;
 mod probes;

@@ -40,7 +40,9 @@ impl TryFrom<RawSetting> for NodeName {
     fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
         let name = raw.text()?;
         if check_name(name).is_err() {
-            return Err(raw.invalid("must be 1 to 64 letters, digits, '-', '_' or '.', and start with a letter or digit"));
+            return Err(
+                raw.invalid("must be 1 to 64 letters, digits, '-', '_' or '.', and start with a letter or digit")
+            );
         }
         Ok(Self(name.to_owned()))
     }

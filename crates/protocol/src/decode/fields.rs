@@ -83,6 +83,24 @@ const TOPICS: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const BOND: &[Field] = &[("bond", FieldType::Text, REQUIRED), ("window", FieldType::Object(WINDOW), OPTIONAL)];
+
+const INSPECT: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("pid", FieldType::Text, REQUIRED),
+    ("page", FieldType::ObjectOrNull(BOND), OPTIONAL),
+    ("reach", FieldType::Bool, OPTIONAL),
+    ("values", FieldType::Bool, OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
+const CAUSES: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("selected", FieldType::Id, OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 /// The fields of each message from an observer.
 const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     (
@@ -110,6 +128,8 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
         ],
     ),
     ("detail", &[("pid", FieldType::TextOrNull, OPTIONAL)]),
+    ("inspect", &[("view", FieldType::ObjectOrNull(INSPECT), OPTIONAL)]),
+    ("causes", &[("view", FieldType::ObjectOrNull(CAUSES), OPTIONAL)]),
     ("tree", &[("view", FieldType::ObjectOrNull(TREE), OPTIONAL)]),
     ("engines", &[("view", FieldType::ObjectOrNull(ENGINES), OPTIONAL)]),
     ("time", &[("view", FieldType::ObjectOrNull(TIME), OPTIONAL)]),

@@ -6,6 +6,7 @@
 //! source file.
 
 mod fixtures;
+mod inspection;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,6 +71,10 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ),
         ("client_detail", ClientMessage::Detail { pid: Some("<0.44.1>".to_owned()) }),
         ("client_detail_none", ClientMessage::Detail { pid: None }),
+        ("client_inspect", ClientMessage::Inspect { view: Some(inspection::inspect_view()) }),
+        ("client_inspect_none", ClientMessage::Inspect { view: None }),
+        ("client_causes", ClientMessage::Causes { view: Some(inspection::causes_view()) }),
+        ("client_causes_none", ClientMessage::Causes { view: None }),
         ("client_tree", ClientMessage::Tree { view: Some(fixtures::tree_view()) }),
         ("client_tree_none", ClientMessage::Tree { view: None }),
         ("client_engines", ClientMessage::Engines { view: Some(fixtures::engines_view()) }),
@@ -105,6 +110,9 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
             ServerMessage::Process { process: Some(Box::new(first_look())), pid: "<0.44.1>".to_owned() },
         ),
         ("server_process_gone", ServerMessage::Process { process: None, pid: "<0.44.1>".to_owned() }),
+        ("server_inspection", ServerMessage::Inspection(Box::new(inspection::inspection()))),
+        ("server_inspection_ended", ServerMessage::Inspection(Box::new(inspection::ended()))),
+        ("server_causes", ServerMessage::Causes(inspection::causes())),
         ("server_tree", ServerMessage::Tree(fixtures::tree())),
         ("server_stores", ServerMessage::Stores(fixtures::stores())),
         ("server_engines", ServerMessage::Engines(fixtures::engines())),

@@ -183,11 +183,11 @@ impl RuntimeShared {
     pub(crate) fn exit_locked(&self, from: Option<Pid>, pid: Pid, reason: ExitReason, locked: SideTableGuard) {
         let slot = locked.slot();
         if reason == ExitReason::Killed {
-            deliver_signal(slot, locked, ExitSignal { link: None, reason });
+            deliver_signal(slot, locked, ExitSignal { link: None, from, reason });
         } else if traps(slot) {
             self.deliver_message(locked, pid, Exit { from: from.unwrap_or(Pid::NONE), reason });
         } else if reason != ExitReason::Normal || from == Some(pid) {
-            deliver_signal(slot, locked, ExitSignal { link: None, reason });
+            deliver_signal(slot, locked, ExitSignal { link: None, from, reason });
         }
     }
 
@@ -201,7 +201,7 @@ impl RuntimeShared {
         if traps(slot) {
             self.deliver_message(locked, pid, Exit { from: other, reason: reason.clone() });
         } else if *reason != ExitReason::Normal {
-            deliver_signal(slot, locked, ExitSignal { link: Some(other), reason: reason.clone() });
+            deliver_signal(slot, locked, ExitSignal { link: Some(other), from: None, reason: reason.clone() });
         }
     }
 

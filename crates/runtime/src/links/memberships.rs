@@ -19,6 +19,13 @@ impl Memberships {
     pub(crate) fn len(&self) -> usize {
         self.positions.len() + self.monitors.len()
     }
+
+    /// Returns the groups that the process has joined, each once, by name.
+    pub(crate) fn groups(&self) -> Vec<Arc<str>> {
+        let mut groups: Vec<Arc<str>> = self.positions.iter().map(|(group, _)| Arc::clone(group)).collect();
+        groups.dedup();
+        groups
+    }
 }
 
 /// All groups of a runtime.

@@ -9,6 +9,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::links::memberships::Memberships;
+use crate::links::signal::ExitSignal;
 use crate::observe::body_info::BodyInfo;
 use crate::process::exit::ExitReason;
 use crate::process::header::{HAS_INNER_WAKERS, HAS_SIDE_TABLE, HAS_WAITING_SENDERS, KILLED, NAMED};
@@ -258,14 +259,24 @@ impl SideTables {
         })
     }
 
-    /// Returns the reason of the next exit signal of a process, and removes the signal unless it is a kill.
-    pub(crate) fn take_exit_signal(slot: Slot, pid: Pid) -> Option<ExitReason> {
+    /// Calls `read` with the side table of a process, which must not be `None` for it to be read; `None` if the process
+    /// has ended or holds nothing.
+    pub(crate) fn read<R>(slot: Slot, pid: Pid, read: impl FnOnce(&SideTable) -> R) -> Option<R> {
+        // Check the flag first: `lock_live` would set it for a process that holds nothing.
+        if slot.header().flags.load(Ordering::Relaxed) & HAS_SIDE_TABLE == 0 {
+            return None;
+        }
+        SideTableGuard::lock_live(slot, pid)?.get().map(|side_table| read(side_table))
+    }
+
+    /// Returns the next exit signal of a process, and removes it unless it is a kill, whose sender is not known.
+    pub(crate) fn take_exit_signal(slot: Slot, pid: Pid) -> Option<ExitSignal> {
         let mut locked = SideTableGuard::lock_live(slot, pid)?;
         if slot.header().flags.load(Ordering::Relaxed) & KILLED != 0 {
-            return Some(ExitReason::Killed);
+            return Some(ExitSignal { link: None, from: None, reason: ExitReason::Killed });
         }
         let signals = &mut locked.get()?.exit_signals;
-        (!signals.is_empty()).then(|| signals.remove(0).reason)
+        (!signals.is_empty()).then(|| signals.remove(0))
     }
 
     /// Records a process that was spawned from outside.

@@ -88,5 +88,7 @@ impl ReferenceAllocator {
 pub(crate) struct ExitSignal {
     /// The link through which it came.
     pub(crate) link: Option<Pid>,
+    /// The process that sent it, if that is known.
+    pub(crate) from: Option<Pid>,
     pub(crate) reason: ExitReason,
 }

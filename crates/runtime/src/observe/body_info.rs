@@ -71,7 +71,7 @@ mod tests {
             side_table.links.insert(pid, ());
             side_table.monitors.insert(reference, pid);
             side_table.monitored_by.insert(reference, pid);
-            side_table.exit_signals.push(ExitSignal { link: Some(pid), reason: ExitReason::Shutdown });
+            side_table.exit_signals.push(ExitSignal { link: Some(pid), from: None, reason: ExitReason::Shutdown });
         }
         side_table.timers().insert(7, 7);
 

@@ -14,6 +14,7 @@ use crate::links::signal::{Down, MonitorRef};
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::Envelope;
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
+use crate::observe::inspect::ended::EndedBy;
 use crate::process::error::{SpawnError, TrySendError};
 use crate::process::exit::{ExitReason, Outcome};
 use crate::process::header::{WAIT_SEND, WAIT_SLEEP};
@@ -247,7 +248,12 @@ impl Context {
     /// [`ExitReason::Killed`] cannot be trapped. Another process ignores [`ExitReason::Normal`] if it does not trap
     /// exits. If a process signals itself, the signal takes effect at its next await.
     pub fn exit(&self, pid: Pid, reason: ExitReason) {
-        self.running().local.shared.exit(Some(self.pid), pid, reason);
+        let shared = &self.running().local.shared;
+        if reason == ExitReason::Killed {
+            // A kill does not carry its sender.
+            shared.ended.note(pid, EndedBy::Process(self.pid));
+        }
+        shared.exit(Some(self.pid), pid, reason);
     }
 
     /// Spawns a process and links it to this one, atomically.

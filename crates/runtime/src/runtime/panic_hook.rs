@@ -30,7 +30,16 @@ pub fn install() {
                 before(info);
             } else {
                 panics::keep_location(info);
+                keep_backtrace(info);
             }
         }));
     });
+}
+
+/// Keeps the backtrace of the first panic at a location, for observers. Its frames are resolved only when it is read.
+#[cold]
+fn keep_backtrace(info: &std::panic::PanicHookInfo<'_>) {
+    if let (Some(local), Some(location)) = (scheduler::local(), info.location()) {
+        local.shared.causes.keep_backtrace(&location.to_string(), std::backtrace::Backtrace::force_capture);
+    }
 }

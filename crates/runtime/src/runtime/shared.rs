@@ -18,6 +18,8 @@ use crate::mailbox::budget::MailboxBudget;
 use crate::mailbox::queue::SharedNodePool;
 use crate::observe::engines::Engines;
 use crate::observe::events::Events;
+use crate::observe::inspect::causes::Causes;
+use crate::observe::inspect::ended::EndedMemory;
 use crate::observe::stores::Stores;
 use crate::process::error::SpawnError;
 use crate::process::free_list::{FreeList, SharedPool};
@@ -51,6 +53,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) side_tables: SideTables,
     pub(crate) references: ReferenceAllocator,
     pub(crate) events: Events,
+    pub(crate) ended: EndedMemory,
+    pub(crate) causes: Causes,
     pub(crate) restart_pressures: RestartPressures,
     pub(crate) timers: Timers,
     pub(crate) tickers: Arc<Tickers>,
@@ -100,6 +104,8 @@ impl RuntimeShared {
             side_tables: SideTables::default(),
             references: ReferenceAllocator::default(),
             events: Events::new(started),
+            ended: EndedMemory::default(),
+            causes: Causes::new(config.schedulers),
             restart_pressures: RestartPressures::default(),
             timers: Timers::default(),
             tickers: Arc::default(),

@@ -17,6 +17,7 @@ use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;
+use crate::observe::inspect::ended::EndedBy;
 use crate::process::free_list::FreeList;
 use crate::process::header::bump;
 use crate::process::side_table::SideTable;
@@ -62,6 +63,10 @@ pub(crate) struct Local {
     pub(crate) ends_after_enqueue: Cell<bool>,
     pub(super) first: Cell<bool>,
     pub(super) events_left: Cell<u32>,
+    /// Number of ended processes that may still be kept for observers in this slice.
+    pub(super) ends_left: Cell<u32>,
+    /// Origin of the exit signal that the running process obeys.
+    pub(super) ended_by: Cell<Option<EndedBy>>,
     pub(super) now_ms: Cell<u32>,
     /// Number of polls until the next check for work from other threads.
     pub(super) polls_until_check: Cell<u32>,

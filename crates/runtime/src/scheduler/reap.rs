@@ -10,11 +10,13 @@ use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
+use crate::observe::inspect::causes::Who;
+use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::bump;
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
-use crate::process::table::Slot;
+use crate::process::table::{CONTROL_BLOCK_BYTES, Slot};
 use crate::process::task::Exit;
 use crate::runtime::panics;
 
@@ -51,6 +53,7 @@ impl Local {
     pub(super) fn end(&self, slot: Slot, exit: &Exit) {
         let header = slot.header();
         let pid = slot.pid();
+        let mailbox_len = if exit.is_some() { header.mailbox_len() } else { 0 };
         // Before other threads can see the exit: the processes that they start in its place must not exceed the limit.
         bump(&self.me.counters.closed, 1);
         // Dropping a message may send, spawn or panic; the process still exists for that code.
@@ -63,6 +66,9 @@ impl Local {
         if let Some(reason) = exit.as_deref().filter(|reason| !reason.is_normal()) {
             bump(&self.me.counters.crashed, 1);
             self.report_crash(pid, released.as_ref().and_then(Released::name), reason);
+        }
+        if let Some(reason) = exit.as_deref() {
+            self.remember_end(slot, pid, released.as_ref(), reason, mailbox_len);
         }
         if let Some(released) = released {
             self.recycle_side_table(self.shared.release_side_table(pid, released, exit.as_deref()));
@@ -100,6 +106,65 @@ impl Local {
         // A kill is deliberate, so it is not reported as a crash.
         if *reason != ExitReason::Killed {
             self.record_event(|| EventKind::Crash { pid, name, reason: reason.clone() });
+        }
+    }
+
+    /// Counts the cause of an abnormal end, and keeps the process for observers, unless too many ended in this slice.
+    #[cold]
+    fn remember_end(&self, slot: Slot, pid: Pid, released: Option<&Released>, reason: &ExitReason, mailbox_len: u64) {
+        let shared = &self.shared;
+        let by = shared.ended.take_note(pid).or_else(|| self.ended_by.take()).unwrap_or_default();
+        self.ended_by.set(None);
+        if reason.is_normal() && by == EndedBy::Itself {
+            return;
+        }
+        let ended = self.ended_process(slot, pid, released.and_then(Released::name), reason.clone(), by, mailbox_len);
+        let kept = self.ends_left.get();
+        let keep = (kept != 0).then(|| ended.clone());
+        let cause = if reason.is_normal() {
+            None
+        } else {
+            let source = released.and_then(|released| released.side_table.body_info.as_ref()?.source());
+            let name = ended.name.clone().or(source);
+            let who = name.as_deref().map_or(Who::Type(ended.future_type), Who::Named);
+            shared.causes.record(self.id, &who, ended)
+        };
+        if let Some(ended) = keep {
+            self.ends_left.set(kept - 1);
+            shared.ended.record(cause, ended);
+        }
+    }
+
+    /// Describes a process that has just ended.
+    fn ended_process(
+        &self,
+        slot: Slot,
+        pid: Pid,
+        name: Option<Arc<str>>,
+        reason: ExitReason,
+        by: EndedBy,
+        mailbox_len: u64,
+    ) -> EndedProcess {
+        let header = slot.header();
+        let at = self.shared.started.elapsed();
+        let (parent, parent_generation) = slot.parent();
+        let spawned_ms = u64::from(header.spawned_ms.load(Ordering::Relaxed));
+        EndedProcess {
+            pid,
+            name,
+            future_type: slot.future_type(),
+            parent: (parent != 0).then(|| Pid::local(parent, parent_generation)),
+            at,
+            reason,
+            by,
+            figures: LastFigures {
+                age_ms: (at.as_millis() as u64).saturating_sub(spawned_ms),
+                reductions: header.reductions(),
+                busy_ns: header.busy_ns.load(Ordering::Relaxed),
+                messages: header.messages.load(Ordering::Relaxed),
+                mailbox_len,
+                memory_bytes: CONTROL_BLOCK_BYTES as u64 + u64::from(header.future_bytes.load(Ordering::Relaxed)),
+            },
         }
     }
 

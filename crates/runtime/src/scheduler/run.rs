@@ -10,6 +10,7 @@ use super::Local;
 use super::parking::Parking;
 use crate::links::registry::SideTables;
 use crate::observe::events::EVENTS_PER_SLICE;
+use crate::observe::inspect::ended::EndedBy;
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::{WAIT_RECEIVE, bump};
 use crate::process::table::Slot;
@@ -60,6 +61,7 @@ impl Local {
         self.busy_timer.resume(now_ns);
         self.schedule_preempted(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
+        self.ends_left.set(EVENTS_PER_SLICE);
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.fuzzer.is_some();
         let slice_end_ns = if seeded { 0 } else { now_ns + SLICE_NS };
@@ -211,7 +213,11 @@ impl Local {
             return None;
         }
         self.signalled.set(false);
-        SideTables::take_exit_signal(slot, slot.pid())
+        let signal = SideTables::take_exit_signal(slot, slot.pid())?;
+        self.ended_by.set(Some(
+            signal.link.map_or_else(|| signal.from.map_or(EndedBy::Outside, EndedBy::Process), EndedBy::Link),
+        ));
+        Some(signal.reason)
     }
 
     #[inline]

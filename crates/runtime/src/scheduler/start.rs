@@ -67,6 +67,8 @@ impl Local {
             ends_after_enqueue: Cell::new(false),
             first: Cell::new(true),
             events_left: Cell::new(EVENTS_PER_SLICE),
+            ends_left: Cell::new(EVENTS_PER_SLICE),
+            ended_by: Cell::new(None),
             now_ms: Cell::new(0),
             polls_until_check: Cell::new(0),
             unsettled_mail: Cell::new(0),

@@ -293,7 +293,7 @@ impl Slot {
             self.shared().received.lock().unwrap().push((pid, received_by));
         }
         if taken.signal() && !has(InjectedFault::SignalsAreForgotten) {
-            SideTables::take_exit_signal(self, pid)
+            SideTables::take_exit_signal(self, pid).map(|signal| signal.reason)
         } else {
             None
         }

@@ -3,6 +3,8 @@
 //! Control characters, and invisible characters that reverse the direction of text, become replacement characters
 //! before the model sees them. Overlong texts are cut.
 
+mod inspect;
+
 use rusm_protocol::{
     Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores,
     Time, TreeRow, TreeRows,
@@ -48,6 +50,8 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
                 }
             }
         }
+        ServerMessage::Inspection(inspection) => inspect::inspection(inspection),
+        ServerMessage::Causes(causes) => inspect::causes(causes),
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }

@@ -36,6 +36,13 @@ pub(crate) enum Overlay {
         name: String,
         /// Exit reason that the process will receive.
         reason: KillReason,
+        /// Number that was typed to confirm that many processes end with it.
+        typed: String,
+    },
+    /// A cause of failures in full.
+    Cause {
+        /// Number of lines scrolled away.
+        scroll: u16,
     },
     /// Confirmation before all processes that match a filter are ended.
     KillAll {
@@ -60,6 +67,7 @@ impl Overlay {
     pub(crate) fn context(&self) -> Context {
         match self {
             Self::Help { .. } | Self::About { .. } | Self::Trap { .. } => Context::Help,
+            Self::Cause { .. } => Context::Cause,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::Event { .. } => Context::Event,
             Self::SortMenu { .. } => Context::SortMenu,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
 
+use crate::model::detail::requests::Wanted;
 use crate::model::input::key::{Key, KeyCode};
 use crate::model::input::keys;
 use crate::model::layout;
@@ -137,6 +138,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         return;
     }
     match (&mut model.overlay, &mut model.table.field) {
+        (Some(Overlay::Kill { typed, .. }), _) => process::type_number(typed, key),
         (Some(Overlay::Run(dialog)), _) => {
             let at = dialog.at;
             if let Some((_, edit)) = dialog.fields.get_mut(at) {
@@ -212,6 +214,8 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.time.reset();
     model.store.reset();
     model.topics.reset();
+    model.inspect.reset();
+    model.causes.reset();
     process::request_detail(model, effects);
 }
 
@@ -231,6 +235,8 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Time { view: None },
         ClientMessage::Stores { view: None },
         ClientMessage::Topics { view: None },
+        ClientMessage::Inspect { view: None },
+        ClientMessage::Causes { view: None },
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
@@ -254,6 +260,10 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
         model.events.close();
     }
     effects.extend(model.events.requests(model.tab == Tab::Events).map(Effect::Send));
+    model.causes.is_open &= matches!(model.overlay, Some(Overlay::Cause { .. }));
+    let wanted = inspected(model);
+    effects.extend(model.inspect.requests(wanted, model.now).map(Effect::Send));
+    effects.extend(model.causes.requests(model.tab == Tab::Events, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Tree && !layout::too_small(model.size)).then(|| model.visible_tree());
     effects.extend(model.tree.requests(visible, model.now).map(Effect::Send));
     if !matches!(model.overlay, Some(Overlay::Trap { .. })) {
@@ -268,6 +278,15 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.store.requests(visible, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Topics && !layout::too_small(model.size)).then(|| model.visible_topics());
     effects.extend(model.topics.requests(visible, model.now).map(Effect::Send));
+}
+
+/// Returns the process that is wanted in depth: the one that is about to be ended, else the one in the detail pane.
+fn inspected(model: &Model) -> Option<Wanted> {
+    if let Some(Overlay::Kill { pid, .. }) = &model.overlay {
+        return Some(Wanted { pid: pid.clone(), reach: true, ..Wanted::default() });
+    }
+    let pane = model.detail.as_ref().filter(|_| model.tab == Tab::Processes)?;
+    Some(Wanted { pid: pane.pid.clone(), page: pane.page.clone(), values: pane.values, reach: false })
 }
 
 fn query(model: &Model) -> Option<View> {

@@ -11,6 +11,7 @@ use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, format};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::causes;
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
@@ -20,12 +21,17 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some(Overlay::About { scroll }) => about(painter, area, model, *scroll),
         Some(Overlay::Trap { scroll }) => trap(painter, area, model, *scroll),
         Some(Overlay::Event { scroll }) => event(painter, area, model, *scroll),
-        Some(Overlay::Kill { pid, name, reason }) => {
+        Some(Overlay::Cause { scroll }) => {
+            let lines = causes::in_full(model, READING_WIDTH, painter.theme);
+            scrolled(painter, area, " cause of failures ", &lines, *scroll);
+        }
+        Some(Overlay::Kill { pid, name, reason, typed }) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-            kill(painter, &format!("{pid}{name}"), *reason);
+            let effect = effect(model, pid, typed);
+            kill(painter, &format!("{pid}{name}"), *reason, &effect);
         }
         Some(Overlay::KillAll { filter, matched, reason }) => {
-            kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason);
+            kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason, &[]);
         }
         Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
         Some(Overlay::Run(dialog)) => run_dialog(painter, dialog),
@@ -40,6 +46,7 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         Tab::Cpu | Tab::Sched => Context::Global,
         Tab::Node => Context::Node,
         Tab::Bench => Context::Bench,
+        Tab::Processes if model.detail_in_full() => Context::Detail,
         Tab::Processes => Context::Processes,
         Tab::Tree => Context::Tree,
         Tab::Events => Context::Events,
@@ -200,12 +207,51 @@ fn scrolled_to(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line
     }
 }
 
+/// Says what the end of a process means to others: what ends with it, who learns of it, and who starts it again.
+fn effect(model: &Model, pid: &str, typed: &str) -> Vec<(String, Role)> {
+    let Some(victim) = model.victim.as_ref().filter(|victim| victim.pid == pid) else {
+        return vec![("counting what ends with it".to_owned(), Role::Dim)];
+    };
+    let mut lines = Vec::new();
+    if let Some(reach) = &victim.reach {
+        let least = if reach.is_more { "at least " } else { "" };
+        lines.push(match reach.ends {
+            0 => ("no other process ends with it".to_owned(), Role::Text),
+            1 => ("1 linked process ends with it".to_owned(), Role::Warn),
+            ends => (format!("{least}{} linked processes end with it", format::grouped(ends)), Role::Bad),
+        });
+        if reach.told > 0 {
+            lines.push((format!("{} others learn of it", format::grouped(reach.told)), Role::Text));
+        }
+    }
+    lines.push(match &victim.supervised {
+        Some(info) => {
+            let name = info.supervisor.name.as_ref().unwrap_or(&info.supervisor.pid);
+            let text = match info.restart.as_str() {
+                "permanent" => format!("{name} restarts it: {} of {} used", info.budget.used, info.budget.allowed),
+                "transient" => {
+                    format!("{name} restarts it if killed: {} of {} used", info.budget.used, info.budget.allowed)
+                }
+                _ => format!("{name} does not restart it"),
+            };
+            (text, Role::Text)
+        }
+        None => ("no supervisor restarts it".to_owned(), Role::Dim),
+    });
+    if let Some(ends) = victim.reach.as_ref().map(|reach| reach.ends).filter(|ends| *ends > 10) {
+        lines.push((format!("type {ends} to confirm: {typed}"), Role::Accent));
+    }
+    lines
+}
+
 /// Draws the confirmation before processes are ended.
-fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason) {
+fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason, effect: &[(String, Role)]) {
     let theme = painter.theme;
     let title = Line::from(format!(" end {subject}? "));
     let width = (title.width() as u16 + 8).clamp(46, 70);
-    let inner = painter.popup(width, 7, &title);
+    let width = effect.iter().map(|(text, _)| painter::width(text) + 4).max().unwrap_or(0).max(width).min(74);
+    let below = effect.len() as u16;
+    let inner = painter.popup(width, 7 + below, &title);
     let choice = |this: KillReason, word: &'static str| {
         let chosen = this == reason;
         let sign = if chosen { theme.sign("◉ ", "(*) ") } else { theme.sign("○ ", "( ) ") };
@@ -223,7 +269,11 @@ fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason) {
         KillReason::Kill => "cannot be trapped",
     };
     painter.line(inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));
-    painter.line(inner, 4, &keys_line(Context::Kill, theme));
+    for (at, (text, role)) in (3..).zip(effect) {
+        let text = painter::cut(text, inner.width, theme);
+        painter.line(inner, at, &Line::from(Span::styled(text, theme.style(*role))));
+    }
+    painter.line(inner, 4 + below, &keys_line(Context::Kill, theme));
 }
 
 fn keys_line(context: Context, theme: Theme) -> Line<'static> {

@@ -1,6 +1,7 @@
 //! Panels and other parts that several views show.
 
 pub(crate) mod big_text;
+pub(crate) mod causes;
 pub(crate) mod chart;
 pub(crate) mod cost;
 pub(crate) mod detail;

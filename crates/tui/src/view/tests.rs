@@ -155,6 +155,56 @@ fn the_detail_pane_stands_below_or_beside_the_table() {
 }
 
 #[test]
+fn a_process_in_full_leads_along_its_links_and_back() {
+    for (size, ascii) in [(SMALL, false), (USUAL, false), (LARGE, false), (Size::new(97, 31), false), (USUAL, true)] {
+        let mut watched = busy(Tab::Processes, size, ascii);
+        watched.press("jjj\n").pass(1);
+        watched.press("\n").pass(1);
+        let signs = if ascii { "_ascii" } else { "" };
+        insta::assert_snapshot!(format!("process_{}x{}{signs}", size.width, size.height), watched.text());
+    }
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    watched.press("jjj\n").pass(1);
+    watched.press("\n").pass(1);
+    let first = watched.model.detail.clone().unwrap();
+
+    watched.press("jj").pass(1);
+    let wanted = watched.model.detail.as_ref().unwrap().links()[2].clone();
+    watched.press("\n").pass(1);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.clone()), Some(wanted));
+    assert!(watched.text().contains("1 back"), "{}", watched.text());
+
+    watched.feed(Msg::Key(Key::plain(KeyCode::Backspace)));
+    let pane = watched.pass(1).model.detail.as_ref().unwrap();
+    assert_eq!((&pane.pid, pane.at, pane.in_full), (&first.pid, 2, true));
+}
+
+#[test]
+fn a_process_that_has_ended_says_why() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    watched.press("jjj\n").pass(1);
+    watched.press("\nx").pass(1);
+    watched.press("12\n").pass(2);
+
+    let text = watched.text();
+    assert!(text.contains("no route for 17") && text.contains("LAST FIGURES"), "{text}");
+    insta::assert_snapshot!("process_ended", text);
+}
+
+#[test]
+fn a_cause_is_read_in_full() {
+    for (size, ascii) in [(USUAL, false), (USUAL, true)] {
+        let mut watched = busy(Tab::Events, size, ascii);
+        watched.press("cco").pass(1);
+        insta::assert_snapshot!(if ascii { "cause_ascii" } else { "cause_80x24" }, watched.text());
+        watched.press("\n").pass(1);
+        assert_eq!(watched.model.tab, Tab::Processes);
+        watched.feed(Msg::Key(Key::plain(KeyCode::Backspace)));
+        assert_eq!(watched.model.tab, Tab::Events);
+    }
+}
+
+#[test]
 fn a_child_that_keeps_dying_is_seen_in_full() {
     for (size, ascii) in [(USUAL, false), (LARGE, false), (USUAL, true)] {
         let mut watched = busy(Tab::Tree, size, ascii);
@@ -188,10 +238,8 @@ fn a_worker_of_the_tree_is_looked_into_and_ended_after_a_question() {
 
     assert_eq!(watched.model.tab, Tab::Processes);
     assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.clone()), Some(pid));
-    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
-    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
-    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
-    assert_eq!(watched.model.tab, Tab::Tree);
+    watched.feed(Msg::Key(Key::plain(KeyCode::Backspace)));
+    assert_eq!((watched.model.tab, watched.model.detail.is_none()), (Tab::Tree, true));
 }
 
 #[test]
@@ -222,7 +270,7 @@ fn overlays() {
     let mut watched = busy(Tab::Processes, USUAL, false);
     insta::assert_snapshot!("filter", watched.press("/name=kv*").pass(1).text());
     watched.press("\njj");
-    insta::assert_snapshot!("kill", watched.press("x").text());
+    insta::assert_snapshot!("kill", watched.press("x").pass(1).text());
     watched.press("q");
     assert!(watched.press("X").text().contains("of name=kv*?"), "{}", watched.text());
     watched.press("q");

@@ -21,6 +21,8 @@ pub enum Context {
     Bench,
     /// The Processes view.
     Processes,
+    /// A process on the whole screen.
+    Detail,
     /// The Tree view.
     Tree,
     /// The Events view.
@@ -37,6 +39,8 @@ pub enum Context {
     Help,
     /// The confirmation before a process is ended.
     Kill,
+    /// A cause of failures in full.
+    Cause,
     /// The sort menu.
     SortMenu,
     /// The dialog with the parameters of a scenario.
@@ -47,12 +51,13 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Global,
         Self::List,
         Self::Node,
         Self::Bench,
         Self::Processes,
+        Self::Detail,
         Self::Tree,
         Self::Events,
         Self::Event,
@@ -61,6 +66,7 @@ impl Context {
         Self::Filter,
         Self::SortMenu,
         Self::Kill,
+        Self::Cause,
         Self::RunDialog,
         Self::Help,
         Self::Lost,
@@ -74,6 +80,8 @@ impl Context {
             Self::Node => "node",
             Self::Bench => "bench",
             Self::Processes => "processes",
+            Self::Detail => "process",
+            Self::Cause => "cause of failures",
             Self::Tree => "tree",
             Self::Events => "events",
             Self::Event => "event",
@@ -164,6 +172,16 @@ pub enum Action {
     GuestColumns,
     /// Show the process of the selected child.
     Process,
+    /// Return to the place from which a process was opened.
+    Return,
+    /// Request the children of the process in full.
+    Children,
+    /// Request the values of messages besides their types.
+    Values,
+    /// Move the selection by this many causes of failures.
+    Cause(isize),
+    /// Show the selected cause of failures in full.
+    OpenCause,
     /// Perform the action of Enter in this context.
     Open,
     /// Ask for confirmation to end the selected process.
@@ -236,7 +254,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Bench, &[c('i')], Action::About, "about", "describe the selected scenario"),
     bind(Context::Bench, &[c('l'), k(Right)], Action::Family(true), "", "next family of scenarios"),
     bind(Context::Bench, &[c('h'), k(Left)], Action::Family(false), "", "previous family"),
-    bind(Context::Processes, &[k(Enter)], Action::Open, "detail", "show the selected process"),
+    bind(Context::Processes, &[k(Enter)], Action::Open, "detail", "show the selected process; again: in full"),
     bind(Context::Processes, &[c('/'), k(F(3))], Action::Filter, "filter", "filter on the node: name=kv* and mailq>0"),
     bind(Context::Processes, &[c('s'), k(F(6))], Action::SortMenu, "sort", "choose the sort column"),
     bind(Context::Processes, &[c('i')], Action::Invert, "", "reverse the order"),
@@ -254,6 +272,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Processes, &[c('A')], Action::SortBy(Column::AgeMs), "", "sort by age"),
     bind(Context::Processes, &[c('N')], Action::SortBy(Column::Name), "", "sort by name"),
     bind(Context::Processes, &[c('P')], Action::SortBy(Column::Pid), "", "sort by pid"),
+    bind(Context::Detail, &[k(Enter)], Action::Open, "follow", "show the process of the selected link"),
+    bind(Context::Detail, &[k(KeyCode::Backspace)], Action::Return, "back", "return to the place before"),
+    bind(Context::Detail, &[c('n'), c('l'), k(Right)], Action::Page(true), "more", "next page of a long list of links"),
+    bind(Context::Detail, &[c('p'), c('h'), k(Left)], Action::Page(false), "", "previous page"),
+    bind(Context::Detail, &[c('c')], Action::Children, "children", "toggle the list of children"),
+    bind(Context::Detail, &[c('v')], Action::Values, "values", "toggle the values of messages (control role)"),
+    bind(Context::Detail, &[c('x'), k(F(9))], Action::Kill, "kill", "end the process (asks first)"),
     bind(Context::Tree, &[k(Enter)], Action::Open, "open", "open or close a supervisor; show any other process"),
     bind(Context::Tree, &[c('l'), k(Right)], Action::Unfold, "", "open it, or go to its first child"),
     bind(Context::Tree, &[c('h'), k(Left)], Action::Fold, "", "close the supervisor, or go to its parent"),
@@ -285,6 +310,15 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Event, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
     bind(Context::Event, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
     bind(Context::Event, &[k(Esc), c('q'), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Events, &[c('c')], Action::Cause(1), "", "select the next cause of failures"),
+    bind(Context::Events, &[c('C')], Action::Cause(-1), "", "select the previous cause"),
+    bind(
+        Context::Events,
+        &[c('o')],
+        Action::OpenCause,
+        "cause",
+        "show the selected cause: reason, backtrace, last state",
+    ),
     bind(Context::Wasm, &[k(Enter)], Action::Open, "open", "show a module's processes, or a trap in full"),
     bind(Context::Wasm, &[c('l'), k(Right)], Action::Panel(1), "traps", "to the traps"),
     bind(Context::Wasm, &[c('h'), k(Left)], Action::Panel(-1), "modules", "to the modules"),
@@ -318,6 +352,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[k(KeyCode::Tab)], Action::Step(1), "", "next view"),
     bind(Context::Global, &[k(BackTab)], Action::Step(-1), "", "previous view"),
     bind(Context::Global, &[k(Esc)], Action::Back, "", "close, else clear the filter, else go back"),
+    bind(
+        Context::Global,
+        &[k(KeyCode::Backspace)],
+        Action::Return,
+        "",
+        "return to the place before a process was opened",
+    ),
     bind(Context::Global, &[c('y')], Action::Copy, "", "copy the pid or a summary"),
     bind(Context::Global, &[Key::ctrl('l')], Action::Repaint, "", "repaint"),
     bind(Context::Global, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
@@ -334,6 +375,10 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Kill, &[k(KeyCode::Tab), k(Right), c('l')], Action::NextChoice, "reason", "the other reason"),
     bind(Context::Kill, &[k(BackTab), k(Left), c('h')], Action::PreviousChoice, "", "the other reason"),
     bind(Context::Kill, &[k(Esc), c('n'), c('q'), Key::ctrl('c')], Action::Back, "cancel", "do not end the process"),
+    bind(Context::Cause, &[k(Enter)], Action::Open, "process", "show the process that failed last"),
+    bind(Context::Cause, &[k(Esc), c('q'), c('o'), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Cause, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
+    bind(Context::Cause, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
     bind(Context::RunDialog, &[k(Enter)], Action::Open, "run", "run with these parameters"),
     bind(Context::RunDialog, &[k(KeyCode::Tab), k(Down)], Action::NextChoice, "next", "next parameter"),
     bind(Context::RunDialog, &[k(BackTab), k(Up)], Action::PreviousChoice, "", "previous parameter"),
@@ -374,41 +419,4 @@ pub fn markdown() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_key_stands_twice_in_a_context() {
-        for context in Context::ALL {
-            let mut seen = Vec::new();
-            for key in bindings(context).flat_map(|binding| binding.keys) {
-                assert!(!seen.contains(key), "{} twice in {context:?}", key.text());
-                seen.push(*key);
-            }
-        }
-    }
-
-    #[test]
-    fn every_context_has_a_binding_and_every_binding_a_help_text() {
-        for context in Context::ALL {
-            assert!(bindings(context).count() > 0, "{context:?}");
-        }
-        assert!(BINDINGS.iter().all(|binding| !binding.help.is_empty() && !binding.keys.is_empty()));
-    }
-
-    #[test]
-    fn a_context_shadows_the_global_table() {
-        let contexts = [Context::Lost, Context::Node, Context::Global];
-
-        assert_eq!(action(&contexts, Key::char('r')), Some(Action::Retry));
-        assert_eq!(action(&contexts[1..], Key::char('r')), Some(Action::Run));
-        assert_eq!(action(&contexts, Key::char('q')), Some(Action::Quit));
-    }
-
-    #[test]
-    fn every_view_has_its_key() {
-        for &tab in Tab::ALL {
-            assert_eq!(action(&[Context::Global], Key::char(tab.key())), Some(Action::Show(tab)));
-        }
-    }
-}
+mod tests;

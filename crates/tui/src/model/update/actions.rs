@@ -48,7 +48,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Filter => model.table.edit_filter(),
         Action::Level => model.events.next_level(),
         Action::LogLines => log_lines(model),
-        Action::Link(at) => process::follow_link(model, at.into(), effects),
+        Action::Link(at) => process::follow_event_link(model, at.into(), effects),
         Action::SortMenu => {
             let at = Column::ALL.iter().position(|&column| column == model.table.sort.key);
             model.overlay = Some(Overlay::SortMenu { at: at.unwrap_or(0) });
@@ -69,7 +69,32 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::FoldAll => model.tree.fold_all(model.visible_tree()),
         Action::Panel(steps) => model.wasm.focus = if steps > 0 { WasmFocus::Traps } else { WasmFocus::Modules },
         Action::NextEngine if model.tab == Tab::Store => model.store.store = model.store.store.wrapping_add(1),
+        Action::Page(forward) if model.tab == Tab::Processes => {
+            let turned = model.detail.as_mut().is_some_and(|pane| pane.turn_page(forward));
+            if !turned {
+                model.show_notice("no more pages", false);
+            }
+        }
         Action::Page(forward) => model.store.turn_page(forward),
+        Action::Return => process::return_back(model, effects),
+        Action::Cause(steps) => {
+            if !model.causes.step(steps) {
+                model.show_notice("nothing has failed", false);
+            }
+        }
+        Action::OpenCause => {
+            if model.causes.open() {
+                model.overlay = Some(Overlay::Cause { scroll: 0 });
+            } else {
+                model.show_notice("nothing has failed", false);
+            }
+        }
+        Action::Children => {
+            if let Some(pane) = &mut model.detail {
+                pane.toggle_children();
+            }
+        }
+        Action::Values => process::toggle_values(model),
         Action::NextEngine => model.wasm.engine = model.wasm.engine.wrapping_add(1),
         Action::GuestColumns => {
             model.table.columns = match model.table.columns {
@@ -130,8 +155,12 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
         return;
     }
     if model.tab == Tab::Processes {
-        if model.detail.take().is_some() {
-            return effects.push(Effect::Send(ClientMessage::Detail { pid: None }));
+        if let Some(pane) = model.detail.as_mut().filter(|pane| pane.in_full) {
+            pane.in_full = false;
+            return;
+        }
+        if model.detail.is_some() {
+            return process::close_detail(model, effects);
         }
         if !model.table.filter.is_empty() {
             return model.table.clear_filter();
@@ -162,9 +191,14 @@ fn page(model: &Model) -> u16 {
 }
 
 pub(super) fn lines_by(model: &mut Model, lines: i64) {
+    let in_full = model.detail_in_full();
     match &mut model.overlay {
         Some(
-            Overlay::Help { scroll } | Overlay::About { scroll } | Overlay::Trap { scroll } | Overlay::Event { scroll },
+            Overlay::Help { scroll }
+            | Overlay::About { scroll }
+            | Overlay::Trap { scroll }
+            | Overlay::Event { scroll }
+            | Overlay::Cause { scroll },
         ) => {
             *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
         }
@@ -173,6 +207,11 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         }
         Some(_) => {}
         None if model.table.field.is_some() => model.table.recall(lines),
+        None if model.tab == Tab::Processes && in_full => {
+            if let Some(pane) = &mut model.detail {
+                pane.move_by(lines);
+            }
+        }
         None if model.tab == Tab::Processes => model.table.move_by(lines, model.visible_rows()),
         None if model.tab == Tab::Tree => model.tree.move_by(lines, model.visible_tree()),
         None if model.events.filter.field.is_some() => model.events.filter.recall(lines),
@@ -189,6 +228,11 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
 fn to_position(model: &mut Model, position: u64) {
     match model.tab {
         Tab::Cpu | Tab::Sched => {}
+        Tab::Processes if model.detail_in_full() => {
+            if let Some(pane) = &mut model.detail {
+                pane.go_to(position);
+            }
+        }
         Tab::Processes => model.table.go_to(position, model.visible_rows()),
         Tab::Tree => model.tree.go_to(position, model.visible_tree()),
         Tab::Wasm => model.wasm.go_to(position, model.visible_modules()),
@@ -263,7 +307,16 @@ fn parameters(model: &mut Model) {
 /// Performs the action of Enter.
 pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
     match model.overlay.take() {
+        Some(Overlay::Cause { .. }) => {
+            if let Some(pid) = model.causes.detail().map(|detail| detail.process.pid.clone()) {
+                process::follow(model, pid, effects);
+            }
+        }
+        Some(Overlay::Kill { pid, name, reason, typed }) if !process::is_confirmed(model, &pid, &typed) => {
+            model.overlay = Some(Overlay::Kill { pid, name, reason, typed });
+        }
         Some(Overlay::Kill { pid, reason, .. }) => {
+            model.victim = None;
             let word = if reason == KillReason::Kill { "killed" } else { "asked to shut down" };
             let id = Some(model.command(format!("{pid} {word}")));
             effects.push(Effect::Send(ClientMessage::Kill { pid, reason, id }));
@@ -277,6 +330,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
         None if model.table.field.is_some() => close_filter(model, true),
+        None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
         None if model.tab == Tab::Processes => process::open_detail(model, effects),
         None if model.tab == Tab::Tree => {
             if !model.tree.toggle() {

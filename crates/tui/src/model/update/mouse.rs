@@ -27,6 +27,8 @@ pub(super) fn handle(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>)
 fn wheel(model: &mut Model, notches: i64) {
     if model.overlay.is_some() {
         actions::lines_by(model, notches);
+    } else if model.detail_in_full() && model.tab == Tab::Processes {
+        actions::lines_by(model, notches);
     } else if model.tab == Tab::Processes {
         let visible = model.visible_rows();
         model.table.scroll(notches * WHEEL_ROWS, visible);
@@ -150,7 +152,7 @@ fn click_tree(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 
 fn click_table(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     let inner = layout::processes(model.size, model.detail.is_some()).table.inner();
-    if !inner.contains(x, y) {
+    if !inner.contains(x, y) || model.detail_in_full() {
         return;
     }
     if y == inner.y {

@@ -1,15 +1,16 @@
 //! Executes the actions on a process: show details, end it, copy its pid.
 
-use rusm_protocol::{ClientMessage, Column, KillReason};
+use rusm_protocol::{ClientMessage, Column, KillReason, Role};
 
 use super::navigate::show;
-use crate::model::history::Series;
+use crate::model::detail::{DetailPane, Place};
+use crate::model::input::key::{Key, KeyCode};
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
 use crate::model::panes::events::Item;
 use crate::model::panes::table::{Selection, text};
 use crate::model::tab::Tab;
-use crate::model::{DetailPane, Model, format};
+use crate::model::{Model, format};
 
 /// Maximum length of text copied to the clipboard, in bytes.
 const COPY_MAX: usize = 64 * 1024;
@@ -19,11 +20,80 @@ pub(super) fn open_detail(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.table.selection == Selection::None {
         model.table.go_to(model.table.top, model.visible_rows());
     }
-    let Some(pid) = model.table.selected().map(str::to_owned) else {
+    let Some(pid) = subject(model).map(str::to_owned) else {
         return explain_no_selection(model);
     };
+    let is_open = model.detail.as_ref().is_some_and(|pane| pane.pid == pid);
+    if is_open {
+        // The second time, the pane covers the screen and takes the keys.
+        if let Some(pane) = &mut model.detail {
+            pane.in_full = true;
+        }
+        return;
+    }
     if show_detail(model, pid, effects) {
         model.table.reveal(model.visible_rows());
+    }
+}
+
+/// Follows a pid from any screen: shows the process in full. Backspace returns.
+pub(super) fn follow(model: &mut Model, pid: String, effects: &mut Vec<Effect>) {
+    let detail = model.detail.as_ref().map(|pane| (pane.pid.clone(), pane.in_full, pane.at));
+    model.trail.push(Place { tab: model.tab, detail });
+    model.table.selection = Selection::Away(pid.clone());
+    show(model, Tab::Processes);
+    if show_detail(model, pid, effects) || model.detail.is_some() {
+        if let Some(pane) = &mut model.detail {
+            pane.in_full = true;
+        }
+    }
+}
+
+/// Follows the selected link of the process on the screen.
+pub(super) fn follow_link(model: &mut Model, effects: &mut Vec<Effect>) {
+    let link = model.detail.as_ref().and_then(|pane| pane.links().get(pane.at).cloned());
+    match link {
+        Some(pid) => follow(model, pid, effects),
+        None => model.show_notice("nothing to follow here", false),
+    }
+}
+
+/// Returns to the place from which the last process was opened.
+pub(super) fn return_back(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(place) = model.trail.pop() else {
+        if let Some(pane) = model.detail.as_mut().filter(|pane| pane.in_full) {
+            pane.in_full = false;
+            return;
+        }
+        return model.show_notice("there is no place to return to", false);
+    };
+    show(model, place.tab);
+    match place.detail {
+        Some((pid, in_full, at)) => {
+            model.table.selection = Selection::Away(pid.clone());
+            show_detail(model, pid, effects);
+            if let Some(pane) = &mut model.detail {
+                (pane.in_full, pane.at) = (in_full, at);
+            }
+        }
+        None => close_detail(model, effects),
+    }
+}
+
+/// Closes the detail pane.
+pub(super) fn close_detail(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.detail.take().is_some() {
+        effects.push(Effect::Send(ClientMessage::Detail { pid: None }));
+    }
+}
+
+/// Toggles the values of messages.
+pub(super) fn toggle_values(model: &mut Model) {
+    if model.role() != Some(Role::Control) {
+        return model.show_notice("values of messages need the control role", true);
+    }
+    if let Some(pane) = &mut model.detail {
+        pane.values = !pane.values;
     }
 }
 
@@ -32,7 +102,7 @@ fn show_detail(model: &mut Model, pid: String, effects: &mut Vec<Effect>) -> boo
     if model.detail.as_ref().is_some_and(|pane| pane.pid == pid) {
         return false;
     }
-    model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
+    model.detail = Some(DetailPane::of(pid.clone()));
     effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
     true
 }
@@ -59,9 +129,7 @@ pub(super) fn show_lint(model: &mut Model, effects: &mut Vec<Effect>) {
 /// Shows a process in the Processes view.
 fn show_process(model: &mut Model, pid: String, effects: &mut Vec<Effect>) {
     model.overlay = None;
-    model.table.selection = Selection::Away(pid.clone());
-    show(model, Tab::Processes);
-    show_detail(model, pid, effects);
+    follow(model, pid, effects);
 }
 
 /// Shows the first process of the selected event.
@@ -76,7 +144,7 @@ pub(super) fn show_event(model: &mut Model, effects: &mut Vec<Effect>) {
 }
 
 /// Shows one of the processes of the event that is shown in full.
-pub(super) fn follow_link(model: &mut Model, at: usize, effects: &mut Vec<Effect>) {
+pub(super) fn follow_event_link(model: &mut Model, at: usize, effects: &mut Vec<Effect>) {
     let pid = model.events.opened().and_then(|(item, _)| item.processes().get(at).map(|(_, pid)| (*pid).to_owned()));
     if let Some(pid) = pid {
         show_process(model, pid, effects);
@@ -86,10 +154,7 @@ pub(super) fn follow_link(model: &mut Model, at: usize, effects: &mut Vec<Effect
 /// Shows the process of the selected tree row in the Processes view.
 pub(super) fn show_child(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some((pid, _)) = child(model) else { return };
-    model.table.selection = Selection::Away(pid.clone());
-    model.detail = Some(DetailPane { pid: pid.clone(), process: None, gone: false, reds: Series::default() });
-    show(model, Tab::Processes);
-    effects.push(Effect::Send(ClientMessage::Detail { pid: Some(pid) }));
+    follow(model, pid, effects);
 }
 
 /// Returns the pid and name of the selected tree row, or shows a notice if it is not a running process.
@@ -115,10 +180,48 @@ fn explain_no_selection(model: &mut Model) {
     model.show_notice(text, true);
 }
 
+/// Number of processes from which on a number must be typed to end them all.
+const TYPED_FROM: u64 = 11;
+
+/// Returns true if a process may be ended now: the node has said what ends with it, and if that is much, its number was
+/// typed. Otherwise shows a notice.
+pub(super) fn is_confirmed(model: &mut Model, pid: &str, typed: &str) -> bool {
+    let reach = model.victim.as_ref().filter(|victim| victim.pid == pid).and_then(|victim| victim.reach.as_ref());
+    match reach.map(|reach| reach.ends) {
+        None if model.inspect.is_pending(model.now) => {
+            model.show_notice("the node still counts what ends with it", false);
+            false
+        }
+        Some(ends) if ends >= TYPED_FROM && typed != ends.to_string() => {
+            model.show_notice(format!("type {ends} to end it together with that many processes"), true);
+            false
+        }
+        _ => true,
+    }
+}
+
+/// Adds a key to the number that confirms the end of many processes.
+pub(super) fn type_number(typed: &mut String, key: Key) {
+    match key.code {
+        KeyCode::Char(c) if c.is_ascii_digit() && typed.len() < 12 => typed.push(c),
+        KeyCode::Backspace => drop(typed.pop()),
+        _ => {}
+    }
+}
+
 pub(super) fn confirm_kill(model: &mut Model) {
+    model.victim = None;
+    if let Some(pane) = model.detail.as_ref().filter(|pane| pane.in_full && model.tab == Tab::Processes) {
+        if pane.gone {
+            return model.show_notice(format!("{} has already ended", pane.pid), false);
+        }
+        let (pid, name) = (pane.pid.clone(), pane.name().unwrap_or_default().to_owned());
+        model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown, typed: String::new() });
+        return;
+    }
     if model.tab == Tab::Tree {
         if let Some((pid, name)) = child(model) {
-            model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown });
+            model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown, typed: String::new() });
         }
         return;
     }
@@ -131,7 +234,9 @@ pub(super) fn confirm_kill(model: &mut Model) {
     };
     let name = name.to_owned();
     match subject(model).map(str::to_owned) {
-        Some(pid) => model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown }),
+        Some(pid) => {
+            model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown, typed: String::new() })
+        }
         None => explain_no_selection(model),
     }
 }

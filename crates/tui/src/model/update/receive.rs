@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, ErrorCode, Frame, Hello, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage};
+use rusm_protocol::{
+    ClientMessage, ErrorCode, Frame, Hello, Inspection, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage,
+};
 
 use crate::model::Model;
+use crate::model::detail::Trail;
 use crate::model::format;
 use crate::model::history::Series;
 use crate::model::message::{Effect, QuitReason};
@@ -47,6 +50,8 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
             let visible = model.visible_topics();
             model.dirty |= !model.paused && model.topics.take(topics, visible);
         }
+        ServerMessage::Inspection(inspection) => self::inspection(model, inspection),
+        ServerMessage::Causes(causes) => model.dirty |= !model.paused && model.causes.take(causes),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
@@ -82,6 +87,10 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>)
     model.dirty = true;
     if code == ErrorCode::RateLimited && id.is_none() {
         model.requests_paused_until = Some(model.now + REQUEST_PAUSE);
+    }
+    if id.is_none() && (model.inspect.refused(&message) || model.causes.refused(&message)) {
+        // An older node: what it does not know is not shown.
+        return;
     }
     let view = model.subscription.refused().map(|view| view.filter.clone());
     // Views do not have a command id: while a view with a filter is in flight, an error without an id is about it.
@@ -120,6 +129,9 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.frame = None;
         // A pid of the previous node may be another process here.
         model.detail = None;
+        model.victim = None;
+        model.trail = Trail::default();
+        model.causes.forget();
         model.table.deselect();
         model.table.rows = None;
         model.top = None;
@@ -209,6 +221,24 @@ fn rows(model: &mut Model, rows: Rows) {
         }
         _ => model.top = Some(rows),
     }
+    model.dirty = true;
+}
+
+/// Stores what the node says about a process in depth: for the detail pane, for the question before it is ended, or
+/// for both.
+fn inspection(model: &mut Model, inspection: Box<Inspection>) {
+    if !model.inspect.answers(&inspection) {
+        return;
+    }
+    let is_victim = matches!(&model.overlay, Some(Overlay::Kill { pid, .. }) if *pid == inspection.pid);
+    if is_victim {
+        model.victim = Some(inspection.clone());
+        model.dirty = true;
+    }
+    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == inspection.pid && !model.paused) else { return };
+    pane.gone |= !inspection.is_alive;
+    pane.inspection = Some(inspection);
+    pane.move_by(0);
     model.dirty = true;
 }
 

@@ -1,7 +1,7 @@
 //! Invariants that hold after any sequence of messages.
 
 use proptest::prelude::*;
-use rusm_protocol::{Cell, Column, Frame, Hello, KillReason, Role, Rows, ServerMessage};
+use rusm_protocol::{Cell, Column, Frame, Hello, Inspection, KillReason, ReachInfo, Role, Rows, ServerMessage};
 
 use super::*;
 use crate::demo::Demo;
@@ -244,11 +244,40 @@ fn a_process_is_ended_only_after_the_question() {
     update(&mut model, Msg::Server(page), Duration::ZERO);
 
     let requested = typed(&mut model, "jx");
+    let early = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    counted(&mut model, 3);
     let take_command = press_all(&mut model, &[Key::plain(KeyCode::Tab), Key::plain(KeyCode::Enter)]);
 
-    assert_eq!(requested, []);
+    assert!(matches!(&requested[..], [Effect::Send(ClientMessage::Inspect { view: Some(view) })] if view.reach));
+    assert_eq!(early, [], "the node has not said yet what ends with it");
     let expected = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
-    assert_eq!(take_command, [Effect::Send(expected)]);
+    assert!(take_command.contains(&Effect::Send(expected)), "{take_command:?}");
+}
+
+/// Answers the request about the process that is about to be ended: `ends` others end with it.
+fn counted(model: &mut Model, ends: u64) {
+    let reach = Some(ReachInfo { ends, ..ReachInfo::default() });
+    let answer = Inspection { id: 1, pid: "<0.1.1>".to_owned(), is_alive: true, reach, ..Inspection::default() };
+    update(model, Msg::Server(ServerMessage::Inspection(Box::new(answer))), Duration::ZERO);
+}
+
+#[test]
+fn the_number_is_typed_before_many_processes_end() {
+    let mut model = attached(Tab::Processes);
+    let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
+    update(&mut model, Msg::Server(page), Duration::ZERO);
+    typed(&mut model, "jx");
+    counted(&mut model, 999_998);
+    let kills = |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::Send(ClientMessage::Kill { .. })));
+
+    let without = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    typed(&mut model, "99999");
+    let wrong = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    typed(&mut model, "8");
+    let right = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+
+    assert_eq!([kills(&without), kills(&wrong), kills(&right)], [false, false, true]);
+    assert!(model.overlay.is_none());
 }
 
 #[test]

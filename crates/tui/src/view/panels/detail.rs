@@ -1,141 +1,186 @@
-//! Details of one process.
+//! Details of one process: its rows in columns, beside the table or on the whole screen.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use rusm_protocol::{Bonds, Cell, FactInfo, ProcessDetail};
 
-use crate::model::{DetailPane, Model, format};
+use crate::model::detail::DetailPane;
+use crate::model::detail::rows::{self, Row, Tone};
+use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::panels::{chart, lints};
 use crate::view::theme::{Role, Theme};
+
+/// Narrowest column of rows.
+const COLUMN_MIN: u16 = 34;
+/// Sections that need the whole screen.
+const FULL_ONLY: [&str; 6] = ["senders", "next messages", "earlier ends", "links", "monitors", "monitored by"];
+/// Blank cells between two columns.
+const GAP: u16 = 3;
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(pane) = &model.detail else { return };
     let theme = painter.theme;
     let title = Line::from(vec![
         Span::styled(format!(" {} ", pane.pid), theme.style(Role::Accent)),
-        Span::styled(name(pane), theme.style(Role::Title)),
+        Span::styled(pane.name().map(|name| format!("{name} ")).unwrap_or_default(), theme.style(Role::Title)),
     ]);
-    let gone = if pane.gone { " gone " } else { "" };
-    let right = Line::from(Span::styled(gone, theme.style(Role::Bad)));
-    let inner = painter::inset(painter.panel(area, &title, &right));
-    let Some(process) = &pane.process else {
+    let inner = painter::inset(painter.panel(area, &title, &right(model, pane, theme)));
+    let mut rows = rows::rows(pane, theme.micro());
+    if rows.is_empty() {
         let text = if pane.gone { "this process has ended" } else { "loading" };
         return painter.note(inner, text);
-    };
-    let mut facts = facts(process, theme);
-    let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
-    let lints = lints.map(|lint| ("lint".to_owned(), format!("{}: {}", lint.id, lint.text), lints::role(lint)));
-    facts.splice(1..1, lints.collect::<Vec<_>>());
-    let (columns, gap) = if area.width > 60 { (2, 3) } else { (1, 0) };
-    let per_column = facts.len().div_ceil(columns);
-    let width = (inner.width - gap * (columns as u16 - 1)) / columns as u16;
-    for (at, (label, value, role)) in facts.into_iter().enumerate() {
-        let column = (at / per_column) as u16;
-        let cell = Rect { x: inner.x + column * (width + gap), width, ..inner };
-        let room = width.saturating_sub(painter::width(&label) + 1);
-        let value = Line::from(Span::styled(painter::cut(&value, room, theme), theme.style(role)));
-        painter.labelled(cell, (at % per_column) as u16, &label, &value);
     }
-    past(painter, inner, per_column as u16, pane);
+    let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
+    let lints = lints.map(|lint| {
+        let tone = if lints::role(lint) == Role::Bad { Tone::Bad } else { Tone::Warn };
+        let value = format!("{}: {}", lint.id, lint.text);
+        Row { head: None, label: "lint".to_owned(), value, tone, link: None, wraps: false }
+    });
+    rows.splice(2..2, lints.collect::<Vec<_>>());
+    if !pane.in_full {
+        let mut is_hidden = false;
+        rows.retain(|row| {
+            is_hidden = row.head.map_or(is_hidden, |head| FULL_ONLY.contains(&head));
+            row.head.is_none() && !is_hidden
+        });
+    }
+    let chart_rows = u16::from(pane.process.is_some() && !pane.gone && inner.height > 4);
+    let body = Rect { height: inner.height.saturating_sub(chart_rows), ..inner };
+    flow(painter, body, pane, &rows);
+    if chart_rows > 0 {
+        past(painter, inner, inner.height - 1, pane);
+    }
 }
 
-fn name(pane: &DetailPane) -> String {
-    let Some(process) = &pane.process else { return String::new() };
-    let name = process.name.as_ref().or(process.label.as_ref());
-    name.map(|name| format!("{name} ")).unwrap_or_default()
+/// Returns what the right end of the border says: the end of the process, and how far back the way goes.
+fn right(model: &Model, pane: &DetailPane, theme: Theme) -> Line<'static> {
+    let mut spans = Vec::new();
+    if pane.gone {
+        spans.push(Span::styled(" ended ", theme.style(Role::Bad)));
+    }
+    if model.trail.len() > 0 {
+        let text = format!(" {} {} back ", theme.sign("⌫", "bksp"), model.trail.len());
+        spans.push(Span::styled(text, theme.style(Role::Dim)));
+    }
+    Line::from(spans)
+}
+
+/// A line on the screen, made of a row or of a part of one.
+struct Drawn<'a> {
+    row: &'a Row,
+    /// Label; empty on a continued line.
+    label: &'a str,
+    value: String,
+    /// Index among the links.
+    link: Option<usize>,
+}
+
+/// Draws the rows in columns from top to bottom, scrolled so that the selected link is visible.
+fn flow(painter: &mut Painter<'_>, area: Rect, pane: &DetailPane, rows: &[Row]) {
+    if area.height == 0 {
+        return;
+    }
+    let columns = ((area.width + GAP) / (COLUMN_MIN + GAP)).clamp(1, 4);
+    let columns = if pane.in_full { columns } else { columns.min(2) };
+    let width = (area.width + GAP) / columns - GAP;
+    let drawn = lines(rows, width);
+    let height = usize::from(area.height);
+    let cells = |column: u16| Rect { x: area.x + column * (width + GAP), width, ..area };
+    if let Some(starts) = packed(&drawn, columns.into(), height) {
+        for (column, lines) in starts.windows(2).enumerate() {
+            for (at, line) in (0..).zip(&drawn[lines[0]..lines[1]]) {
+                draw(painter, painter::row(cells(column as u16), at), line, pane);
+            }
+        }
+        return;
+    }
+    let room = height * usize::from(columns);
+    let selected = drawn.iter().position(|line| line.link == Some(pane.at)).filter(|_| pane.in_full);
+    let first = selected.map_or(0, |at| (at + 1).saturating_sub(room)).min(drawn.len().saturating_sub(room));
+    for (at, line) in drawn[first..].iter().take(room).enumerate() {
+        draw(painter, painter::row(cells((at / height) as u16), (at % height) as u16), line, pane);
+    }
+}
+
+/// Returns the first line of each column, and the end, so that the columns are about equal and no section is torn apart.
+/// `None` if that does not fit.
+fn packed(drawn: &[Drawn<'_>], columns: usize, height: usize) -> Option<Vec<usize>> {
+    let even = drawn.len().div_ceil(columns);
+    let is_start = |at: usize| drawn.get(at).is_none_or(|line| line.row.head.is_some());
+    let has_sections = drawn.iter().any(|line| line.row.head.is_some());
+    if !has_sections {
+        return (even <= height).then(|| (0..=columns).map(|column| (column * even).min(drawn.len())).collect());
+    }
+    // The smallest height at which whole sections fit into the columns.
+    (even..=height).find_map(|height| {
+        let mut starts = vec![0];
+        while let Some(&start) = starts.last().filter(|start| **start < drawn.len()) {
+            let end = (start + 1..=start + height).rev().find(|&at| at <= drawn.len() && is_start(at))?;
+            starts.push(end);
+        }
+        (starts.len() <= columns + 1).then_some(starts)
+    })
+}
+
+fn lines(rows: &[Row], width: u16) -> Vec<Drawn<'_>> {
+    let mut links = 0;
+    let mut drawn = Vec::new();
+    for row in rows {
+        let link = row.link.as_ref().map(|_| links);
+        links += usize::from(link.is_some());
+        let room = width.saturating_sub(painter::width(&row.label) + 1);
+        let parts = if row.wraps { painter::wrap(&row.value, room.max(12)) } else { vec![row.value.clone()] };
+        for (at, value) in parts.into_iter().enumerate() {
+            drawn.push(Drawn { row, label: if at == 0 { &row.label } else { "" }, value, link });
+        }
+    }
+    drawn
+}
+
+fn draw(painter: &mut Painter<'_>, area: Rect, line: &Drawn<'_>, pane: &DetailPane) {
+    let theme = painter.theme;
+    if let Some(head) = line.row.head {
+        return painter.line(area, 0, &Line::from(Span::styled(head.to_uppercase(), theme.style(Role::Title))));
+    }
+    let room = area.width.saturating_sub(painter::width(line.label) + 1);
+    let value = painter::cut(&line.value, room, theme);
+    let style = if line.link.is_some() { link_style(theme) } else { theme.style(role(line.row.tone)) };
+    painter.labelled(area, 0, line.label, &Line::from(Span::styled(value, style)));
+    if pane.in_full && line.link == Some(pane.at) {
+        painter.select(area);
+    }
+}
+
+/// Returns the style of a pid that can be followed.
+fn link_style(theme: Theme) -> Style {
+    theme.style(Role::Flow)
+}
+
+const fn role(tone: Tone) -> Role {
+    match tone {
+        Tone::Text => Role::Text,
+        Tone::Strong => Role::Strong,
+        Tone::Dim => Role::Dim,
+        Tone::Good => Role::Good,
+        Tone::Warn => Role::Warn,
+        Tone::Bad => Role::Bad,
+    }
 }
 
 /// Draws the reductions per second since the pane was opened.
 fn past(painter: &mut Painter<'_>, inner: Rect, at: u16, pane: &DetailPane) {
     let theme = painter.theme;
-    if inner.height <= at {
-        return;
-    }
     let label = "reds/s ";
     let cells = inner.width.saturating_sub(label.len() as u16);
     let values = pane.reds.buckets(500, usize::from(cells) * 2);
     let top = values.iter().flatten().copied().fold(1.0, f64::max);
+    let peak = values.iter().flatten().copied().fold(0.0, f64::max);
+    let label = if pane.in_full { format!("reds/s, at most {} ", format::short(peak)) } else { label.to_owned() };
+    let cells = inner.width.saturating_sub(painter::width(&label)).min(cells);
     let spans = vec![
         Span::styled(label, theme.style(Role::Dim)),
         Span::styled(chart::ribbon(theme, &pane.reds, cells, 500, top), theme.style(Role::Flow)),
     ];
-    painter.line(inner, (at + 1).min(inner.height - 1), &Line::from(spans));
-}
-
-type Property = (String, String, Role);
-
-/// Formats a rate, or `-` if it is not known yet.
-fn or_dash(rate: Option<f64>, text: fn(f64) -> String) -> String {
-    rate.map_or_else(|| "-".to_owned(), text)
-}
-
-/// Formats a fact that the body of the process reports. The suffix of its name determines the unit.
-fn described(fact: &FactInfo) -> Property {
-    let (name, is_bytes) = match fact.name.strip_suffix("_bytes") {
-        Some(name) => (name, true),
-        None => (fact.name.strip_suffix("_total").unwrap_or(&fact.name), false),
-    };
-    let value = match &fact.value {
-        Cell::Text(text) if text.is_empty() => "-".to_owned(),
-        Cell::Text(text) => text.clone(),
-        Cell::Count(count) if is_bytes => format::bytes(*count),
-        Cell::Count(count) => format::grouped(*count),
-        Cell::Rate(rate) => format::short(*rate),
-        Cell::Empty(()) => "-".to_owned(),
-    };
-    (name.replace('_', " "), value, Role::Text)
-}
-
-/// Formats a count, followed by the listed pids.
-fn bond_text(bonds: &Bonds) -> String {
-    format!("{}: {}", format::grouped(bonds.count), bonds.pids.join(" "))
-}
-
-fn facts(process: &ProcessDetail, theme: Theme) -> Vec<Property> {
-    let state = if process.stuck { "stuck" } else { process.state.as_str() };
-    let state_role = match state {
-        "stuck" => Role::Bad,
-        "running" | "runnable" => Role::Good,
-        _ => Role::Text,
-    };
-    let of_capacity = match process.mailbox_capacity {
-        0 => format::grouped(process.mailbox_len),
-        capacity => format!("{} of {}", format::grouped(process.mailbox_len), format::grouped(capacity)),
-    };
-    let mut facts: Vec<Property> = vec![
-        ("state".to_owned(), state.to_owned(), state_role),
-        ("kind".to_owned(), process.kind.clone(), Role::Text),
-        ("age".to_owned(), format::age(process.age_ms), Role::Text),
-        ("parent".to_owned(), process.parent.clone().unwrap_or_else(|| "none".to_owned()), Role::Text),
-        ("reductions/s".to_owned(), or_dash(process.reds_per_sec, format::short), Role::Strong),
-        ("reductions".to_owned(), format::grouped(process.reductions), Role::Text),
-        ("busy".to_owned(), or_dash(process.busy_pct, format::percent), Role::Strong),
-        ("busy time".to_owned(), format::nanos(process.busy_ns, theme.micro()), Role::Text),
-        ("mailbox".to_owned(), of_capacity, if process.mailbox_len > 0 { Role::Strong } else { Role::Text }),
-        ("messages/s".to_owned(), or_dash(process.msgs_per_sec, format::short), Role::Text),
-        ("messages".to_owned(), format::grouped(process.messages), Role::Text),
-        ("memory".to_owned(), format::bytes(process.memory_bytes), Role::Strong),
-        ("control block".to_owned(), format::bytes(process.control_block_bytes), Role::Text),
-        ("future".to_owned(), format::bytes(process.future_bytes), Role::Text),
-        ("mailbox".to_owned(), format::bytes(process.mailbox_bytes), Role::Text),
-    ];
-    let own = process.module.iter().map(|module| ("module".to_owned(), module.clone(), Role::Strong));
-    facts.splice(2..2, own.chain(process.facts.iter().map(described)).collect::<Vec<_>>());
-    facts.extend(
-        [("links", &process.links), ("monitors", &process.monitors), ("monitored by", &process.monitored_by)]
-            .into_iter()
-            .filter(|(_, bonds)| bonds.count > 0)
-            .map(|(label, bonds)| (label.to_owned(), bond_text(bonds), Role::Text)),
-    );
-    if process.traps_exits {
-        facts.push(("exit signals".to_owned(), "trapped".to_owned(), Role::Text));
-    }
-    if let Some(label) = &process.label {
-        facts.push(("label".to_owned(), label.clone(), Role::Text));
-    }
-    if !process.future_type.is_empty() {
-        facts.push(("runs".to_owned(), process.future_type.clone(), Role::Dim));
-    }
-    facts
+    painter.line(inner, at, &Line::from(spans));
 }

@@ -7,12 +7,13 @@ use ratatui::text::{Line, Span};
 use crate::model::panes::events::{Item, Level};
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
-use crate::view::panels::{lints, query_error};
+use crate::view::panels::{causes, lints, query_error};
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
-    lints::render(painter, area, model);
+    let below = lints::render(painter, area, model);
+    causes::render(painter, below, model);
     let layout = model.events_layout();
     let area = Rect::from(layout.events);
     let title = title(model, theme);

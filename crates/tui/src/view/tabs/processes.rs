@@ -10,7 +10,10 @@ use crate::view::painter::{self, Painter};
 use crate::view::panels::{detail, process_rows};
 use crate::view::theme::{Role, Theme};
 
-pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    if model.detail_in_full() {
+        return detail::render(painter, area, model);
+    }
     let layout = layout::processes(model.size, model.detail.is_some());
     table(painter, layout.table.into(), model);
     detail::render(painter, layout.detail.into(), model);

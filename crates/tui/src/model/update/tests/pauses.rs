@@ -122,6 +122,10 @@ fn control_c_closes_what_lies_over_a_view_and_leaves_nothing_else() {
 
         let effects = press_all(&mut model, &[Key::ctrl('c')]);
 
-        assert!(model.overlay.is_none() && effects.is_empty(), "{keys}: {effects:?}");
+        assert!(
+            model.overlay.is_none()
+                && effects.iter().all(|e| matches!(e, Effect::Send(ClientMessage::Inspect { view: None }))),
+            "{keys}: {effects:?}"
+        );
     }
 }

@@ -1,0 +1,216 @@
+//! What observers read about one process in depth, and what is remembered of processes that have ended: each figure
+//! against an own count.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+
+#[path = "../common/ask.rs"]
+mod ask;
+#[path = "../common/eventually.rs"]
+mod eventually;
+
+use std::future::pending;
+
+use crate::ask::{ask, runtime};
+use crate::eventually::eventually;
+use rusm_runtime::observe::{self, Bond, CauseKind, EndedBy};
+use rusm_runtime::{Context, ExitReason, Pid, Runtime};
+
+/// Spawns a process that waits forever.
+fn idle(runtime: &Runtime) -> Pid {
+    runtime.spawn(|_| async { pending::<()>().await }).unwrap()
+}
+
+fn has_ended(runtime: &Runtime, pid: Pid) {
+    eventually("the process has ended", || !runtime.is_alive(pid));
+}
+
+#[test]
+fn bonds_are_read_by_page_and_counted_in_full() {
+    let runtime = runtime();
+    let (hub, others) = ask(&runtime, |ctx: Context| async move {
+        let others: Vec<Pid> = (0..50).map(|_| ctx.spawn(|_| async { pending::<()>().await })).collect();
+        let linked = others.clone();
+        let hub = ctx.spawn(move |ctx: Context| async move {
+            for other in &linked {
+                ctx.link(*other);
+            }
+            ctx.monitor(linked[0]);
+            pending::<()>().await
+        });
+        (hub, others)
+    });
+    eventually("all are linked", || observe::bonds(&runtime, hub, Bond::Monitors, 0, 9).unwrap().0 == 1);
+
+    let (total, first) = observe::bonds(&runtime, hub, Bond::Links, 0, 30).unwrap();
+    let (_, second) = observe::bonds(&runtime, hub, Bond::Links, 30, 30).unwrap();
+
+    assert_eq!((total, first.len(), second.len()), (50, 30, 20));
+    let mut all: Vec<Pid> = first.into_iter().chain(second).collect();
+    all.sort();
+    assert_eq!(all, others);
+    assert_eq!(observe::bonds(&runtime, others[0], Bond::MonitoredBy, 0, 9), Some((1, vec![hub])));
+    assert_eq!(observe::end_reach(&runtime, hub, 1_000).ends, 50);
+    let limited = observe::end_reach(&runtime, hub, 10);
+    assert!(limited.is_more && limited.ends >= 40, "{limited:?}");
+}
+
+#[test]
+fn the_reach_of_an_end_follows_links_and_stops_at_those_that_trap_exits() {
+    let runtime = runtime();
+    let (first, guard) = ask(&runtime, |ctx: Context| async move {
+        let far = ctx.spawn(|_| async { pending::<()>().await });
+        let guard = ctx.spawn(move |ctx: Context| async move {
+            ctx.trap_exits(true);
+            ctx.link(far);
+            pending::<()>().await
+        });
+        let middle = ctx.spawn(move |ctx: Context| async move {
+            ctx.link(guard);
+            pending::<()>().await
+        });
+        let first = ctx.spawn(move |ctx: Context| async move {
+            ctx.link(middle);
+            pending::<()>().await
+        });
+        (first, guard)
+    });
+    eventually("the links exist", || {
+        observe::bonds(&runtime, first, Bond::Links, 0, 9).unwrap().0 == 1
+            && observe::bonds(&runtime, guard, Bond::Links, 0, 9).unwrap().0 == 2
+    });
+
+    let reach = observe::end_reach(&runtime, first, 100);
+
+    assert_eq!((reach.ends, reach.told, reach.is_more), (1, 1, false));
+}
+
+#[test]
+fn names_groups_and_children_are_those_of_the_process() {
+    let runtime = runtime();
+    let parent = runtime
+        .spawn(|ctx: Context| async move {
+            ctx.register("warehouse").unwrap();
+            ctx.join("stock").unwrap();
+            ctx.join("stock").unwrap();
+            ctx.join("audit").unwrap();
+            for _ in 0..7 {
+                ctx.spawn(|_| async { pending::<()>().await });
+            }
+            pending::<()>().await
+        })
+        .unwrap();
+    eventually("the children exist", || observe::children_of(&runtime, parent, 0, 99).0 == 7);
+
+    let holds = observe::process_belongings(&runtime, parent, 16).unwrap();
+
+    assert_eq!(holds.names.iter().map(|name| &**name).collect::<Vec<_>>(), ["warehouse"]);
+    assert_eq!(holds.groups.iter().map(|group| &**group).collect::<Vec<_>>(), ["audit", "stock"]);
+    assert_eq!(holds.group_count, 2);
+    assert_eq!(observe::children_of(&runtime, parent, 5, 99).1.len(), 2);
+}
+
+#[test]
+fn a_process_that_has_ended_says_why_when_by_whom_and_with_which_figures() {
+    let runtime = runtime();
+    let crashed = runtime
+        .spawn(|ctx: Context| async move {
+            ctx.register("courier").unwrap();
+            let _: u32 = ctx.receive_of().await;
+            panic!("no street {}", 7)
+        })
+        .unwrap();
+    eventually("it has its name", || runtime.whereis("courier") == Some(crashed));
+    for n in 0..3_u32 {
+        runtime.try_send(crashed, n).unwrap();
+    }
+    has_ended(&runtime, crashed);
+
+    eventually("it is remembered", || observe::ended(&runtime, crashed).is_some());
+    let ended = observe::ended(&runtime, crashed).unwrap();
+
+    assert_eq!((ended.name.as_deref(), ended.by, ended.parent), (Some("courier"), EndedBy::Itself, None));
+    assert!(ended.reason.to_string().ends_with("no street 7"), "{}", ended.reason);
+    assert_eq!(ended.figures.messages, 1);
+    assert_eq!(ended.figures.messages + ended.figures.mailbox_len, 3);
+    assert!(observe::ended(&runtime, Pid::local(crashed.slot(), 77)).is_none());
+}
+
+#[test]
+fn the_origin_of_an_end_is_the_killer_the_link_or_the_observer() {
+    let runtime = runtime();
+    let (killer, killed, linked) = ask(&runtime, |ctx: Context| async move {
+        let linked = ctx.spawn(|_| async { pending::<()>().await });
+        let killed = ctx.spawn(move |ctx: Context| async move {
+            ctx.link(linked);
+            pending::<()>().await
+        });
+        (
+            ctx.spawn(move |ctx: Context| async move {
+                let () = ctx.receive_of().await;
+                ctx.exit(killed, ExitReason::Killed);
+            }),
+            killed,
+            linked,
+        )
+    });
+    eventually("the link exists", || observe::bonds(&runtime, killed, Bond::Links, 0, 1).unwrap().0 == 1);
+    runtime.try_send(killer, ()).unwrap();
+    has_ended(&runtime, linked);
+
+    let observed = idle(&runtime);
+    observe::note_end_by(&runtime, observed, EndedBy::Observer("observer 3".into()));
+    runtime.exit(observed, ExitReason::Shutdown);
+    has_ended(&runtime, observed);
+    let outside = idle(&runtime);
+    runtime.exit(outside, ExitReason::other("outside"));
+    has_ended(&runtime, outside);
+
+    let by = |pid| observe::ended(&runtime, pid).map(|ended| ended.by);
+    eventually("all are remembered", || [killed, linked, observed, outside].iter().all(|pid| by(*pid).is_some()));
+    assert_eq!(by(killed), Some(EndedBy::Process(killer)));
+    assert_eq!(by(linked), Some(EndedBy::Link(killed)));
+    assert_eq!(by(observed), Some(EndedBy::Observer("observer 3".into())));
+    assert_eq!(by(outside), Some(EndedBy::Outside));
+}
+
+#[test]
+fn every_failure_of_a_storm_is_counted_by_its_cause() {
+    const CRASHES: u32 = 20_000;
+    let runtime = runtime();
+    ask(&runtime, |ctx: Context| async move {
+        for n in 0..CRASHES {
+            ctx.spawn(move |_| async move { Err::<(), _>(format!("no row {n}")) });
+            if n % 1_000 == 0 {
+                ctx.yield_now().await;
+            }
+        }
+    });
+
+    eventually("all have ended", || {
+        observe::causes(&runtime).0.iter().map(|cause| cause.count).sum::<u64>() == u64::from(CRASHES)
+    });
+    let (causes, others) = observe::causes(&runtime);
+
+    assert_eq!((causes.len(), others, causes[0].kind), (1, 0, CauseKind::Crash));
+    assert_eq!((&*causes[0].why, causes[0].count), ("no row *", u64::from(CRASHES)));
+    assert_eq!(causes[0].intervals.iter().sum::<u32>(), CRASHES);
+}
+
+#[inline(never)]
+fn breaks_down() {
+    panic!("broken")
+}
+
+#[test]
+fn the_cause_of_a_panic_has_the_backtrace_of_its_first_one() {
+    let runtime = runtime();
+    let pid = runtime.spawn(|_| async { breaks_down() }).unwrap();
+    has_ended(&runtime, pid);
+    eventually("it is counted", || !observe::causes(&runtime).0.is_empty());
+
+    let cause = observe::causes(&runtime).0.remove(0);
+    let functions = observe::cause_backtrace(&runtime, &cause.last.reason, 32);
+
+    assert!(cause.why.starts_with("panic at ") && cause.why.ends_with(": broken"), "{}", cause.why);
+    assert!(functions.first().is_some_and(|name| name.contains("breaks_down")), "{functions:?}");
+}
