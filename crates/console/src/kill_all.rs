@@ -14,6 +14,7 @@ use rusm_protocol::KillReason;
 use rustc_hash::FxHashSet;
 
 use super::view::filter::Filter;
+use super::view::sort_key::FilterRates;
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
 
 /// Time limit for all passes.
@@ -62,7 +63,7 @@ impl Search<'_> {
     /// Ends every process that the filter matches; returns the number that no earlier pass has ended.
     fn pass(&mut self) -> u64 {
         let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
-        self.end_matching(|seen| filter.matches_process(seen, now_ms))
+        self.end_matching(|seen| filter.matches_process(seen, now_ms, &FilterRates::default()))
     }
 
     /// Ends children of ended processes that have not run yet.

@@ -15,6 +15,7 @@ mod client;
 mod decode;
 mod engines;
 mod events;
+mod filter;
 mod frame;
 mod limits;
 mod lints;
@@ -27,7 +28,7 @@ mod topics;
 mod tree;
 
 // For the node: its errors suggest names in the same way as the errors of this crate.
-pub use rusm_text::suggestion;
+pub use rusm_text::{QueryError, suggestion};
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
@@ -35,6 +36,7 @@ pub use engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
 };
 pub use events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
+pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
     Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, ObserverSnapshot, ProcessInfo, ProcessStatus,
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,

@@ -38,8 +38,8 @@ pub use inspect::{
     process_belongings,
 };
 pub use processes::{
-    ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, links, names,
-    process, process_in_slot, process_limit, process_ref, table_parts,
+    ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, link_counts,
+    links, names, process, process_in_slot, process_limit, process_ref, table_parts,
 };
 pub use schedulers::{SchedulerCounters, polled, running, schedulers, stuck};
 pub use stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};

@@ -139,9 +139,10 @@ pub struct QueryError {
 }
 
 impl QueryError {
-    /// Creates an error about a part of a query.
+    /// Creates an error about a part of a query; the message is [escaped](crate::escape).
     pub fn new(at: Range<usize>, message: impl Into<String>) -> Self {
-        Self { message: message.into(), at }
+        let message = message.into();
+        Self { message: crate::escape(&message).into_owned(), at }
     }
 
     /// Returns the position of the wrong word and its length, in characters.

@@ -162,6 +162,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 /// Parses the filter of a command that ends processes.
 fn kill_filter(text: &str) -> Result<Filter, HostError> {
     let filter = Filter::parse(text).map_err(|error| HostError::out_of_range(error.to_string()))?;
+    if !filter.rates().is_empty() {
+        let message = "a rate cannot select the processes to end: compare reds, msgs or busy instead".to_owned();
+        return Err(HostError::out_of_range(message));
+    }
     if filter.is_empty() {
         let message = "an empty filter would end every process: select some, for example with module=NAME".to_owned();
         return Err(HostError::out_of_range(message));

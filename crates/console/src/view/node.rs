@@ -14,7 +14,7 @@ use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::sampler::sample::Sample;
 use crate::view::filter::Filter;
 use crate::view::ranking::{self, Order};
-use crate::view::sort_key::Rates;
+use crate::view::sort_key::{FilterRates, Rates};
 use rusm_runtime::{Handle, observe};
 
 /// Time without a request after which rates are discarded.
@@ -40,6 +40,8 @@ pub(crate) struct Node {
     stopping: watch::Receiver<bool>,
     /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
     rates: Mutex<Vec<Rates>>,
+    /// The same for the rates that filters compare: a filter may read them when the order does not.
+    filter_rates: Mutex<Vec<Rates>>,
 }
 
 impl Node {
@@ -67,6 +69,7 @@ impl Node {
             frames,
             stopping,
             rates: Mutex::default(),
+            filter_rates: Mutex::default(),
         }
     }
 
@@ -136,25 +139,36 @@ impl Node {
     pub(crate) async fn clear_rates_if_idle(&self) {
         if self.clients.get() == 0 {
             self.rates.lock().await.clear();
+            self.filter_rates.lock().await.clear();
         }
     }
 
     /// Computes a window of the process table.
     pub(crate) async fn rank(&self, sort: SortKey, filter: &Filter, window: ViewWindow) -> Order {
         let mut all = self.rates.lock().await;
-        if !sort.key.is_rate() {
-            // Numbers and names need no stored data, but the lock still ensures one order at a time.
-            return ranking::order(&self.runtime, sort, filter, window, &mut Rates::new(sort.key, self.era())).await;
-        }
         let now = Instant::now();
         let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
+        let mut filter_rates = self.filter_rates.lock().await;
+        // A look that skips a column would compare it over too long a time.
+        filter_rates.retain(|rates| wanted(rates) && filter.rates().contains(&rates.column()));
+        for &column in filter.rates().iter().take(FilterRates::LEN) {
+            if !filter_rates.iter().any(|rates| rates.column() == column) {
+                filter_rates.push(Rates::new(column, self.era()));
+            }
+        }
+        filter_rates.iter_mut().for_each(|rates| rates.follow(self.era()));
+        if !sort.key.is_rate() {
+            // Numbers and names need no stored data, but the lock still ensures one order at a time.
+            let mut none = Rates::new(sort.key, self.era());
+            return ranking::order(&self.runtime, sort, filter, window, &mut none, &mut filter_rates).await;
+        }
         all.retain(wanted);
         let index = all.iter().position(|rates| rates.column() == sort.key).unwrap_or_else(|| {
             all.push(Rates::new(sort.key, self.era()));
             all.len() - 1
         });
         all[index].follow(self.era());
-        ranking::order(&self.runtime, sort, filter, window, &mut all[index]).await
+        ranking::order(&self.runtime, sort, filter, window, &mut all[index], &mut filter_rates).await
     }
 }
 

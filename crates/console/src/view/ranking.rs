@@ -10,7 +10,7 @@
 //! counts show whether the estimate was wrong; if so, both steps are repeated with a wider margin. Equal keys are
 //! ordered by slot, so a table of a million idle processes does not shuffle.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use rusm_protocol::{Column, SortKey, ViewWindow};
 
 use crate::budget::{thread_cpu, thread_cpu_since};
 use crate::view::filter::Filter;
-use crate::view::sort_key::{NameKey, Pass, Rates, number};
+use crate::view::sort_key::{FilterRates, NameKey, Pass, Rates, number};
 use rusm_runtime::Handle;
 use rusm_runtime::observe::{self, ProcessRef};
 
@@ -97,14 +97,21 @@ pub(crate) async fn order(
     filter: &Filter,
     window: ViewWindow,
     rates: &mut Rates,
+    filter_rates: &mut [Rates],
 ) -> Order {
     let ranked = Instant::now();
+    let mut filter_is_provisional = false;
+    for rates in filter_rates.iter_mut() {
+        filter_is_provisional |= rates.prepare(runtime, ranked);
+    }
     // Other columns change without a poll: messages arrive at a process that does not wait for them, and names are set
     // from outside.
     let by_polls = matches!(sort.key, Column::Reds | Column::Messages | Column::AgeMs | Column::Pid | Column::Parent);
     let still = if by_polls && filter.is_empty() { observe::idle_progress(runtime) } else { None };
     let now_ms = observe::uptime(runtime).as_millis() as u64;
-    let walk = Walk { runtime, filter, now_ms, all_keys: sort.key.is_rate(), cost: Cell::new(Duration::ZERO) };
+    let cost = Cell::new(Duration::ZERO);
+    let filter_rates = RefCell::new(filter_rates);
+    let walk = Walk { runtime, filter, filter_rates, now_ms, all_keys: sort.key.is_rate(), cost };
     // The largest key comes first; inverting every bit puts the smallest first.
     let flip = if sort.desc { 0 } else { u64::MAX };
     // Each constant column gets its own loop, which does not test the column for each of a million processes.
@@ -115,7 +122,7 @@ pub(crate) async fn order(
     }
     let found = match sort.key {
         rate if rate.is_rate() => {
-            let provisional = rates.prepare(runtime, ranked);
+            let provisional = rates.prepare(runtime, ranked) | filter_is_provisional;
             let found = walk.find(window, |seen, look| rates.key(seen, look) ^ flip).await;
             let made = rates.looked_at().unwrap_or(ranked);
             let still = rates.still().filter(|_| filter.is_empty());
@@ -125,7 +132,7 @@ pub(crate) async fn order(
         }
         column @ (Column::Name | Column::Kind | Column::Module | Column::Profile | Column::LastHostCall) => {
             let found = walk.find(window, |seen, _| NameKey::of(column, seen, sort.desc)).await;
-            return found.into_order(window, ranked, &walk);
+            return Order { provisional: filter_is_provisional, ..found.into_order(window, ranked, &walk) };
         }
         Column::Reds => by!(Column::Reds),
         Column::MemoryBytes => by!(Column::MemoryBytes),
@@ -134,7 +141,7 @@ pub(crate) async fn order(
         Column::AgeMs => by!(Column::AgeMs),
         column => by!(column),
     };
-    Order { still, ..found.into_order(window, ranked, &walk) }
+    Order { still, provisional: filter_is_provisional, ..found.into_order(window, ranked, &walk) }
 }
 
 /// A position in an order, unique to each process.
@@ -157,6 +164,8 @@ struct Found<K> {
 struct Walk<'a> {
     runtime: &'a Handle,
     filter: &'a Filter,
+    /// Earlier counters of the rates that the filter compares.
+    filter_rates: RefCell<&'a mut [Rates]>,
     now_ms: u64,
     /// True if keys are also needed for processes that the filter rejects.
     all_keys: bool,
@@ -173,8 +182,8 @@ impl Walk<'_> {
         let mut margin = MARGIN;
         let (mut some, mut all) = (Pass::AtSome, Pass::AtAll);
         loop {
-            let bounds = self.bounds(window, margin, |seen| key(seen, some)).await;
-            let found = self.collect(&bounds, |seen| key(seen, all)).await;
+            let bounds = self.bounds(window, margin, some, |seen| key(seen, some)).await;
+            let found = self.collect(&bounds, all, |seen| key(seen, all)).await;
             if found.holds(window) {
                 return found;
             }
@@ -184,8 +193,12 @@ impl Walk<'_> {
     }
 
     #[inline]
-    fn passes(&self, seen: &ProcessRef<'_>) -> bool {
-        self.filter.is_empty() || self.filter.matches_process(seen, self.now_ms)
+    fn passes(&self, seen: &ProcessRef<'_>, pass: Pass) -> bool {
+        if self.filter.rates().is_empty() {
+            return self.filter.is_empty() || self.filter.matches_process(seen, self.now_ms, &FilterRates::default());
+        }
+        let rates = FilterRates::read(&mut self.filter_rates.borrow_mut(), seen, pass);
+        self.filter.matches_process(seen, self.now_ms, &rates)
     }
 
     /// Estimates the positions that enclose a window.
@@ -193,6 +206,7 @@ impl Walk<'_> {
         &self,
         window: ViewWindow,
         margin: f64,
+        pass: Pass,
         mut key: impl FnMut(&ProcessRef<'_>) -> K,
     ) -> Bounds<K> {
         let slots = observe::table_parts(self.runtime) * observe::TABLE_PART_SLOTS;
@@ -205,7 +219,7 @@ impl Walk<'_> {
             // Pick a different slot of each block every time: process patterns often repeat at a power of two.
             let pick = (block as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - STRIDE.ilog2());
             let slot = (block as u64 * STRIDE + pick) as u32;
-            if let Some(seen) = observe::process_in_slot(self.runtime, slot).filter(|seen| self.passes(seen)) {
+            if let Some(seen) = observe::process_in_slot(self.runtime, slot).filter(|seen| self.passes(seen, pass)) {
                 sample.push((key(&seen), Reverse(slot)));
             }
         })
@@ -223,13 +237,18 @@ impl Walk<'_> {
     }
 
     /// Reads every process.
-    async fn collect<K: Ord>(&self, bounds: &Bounds<K>, mut key: impl FnMut(&ProcessRef<'_>) -> K) -> Found<K> {
+    async fn collect<K: Ord>(
+        &self,
+        bounds: &Bounds<K>,
+        pass: Pass,
+        mut key: impl FnMut(&ProcessRef<'_>) -> K,
+    ) -> Found<K> {
         let mut found = Found { rows: Vec::new(), above: 0, total: 0, matched: 0 };
         self.in_turns(observe::table_parts(self.runtime), PARTS_PER_TURN, |part| {
             if self.filter.is_empty() {
                 self.collect_all(part, bounds, &mut found, &mut key);
             } else {
-                self.collect_filtered(part, bounds, &mut found, &mut key);
+                self.collect_filtered((part, pass), bounds, &mut found, &mut key);
             }
         })
         .await;
@@ -264,7 +283,7 @@ impl Walk<'_> {
 
     fn collect_filtered<K: Ord>(
         &self,
-        part: usize,
+        (part, pass): (usize, Pass),
         bounds: &Bounds<K>,
         found: &mut Found<K>,
         key: &mut impl FnMut(&ProcessRef<'_>) -> K,
@@ -272,7 +291,7 @@ impl Walk<'_> {
         observe::for_each_process(self.runtime, part, |seen| {
             found.total += 1;
             let early = self.all_keys.then(|| key(&seen));
-            if !self.passes(&seen) {
+            if !self.passes(&seen, pass) {
                 return;
             }
             found.matched += 1;

@@ -15,6 +15,41 @@ const RATE_SPAN: Duration = Duration::from_millis(2_400);
 /// Minimum time for a small table, and for the first looks of a view, so that the view shows rates early.
 const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
 
+/// Rates of one process, for a filter: per second, a share in thousandths of a per cent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FilterRates([u64; 3]);
+
+impl FilterRates {
+    /// Maximum number of rates that a filter may compare: all that exist.
+    pub(crate) const LEN: usize = 3;
+
+    /// Returns the rate of a column.
+    pub(crate) fn of(&self, column: Column) -> u64 {
+        Self::index(column).map_or(0, |at| self.0[at])
+    }
+
+    /// Reads the rates of a process.
+    pub(crate) fn read(rates: &mut [Rates], seen: &ProcessRef<'_>, pass: Pass) -> Self {
+        let mut out = Self::default();
+        for rates in rates {
+            let added = rates.key(seen, pass);
+            if let Some(at) = Self::index(rates.column) {
+                out.0[at] = rates.per_second(added);
+            }
+        }
+        out
+    }
+
+    const fn index(column: Column) -> Option<usize> {
+        match column {
+            Column::RedsPerSec => Some(0),
+            Column::MsgsPerSec => Some(1),
+            Column::BusyPct => Some(2),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the fact that fills a column, for columns that only some bodies can fill.
 pub(crate) const fn fact_of(column: Column) -> Option<&'static str> {
     match column {
@@ -127,6 +162,8 @@ pub(crate) struct Rates {
     /// zero.
     still: Option<u64>,
     all_zero: bool,
+    /// Time between the last two looks; zero before the second one.
+    span: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -149,6 +186,7 @@ impl Rates {
             era,
             still: None,
             all_zero: false,
+            span: Duration::ZERO,
         }
     }
 
@@ -181,6 +219,7 @@ impl Rates {
         let span = rate_span(self.cost, SHORT_RATE_SPAN, longest);
         self.looking = self.looked_at.is_none_or(|then| now - then >= span);
         if self.looking {
+            self.span = self.looked_at.map_or(Duration::ZERO, |then| now - then);
             self.looked_at = Some(now);
             self.looks += 1;
             let still = observe::idle_progress(runtime);
@@ -216,6 +255,20 @@ impl Rates {
             *earlier = Past { generation, counter, added };
         }
         u64::from(added)
+    }
+
+    /// Converts an increase of the counter to a rate per second, or to thousandths of a per cent for the share of a
+    /// scheduler. Before the second look, all rates are zero.
+    fn per_second(&self, added: u64) -> u64 {
+        let seconds = self.span.as_secs_f64();
+        if self.looks < 2 || seconds <= 0.0 {
+            return 0;
+        }
+        match self.column {
+            // The counter is in 1,024 ns.
+            Column::BusyPct => (added as f64 * 1024.0 / (seconds * 1e9) * 100_000.0) as u64,
+            _ => (added as f64 / seconds) as u64,
+        }
     }
 
     /// Returns the counter behind the rate; its low bits suffice for a difference.

@@ -256,6 +256,12 @@ pub fn links(runtime: &Handle, pid: Pid, limit: usize) -> Option<ProcessLinks> {
     runtime.shared.table.slot(pid).and_then(|slot| SideTables::links_and_monitors(slot, pid, limit))
 }
 
+/// Returns the number of links and the number of monitors on others of a viewed process.
+pub fn link_counts(seen: &ProcessRef<'_>) -> (u64, u64) {
+    let links = SideTables::links_and_monitors(seen.table_slot(), seen.pid(), 0);
+    links.map_or((0, 0), |links| (links.link_count as u64, links.monitor_count as u64))
+}
+
 /// Returns the first registered name and the label of a process.
 pub fn names(process_ref: &ProcessRef<'_>) -> (Option<Arc<str>>, Option<Arc<str>>) {
     if process_ref.may_be_named() {
