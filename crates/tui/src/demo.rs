@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rusm_protocol::{
     CausesView, ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView, LatencySnapshot, Lint,
-    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, Role, SchedulerSnapshot, ServerMessage,
+    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role, SchedulerSnapshot, ServerMessage,
     SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
@@ -153,13 +153,8 @@ impl Demo {
                 Vec::new()
             }
             ClientMessage::View(view) => {
-                if let Some(term) =
-                    view.filter.split(" and ").map(str::trim).find(|term| !processes::is_understood(term))
-                {
-                    return refuse(
-                        format!("{term:?}: the demo supports name=, module=, state=, mailq> and pids"),
-                        None,
-                    );
+                if let Err(error) = ProcessFilter::parse(&view.filter) {
+                    return refuse(error.message, None);
                 }
                 self.view = Some(view);
                 self.next_rows_ms = now_ms;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use rusm_protocol::{Cell, Column, ProcessDetail, Rows, View};
+use rusm_protocol::{Cell, Column, FilterField, FilterSubject, ProcessDetail, ProcessFilter, Rows, View};
 
 use super::guests;
 use super::random::random;
@@ -139,8 +139,8 @@ impl Processes {
             return None;
         }
         let mut matched = self.matched.take().filter(|matched| matched.filter == filter).unwrap_or_else(|| {
-            let terms: Vec<&str> = filter.split(" and ").map(str::trim).collect();
-            let all = (0..PROCESSES).filter(|&i| terms.iter().all(|term| self.passes(i, term))).collect();
+            let parsed = ProcessFilter::parse(filter).unwrap_or_default();
+            let all = (0..PROCESSES).filter(|&i| parsed.matches(&Subject { all: self, i })).collect();
             Matched { filter: filter.to_owned(), order: None, all }
         });
         if matched.order != Some((key, order_ms)) {
@@ -148,21 +148,6 @@ impl Processes {
             matched.order = Some((key, order_ms));
         }
         Some(&self.matched.insert(matched).all)
-    }
-
-    fn passes(&self, i: u64, term: &str) -> bool {
-        let (word, wanted) = match term.split_once('=') {
-            Some(("name", wanted)) => (self.name(i), wanted),
-            Some(("module", wanted)) => (guests::module_of(self.name(i)).map_or("", |(module, _)| module), wanted),
-            Some(("state", wanted)) => (self.state(i), wanted),
-            _ if term.starts_with("mailq>") => {
-                let more = term[6..].trim().parse().unwrap_or(0);
-                return self.mailbox(i) > more;
-            }
-            _ if term.starts_with('<') => return pid(i) == term,
-            _ => return self.name(i).contains(term),
-        };
-        wanted.strip_suffix('*').map_or(word == wanted, |start| word.starts_with(start))
     }
 
     fn name(&self, i: u64) -> &'static str {
@@ -297,12 +282,52 @@ fn inverse(a: u64) -> u64 {
     old.1.rem_euclid(i128::from(PROCESSES)) as u64
 }
 
-/// Returns true if the demo can evaluate this filter condition.
-pub(super) fn is_understood(term: &str) -> bool {
-    let known = ["name=", "module=", "state=", "mailq>", "<"].iter().find_map(|start| term.strip_prefix(start));
-    match known {
-        Some(value) => !value.contains(['<', '=', '!']),
-        None => !term.contains(['<', '>', '=', '!']),
+/// A process as a filter sees it.
+struct Subject<'a> {
+    all: &'a Processes,
+    i: u64,
+}
+
+impl FilterSubject for Subject<'_> {
+    fn number(&self, field: FilterField) -> u64 {
+        let value = |column| match self.all.cell(self.i, column, 0) {
+            Cell::Count(count) => count,
+            Cell::Rate(rate) => rate as u64,
+            _ => 0,
+        };
+        match field {
+            FilterField::Mailbox => self.all.mailbox(self.i),
+            FilterField::MemoryBytes => value(Column::MemoryBytes),
+            FilterField::LinearBytes => value(Column::LinearMemoryBytes),
+            FilterField::Reductions => value(Column::Reds),
+            FilterField::RedsPerSec => value(Column::RedsPerSec),
+            FilterField::Messages => value(Column::Messages),
+            FilterField::MsgsPerSec => value(Column::MsgsPerSec),
+            FilterField::AgeMs => value(Column::AgeMs),
+            FilterField::BusyMilliPct => value(Column::BusyPct) * 1_000,
+            FilterField::Parent => self.i % 13 + 1,
+            _ => 0,
+        }
+    }
+
+    fn any_text(&self, field: FilterField, matches: &mut dyn FnMut(&str) -> bool) -> bool {
+        let name = self.all.name(self.i);
+        let module = guests::module_of(name).map(|(module, _)| module);
+        match field {
+            FilterField::Module => module.is_some_and(matches),
+            FilterField::Kind => matches(if module.is_some() { "wasm" } else { "native" }),
+            FilterField::Name => !name.is_empty() && matches(name),
+            _ => false,
+        }
+    }
+
+    fn is_in(&self, state: &str) -> bool {
+        let is = self.all.state(self.i);
+        is == state || [("run", "running"), ("wait", "waiting"), ("sleep", "sleeping")].contains(&(state, is))
+    }
+
+    fn pid(&self) -> (u32, u32) {
+        (self.i as u32 + 1, (self.i % 3) as u32)
     }
 }
 

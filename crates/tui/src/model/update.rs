@@ -151,6 +151,8 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
                 navigate::close_filter(model, true);
             } else if field.edit.press(key) {
                 model.table.filter_typed();
+                // The notice was about the text before.
+                model.status = None;
             }
         }
         _ => {}

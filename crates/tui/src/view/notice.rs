@@ -5,7 +5,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
 
 use crate::model::Model;
-use crate::model::tab::Tab;
 use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 
@@ -34,9 +33,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, body: Rect, model: &Model) {
     }
 }
 
-/// Returns the reason why the filter being typed is refused, else the last notice.
+/// Returns the last notice. A filter that is being typed has its error below the field.
 fn notice(model: &Model) -> Option<(&str, bool)> {
-    let refused = model.table.refused.as_deref().filter(|_| model.tab == Tab::Processes);
-    let last = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));
-    refused.map(|why| (why, true)).or(last)
+    model.status.as_ref().map(|status| (status.text.as_str(), status.is_error))
 }

@@ -9,6 +9,6 @@ pub(crate) mod latency;
 pub(crate) mod lints;
 pub(crate) mod memory;
 pub(crate) mod process_rows;
-pub(crate) mod query_error;
+pub(crate) mod query_field;
 pub(crate) mod runs;
 pub(crate) mod schedulers;

@@ -142,6 +142,8 @@ pub enum Action {
     About,
     /// Edit the filter.
     Filter,
+    /// Complete the word in a text field with the candidate this many positions further.
+    Complete(isize),
     /// Open the sort menu.
     SortMenu,
     /// Sort by the column this many positions to the right.
@@ -363,6 +365,14 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[Key::ctrl('l')], Action::Repaint, "", "repaint"),
     bind(Context::Global, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
     bind(Context::Filter, &[k(Enter)], Action::Open, "apply", "apply the filter"),
+    bind(
+        Context::Filter,
+        &[k(KeyCode::Tab)],
+        Action::Complete(1),
+        "complete",
+        "complete the word; again: the next one",
+    ),
+    bind(Context::Filter, &[k(BackTab)], Action::Complete(-1), "", "complete with the previous word"),
     bind(Context::Filter, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "discard the changes"),
     bind(Context::Filter, &[k(Up)], Action::Lines(-1), "earlier", "an earlier filter"),
     bind(Context::Filter, &[k(Down)], Action::Lines(1), "later", "a later filter"),

@@ -80,6 +80,15 @@ impl LineEdit {
         true
     }
 
+    /// Replaces the characters from `start` to the cursor.
+    pub(crate) fn replace_before(&mut self, start: usize, text: &str) {
+        let start = start.min(self.cursor);
+        self.chars.drain(start..self.cursor);
+        self.cursor = start;
+        self.suggested = false;
+        self.insert(text);
+    }
+
     fn erase_word(&mut self) {
         let head = &self.chars[..self.cursor];
         let word_end = head.iter().rposition(|c| !c.is_whitespace()).map_or(0, |at| at + 1);

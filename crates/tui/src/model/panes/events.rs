@@ -17,6 +17,7 @@ use rusm_text::QueryError;
 
 pub(crate) use self::item::{Item, ItemKey, Level};
 use self::query::EventQuery;
+use crate::model::input::complete::{Completion, Vocabulary, complete};
 use crate::model::input::line_edit::LineEdit;
 
 /// Number of events, and of log lines, that are kept.
@@ -33,6 +34,7 @@ pub(crate) struct EventFilter {
     pub(crate) field: Option<LineEdit>,
     /// The problem of the text in the field.
     pub(crate) error: Option<QueryError>,
+    pub(crate) completion: Option<Completion>,
     history: Vec<String>,
     history_at: usize,
 }
@@ -257,6 +259,19 @@ impl EventsPane {
 impl EventFilter {
     /// Applies the text of the field, after each key. A text with an error keeps the last valid filter.
     pub(crate) fn typed(&mut self) {
+        self.completion = None;
+        self.apply();
+    }
+
+    /// Completes the word before the cursor.
+    pub(crate) fn complete(&mut self, steps: isize) {
+        if let Some(field) = &mut self.field {
+            self.completion = complete(field, self.completion.take(), steps, Vocabulary::Events);
+            self.apply();
+        }
+    }
+
+    fn apply(&mut self) {
         let Some(field) = &self.field else { return };
         self.text = field.text();
         match EventQuery::parse(&self.text) {

@@ -5,10 +5,12 @@
 //! cursor stays in place and no other process becomes selected: a row that looks selected is always the process that
 //! the user selected.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rusm_protocol::{Cell, Column, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
+use rusm_protocol::{Cell, Column, ProcessFilter, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
+use crate::model::input::complete::{Completion, Vocabulary, complete};
 use crate::model::input::line_edit::LineEdit;
 use crate::model::panes::columns;
 use crate::model::panes::columns::ColumnSet;
@@ -37,6 +39,7 @@ pub(crate) enum Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterField {
     pub(crate) edit: LineEdit,
+    pub(crate) completion: Option<Completion>,
     history_at: usize,
 }
 
@@ -53,6 +56,8 @@ pub(crate) struct Table {
     filter_before: String,
     /// Why the node refused the filter being typed. Until it is corrected, the previous filter is requested.
     pub(crate) refused: Option<String>,
+    /// The word of that filter that is wrong, if this observer has found it.
+    pub(crate) error: Option<QueryError>,
     history: Vec<String>,
     /// Number of rows above the first visible one.
     pub(crate) top: u64,
@@ -159,14 +164,23 @@ impl Table {
         if self.refused.is_some() { &self.filter_before } else { &self.filter }
     }
 
-    /// Handles the refusal of a filter. While the filter is being typed, only the reason is stored. Otherwise the
-    /// previous filter is restored, and a message for the user is returned.
-    pub(crate) fn refuse(&mut self, filter: &str, why: &str) -> Option<String> {
+    /// Handles the refusal of a filter. While the filter is being typed, only the reason is stored. Otherwise a message
+    /// for the user is returned. If the table is shown, the field opens again with the text; else the previous filter is
+    /// restored.
+    pub(crate) fn refuse(&mut self, filter: &str, why: &str, is_shown: bool) -> Option<String> {
         if self.filter != filter {
             return None;
         }
         self.refused = Some(why.to_owned());
-        if self.field.is_some() { None } else { self.take_back() }
+        if self.field.is_some() {
+            return None;
+        }
+        if !is_shown {
+            return self.take_back();
+        }
+        let edit = LineEdit::new(&self.filter);
+        self.field = Some(FilterField { edit, completion: None, history_at: self.history.len() });
+        Some(format!("filter refused: {why}"))
     }
 
     /// Replaces a refused filter by the previous one.
@@ -174,6 +188,7 @@ impl Table {
         let why = self.refused.take()?;
         let before = std::mem::take(&mut self.filter_before);
         self.filter = if before == self.filter { String::new() } else { before };
+        self.error = None;
         Some(format!("filter refused: {why}"))
     }
 
@@ -301,17 +316,45 @@ impl Table {
     /// Opens the filter field.
     pub(crate) fn edit_filter(&mut self) {
         self.filter_before.clone_from(&self.filter);
-        self.field = Some(FilterField { edit: LineEdit::new(&self.filter), history_at: self.history.len() });
+        let (edit, history_at) = (LineEdit::new(&self.filter), self.history.len());
+        self.field = Some(FilterField { edit, completion: None, history_at });
     }
 
     /// Applies the text of the field as the filter, after each key.
     pub(crate) fn filter_typed(&mut self) {
-        if let Some(field) = &self.field {
-            let text = field.edit.text();
-            text.trim().clone_into(&mut self.filter);
-            self.refused = None;
-            self.rewind();
+        if let Some(field) = &mut self.field {
+            field.completion = None;
+            self.filter_changed();
         }
+    }
+
+    /// Completes the word before the cursor of the field.
+    pub(crate) fn complete_filter(&mut self, steps: isize) {
+        let (names, modules) = (self.texts(Column::Name), self.texts(Column::Module));
+        if let Some(field) = &mut self.field {
+            let vocabulary = Vocabulary::Processes { names: &names, modules: &modules };
+            field.completion = complete(&mut field.edit, field.completion.take(), steps, vocabulary);
+            self.filter_changed();
+        }
+    }
+
+    /// Returns the texts of a column on this page, each once.
+    fn texts(&self, column: Column) -> Vec<String> {
+        let Some(rows) = &self.rows else { return Vec::new() };
+        let texts: BTreeSet<&str> = rows.rows.iter().map(|row| text(rows, row, column)).collect();
+        texts.into_iter().filter(|text| !text.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Applies the text of the field. A text that is not valid keeps the previous filter in force. A field that is not
+    /// known here may be known to a newer node, so the node decides about it.
+    fn filter_changed(&mut self) {
+        let Some(field) = &self.field else { return };
+        let text = field.edit.text();
+        self.error = ProcessFilter::parse(&text).err();
+        let is_certain = |error: &&QueryError| !error.message.starts_with("unknown filter field");
+        self.refused = self.error.as_ref().filter(is_certain).map(|error| error.message.clone());
+        text.trim().clone_into(&mut self.filter);
+        self.rewind();
     }
 
     /// Closes the field and keeps the filter or restores the previous one. Returns a message for the user if the filter
@@ -329,7 +372,7 @@ impl Table {
             notice = self.take_back();
         } else {
             self.filter.clone_from(&self.filter_before);
-            self.refused = None;
+            (self.refused, self.error) = (None, None);
         }
         self.rewind();
         notice

@@ -46,6 +46,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::About => model.show_notice("this node has no scenarios", true),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Filter => model.table.edit_filter(),
+        Action::Complete(steps) => complete(model, steps),
         Action::Level => model.events.next_level(),
         Action::LogLines => log_lines(model),
         Action::Link(at) => process::follow_event_link(model, at.into(), effects),
@@ -329,6 +330,8 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
+        // A filter with an error stays in the field, with its text.
+        None if model.table.field.is_some() && model.table.refused.is_some() => {}
         None if model.table.field.is_some() => close_filter(model, true),
         None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
         None if model.tab == Tab::Processes => process::open_detail(model, effects),
@@ -371,6 +374,15 @@ fn open_wasm_selection(model: &mut Model) {
                 model.show_notice("no guest has trapped", false);
             }
         }
+    }
+}
+
+/// Completes the word in the open text field.
+fn complete(model: &mut Model, steps: isize) {
+    if model.events.filter.field.is_some() {
+        model.events.filter.complete(steps);
+    } else {
+        model.table.complete_filter(steps);
     }
 }
 

@@ -96,7 +96,7 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>)
     // Views do not have a command id: while a view with a filter is in flight, an error without an id is about it.
     let filter = view.filter(|filter| id.is_none() && code != ErrorCode::RateLimited && !filter.is_empty());
     if let Some(filter) = filter {
-        if let Some(notice) = model.table.refuse(&filter, &message) {
+        if let Some(notice) = model.table.refuse(&filter, &message, model.tab == Tab::Processes) {
             model.show_notice(notice, true);
         }
         return;

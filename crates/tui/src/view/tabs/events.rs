@@ -4,10 +4,12 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use crate::model::input::complete::Vocabulary;
 use crate::model::panes::events::{Item, Level};
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
-use crate::view::panels::{causes, lints, query_error};
+use crate::view::panels::query_field::{self, QueryField};
+use crate::view::panels::{causes, lints};
 use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
@@ -20,8 +22,11 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let inner = painter::inset(painter.panel(area, &title, &counts(model, theme)));
     list(painter, inner, model, layout.reason);
     let filter = &model.events.filter;
-    if let (Some(field), Some(error)) = (&filter.field, &filter.error) {
-        query_error::render(painter, area, TITLE_WIDTH, &field.text(), error);
+    if let Some(field) = &filter.field {
+        let error = filter.error.as_ref();
+        let query =
+            QueryField { area, before: TITLE_WIDTH, text: &field.text(), completion: filter.completion.as_ref() };
+        query_field::render(painter, &query, error, Vocabulary::Events);
     }
     if let Some(field) = filter.field.as_ref().filter(|_| model.overlay.is_none()) {
         let before: String = field.text().chars().take(field.cursor()).collect();

@@ -3,10 +3,14 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use rusm_protocol::QueryError;
+
+use crate::model::input::complete::Vocabulary;
 use crate::model::panes::columns;
 use crate::model::panes::table::Selection;
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
+use crate::view::panels::query_field::{self, QueryField};
 use crate::view::panels::{detail, process_rows};
 use crate::view::theme::{Role, Theme};
 
@@ -23,6 +27,26 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let inner = painter.panel(area, &title(model, theme), &order(model, theme));
     foot(painter, area, model);
+    rows(painter, inner, model);
+    query(painter, area, model);
+}
+
+/// Draws the error of the filter being typed, or the candidates of its completion.
+fn query(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let table = &model.table;
+    let Some(field) = &table.field else { return };
+    let text = field.edit.text();
+    let by_node = || table.refused.as_ref().map(|message| QueryError::new(0..text.len(), message.clone()));
+    let error = table.error.clone().or_else(by_node);
+    let query = QueryField { area, before: TITLE_WIDTH, text: &text, completion: field.completion.as_ref() };
+    query_field::render(painter, &query, error.as_ref(), Vocabulary::Processes { names: &[], modules: &[] });
+}
+
+/// Cells of the title before the text of the filter: ` processes /`.
+const TITLE_WIDTH: u16 = 12;
+
+fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
+    let theme = painter.theme;
     if !model.rows_wanted {
         return painter.note(inner, "row stream off: press d");
     }
@@ -75,7 +99,7 @@ fn title(model: &Model, theme: Theme) -> Line<'static> {
         spans.push(Span::styled(format!("/{} ", table.filter), theme.style(Role::Accent)));
     }
     if table.refused.is_some() {
-        spans.push(Span::styled("refused ", theme.style(Role::Bad)));
+        spans.push(Span::styled("not applied ", theme.style(Role::Bad)));
     } else if let Some(rows) = &table.rows {
         let shown = if table.filter_taken().is_empty() {
             format!("{} ", format::grouped(rows.total))

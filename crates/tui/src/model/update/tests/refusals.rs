@@ -18,8 +18,8 @@ fn asked_for_a_wrong_filter() -> Model {
     let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
     update(&mut model, Msg::Server(page), ms(2_600));
     typed(&mut model, "/");
-    update(&mut model, Msg::Paste(">>1".to_owned()), ms(2_700));
-    assert_eq!(model.subscription.sent().map(|view| view.filter.as_str()), Some("kv>>1"));
+    update(&mut model, Msg::Paste(" and foo=1".to_owned()), ms(2_700));
+    assert_eq!(model.subscription.sent().map(|view| view.filter.as_str()), Some("kv and foo=1"));
     model
 }
 
@@ -31,14 +31,14 @@ fn a_filter_that_is_refused_while_it_is_typed_leaves_the_rows_of_the_one_before_
     update(&mut model, Msg::Tick, Duration::from_secs(4));
 
     assert_eq!(model.table.refused.as_deref(), Some("unknown field"));
-    assert_eq!((model.table.filter.as_str(), model.table.filter_taken()), ("kv>>1", "kv"));
+    assert_eq!((model.table.filter.as_str(), model.table.filter_taken()), ("kv and foo=1", "kv"));
     assert_eq!(model.subscription.sent().map(|view| view.filter.as_str()), Some("kv"));
     typed(&mut model, "0");
     assert_eq!(model.table.refused, None);
 }
 
 #[test]
-fn a_refused_filter_is_not_kept() {
+fn a_refused_filter_stays_in_its_field_and_the_one_before_it_in_force() {
     let refusal = || error("unknown field", ErrorCode::OutOfRange, None);
     let enter = || Msg::Key(Key::plain(KeyCode::Enter));
     for messages in [[refusal(), enter()], [enter(), refusal()]] {
@@ -48,13 +48,32 @@ fn a_refused_filter_is_not_kept() {
             update(&mut model, message, Duration::from_secs(3));
         }
 
-        assert_eq!((model.table.filter.as_str(), model.table.refused.is_none()), ("kv", true));
-        let said = model.status.as_ref().map(|status| (status.text.as_str(), status.is_error));
-        assert_eq!(said, Some(("filter refused: unknown field", true)));
-        typed(&mut model, "/");
-        press_all(&mut model, &[Key::plain(KeyCode::Up)]);
-        assert_eq!(model.table.filter, "kv>>1", "the typed text can be corrected");
+        assert_eq!((model.table.filter.as_str(), model.table.filter_in_force()), ("kv and foo=1", "kv"));
+        assert_eq!(model.table.refused.as_deref(), Some("unknown field"));
+        let field = model.table.field.as_ref().map(|field| field.edit.text());
+        assert_eq!(field.as_deref(), Some("kv and foo=1"), "the typed text can be corrected");
+        press_all(&mut model, &[Key::ctrl('u'), Key::char('x'), Key::plain(KeyCode::Enter)]);
+        assert_eq!((model.table.filter_in_force(), &model.status), ("x", &None));
+        assert_eq!(model.table.field, None);
     }
+}
+
+#[test]
+fn a_filter_that_is_not_valid_is_not_sent_and_its_error_has_a_place() {
+    let mut model = attached(Tab::Processes);
+    typed(&mut model, "/kv");
+    update(&mut model, Msg::Tick, Duration::from_secs(3));
+
+    typed(&mut model, " and mem>");
+    update(&mut model, Msg::Tick, Duration::from_secs(6));
+
+    assert_eq!(model.table.error.as_ref().map(|error| error.at.clone()), Some(11..11));
+    assert!(model.subscription.sent().is_none_or(|view| !view.filter.contains("mem")));
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    assert!(model.table.field.is_some(), "enter keeps the text");
+    typed(&mut model, "1MB");
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    assert_eq!((&model.table.field, model.table.filter_in_force()), (&None, "kv and mem>1MB"));
 }
 
 #[test]
