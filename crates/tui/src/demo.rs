@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use rusm_protocol::{
     CausesView, ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView, LatencySnapshot, Lint,
-    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role, SchedulerSnapshot, ServerMessage,
-    SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role, SchedulerSnapshot,
+    ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView,
+    View,
 };
 use rusm_text::suggestion;
 

@@ -399,10 +399,12 @@ async fn ending_many_needs_a_filter_that_names_some_and_the_control_role() {
 
     let empty = control.refused(r#"{"type":"kill_all","filter":"  ","id":1}"#).await;
     let wrong = control.refused(r#"{"type":"kill_all","filter":"colour=red","id":2}"#).await;
+    let rate = control.refused(r#"{"type":"kill_all","filter":"reds/s>1k","id":4}"#).await;
     let forbidden = observer.refused(r#"{"type":"kill_all","filter":"state=waiting","id":3}"#).await;
 
     assert!(empty["message"].as_str().unwrap().starts_with("an empty filter would end every process"), "{empty}");
     assert!(wrong["message"].as_str().unwrap().starts_with("unknown filter field"), "{wrong}");
+    assert!(rate["message"].as_str().unwrap().starts_with("a rate cannot select"), "{rate}");
     assert_eq!((&forbidden["code"], &forbidden["id"]), (&json!("forbidden"), &json!(3)));
     assert!(node.runtime.is_alive(pid));
 }

@@ -13,7 +13,7 @@ pub(crate) const KEYS: [&str; 10] =
 type Wanted = fn(&Row) -> bool;
 
 /// Filters as a client writes them, with equivalent predicates.
-pub(crate) const FILTERS: [(&str, Wanted); 12] = [
+pub(crate) const FILTERS: [(&str, Wanted); 18] = [
     ("", |_| true),
     ("mailq>1", |row| row.mailbox_len > 1),
     ("mailq=0 and reds<4", |row| row.mailbox_len == 0 && row.reds < 4),
@@ -26,6 +26,14 @@ pub(crate) const FILTERS: [(&str, Wanted); 12] = [
     ("msgs=2 and mem>1k", |row| row.messages == 2 && row.memory_bytes > 1_000),
     ("pid=5", |row| row.pid.slot() == 5),
     ("name=nobody", |_| false),
+    ("mailq>1 or state!=waiting", |row| row.mailbox_len > 1 || row.state != ProcessState::Waiting),
+    ("!(mailq=0 and reds<4) and reds<9", |row| !(row.mailbox_len == 0 && row.reds < 4) && row.reds < 9),
+    ("name~Writer or <0.5>", |row| {
+        row.pid.slot() == 5 || row.name.as_deref().is_some_and(|name| name.contains("writer"))
+    }),
+    ("links=0 and mem>=1KB and mem<1GiB", |row| row.memory_bytes >= 1_000),
+    ("reds/s<=0 and mailq>1", |row| row.mailbox_len > 1),
+    ("reds/s>1k or busy%>90", |_| false),
 ];
 
 /// Observable values of an idle process.

@@ -4,7 +4,7 @@ use rusm_protocol::{FILTER_FIELDS, FilterValues};
 use rusm_text::{Query, quoted};
 
 use crate::model::input::line_edit::LineEdit;
-use crate::model::panes::events::Level;
+use crate::model::panes::events::item::Level;
 use crate::model::panes::events::query::{FIELDS, KINDS};
 
 /// Maximum number of candidates.
