@@ -341,7 +341,8 @@ async fn escape_sequences_in_names_travel_as_data() {
     let ancestor = client
         .pick(|message| message["frame"]["observer"]["processes"][0]["name"].as_str().map(ToOwned::to_owned))
         .await;
-    let rows = client.rows(&json!({"type": "view", "id": 1, "filter": format!("name={name}")})).await;
+    let rows =
+        client.rows(&json!({"type": "view", "id": 1, "filter": format!("name={}", rusm_text::quoted(name))})).await;
     client.send(&json!({"type": "detail", "pid": pid.to_string()}).to_string()).await;
     let detail = client.next_of("process").await;
 

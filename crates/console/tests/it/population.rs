@@ -29,7 +29,7 @@ pub(crate) const FILTERS: [(&str, Wanted); 18] = [
     ("mailq>1 or state!=waiting", |row| row.mailbox_len > 1 || row.state != ProcessState::Waiting),
     ("!(mailq=0 and reds<4) and reds<9", |row| !(row.mailbox_len == 0 && row.reds < 4) && row.reds < 9),
     ("name~Writer or <0.5>", |row| {
-        row.pid.slot() == 5 || row.name.as_deref().is_some_and(|name| name.contains("writer"))
+        row.pid.slot() == 5 || row.name.as_deref().is_some_and(|name| name.to_lowercase().contains("writer"))
     }),
     ("links=0 and mem>=1KB and mem<1GiB", |row| row.memory_bytes >= 1_000),
     ("reds/s<=0 and mailq>1", |row| row.mailbox_len > 1),

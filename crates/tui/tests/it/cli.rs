@@ -166,10 +166,7 @@ fn a_word_that_the_node_does_not_know_is_exit_code_2() {
         ),
         (&["--run", "foo"], "run foo: unknown scenario \"foo\": expected one of spawn-storm, ping-pong, fan-in"),
         (&["--profile", "ligth"], "profile ligth: unknown profile \"ligth\": did you mean \"light\"?"),
-        (
-            &["--filter", "foo>>1"],
-            "filter refused: \"foo>>1\": the demo supports name=, module=, state=, mailq> and pids",
-        ),
+        (&["--filter", "foo>>1"], "filter refused: a value is missing after foo>; quote a value that contains \">\""),
         (&["--tab", "node", "--filter", "kv"], "--filter and --sort have no effect with --tab node: remove --tab"),
         (&["--tab", "bench", "--sort", "mem"], "--filter and --sort have no effect with --tab bench: remove --tab"),
     ];

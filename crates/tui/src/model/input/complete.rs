@@ -64,7 +64,7 @@ impl Vocabulary<'_> {
 }
 
 /// Returns a name as the value of a condition, in quotes if it needs them.
-fn as_value(name: &str) -> String {
+pub(crate) fn as_value(name: &str) -> String {
     let is_plain = Query::parse(&format!("name={name}")).is_ok_and(|query| {
         matches!(query, Some(Query::Condition(condition)) if condition.value.text == *name && !condition.value.is_quoted)
     });

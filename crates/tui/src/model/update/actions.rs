@@ -5,6 +5,7 @@ use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
 use super::navigate::{close_filter, show};
 use super::process;
 use crate::model::Model;
+use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
 use crate::model::layout;
 use crate::model::message::{Effect, QuitReason};
@@ -359,7 +360,7 @@ fn open_wasm_selection(model: &mut Model) {
     match model.wasm.focus {
         WasmFocus::Modules => match model.wasm.module_at(model.wasm.module) {
             Some(module) => {
-                let filter = format!("module={}", module.name);
+                let filter = format!("module={}", as_value(&module.name));
                 model.table.set_filter(filter);
                 model.table.columns = ColumnSet::Guests;
                 show(model, Tab::Processes);
