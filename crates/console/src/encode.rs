@@ -1,6 +1,7 @@
 //! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
 
 pub(super) mod causes;
+pub(crate) mod cpu;
 pub(super) mod engines;
 pub(super) mod events;
 pub(super) mod inspect;
@@ -75,6 +76,7 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
     let live = sample.totals.live;
     let queued: u64 = sample.schedulers.iter().map(|scheduler| scheduler.run_queue).sum();
     let running = (sample.running + queued).min(live);
+    let polled = sample.running.min(live);
     let control_blocks = control_block_bytes(live);
     ObserverSnapshot {
         uptime_ms,
@@ -88,6 +90,10 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
         messages_total: sample.totals.messages,
         processes: Vec::new(),
         crashed_total: sample.totals.crashed,
+        killed_total: sample.totals.killed,
+        linked_total: sample.totals.linked,
+        polled,
+        ready: running - polled,
         spawned_per_sec: round(sample.spawned_per_sec),
         finished_per_sec: round(sample.finished_per_sec),
         messages_per_sec: round(sample.messages_per_sec),
@@ -114,6 +120,7 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
             mailboxes_filled_total: sample.mailboxes.filled_total,
         },
         cpu_pct: round(sample.cpu_pct),
+        others_pct: sample.others_pct.map(round),
         stuck: sample.stuck.iter().map(ToString::to_string).collect(),
         clients: sample.clients,
         restarts_total: sample.supervision.restarts,

@@ -48,6 +48,8 @@ impl Collector for Node {
         counter("processes_spawned", "Processes ever spawned", None, totals.spawned)?;
         counter("processes_exited", "Processes ever ended", None, totals.exited)?;
         counter("processes_crashed", "Processes ever ended abnormally", None, totals.crashed)?;
+        counter("processes_killed", "Of the crashed ones, those ended by an exit signal", None, totals.killed)?;
+        counter("processes_linked", "Of the crashed ones, those taken along by a link", None, totals.linked)?;
         let supervision = observe::supervision(&self.runtime);
         counter("restarts", "Restarts of children by supervisors", None, supervision.restarts)?;
         counter("restarts_failed", "Failed restarts of children", None, supervision.restarts_failed)?;

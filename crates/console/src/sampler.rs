@@ -4,6 +4,7 @@
 //!   counters ──▶ Sampler::tick(now) ──▶ Sample ──▶ encode.rs ──▶ frames
 //! ```
 
+pub(crate) mod os_cpu;
 pub(crate) mod sample;
 
 use std::collections::VecDeque;
@@ -43,6 +44,7 @@ pub(super) struct Sampler {
     census: Census,
     lints: Lints,
     statm: Option<File>,
+    machine: Machine,
     /// The resident set and the time at which it was read.
     rss: Option<(u64, Instant)>,
     limit_bytes: u64,
@@ -56,6 +58,37 @@ struct Last {
     errors: u64,
     dropped: u64,
     schedulers: Vec<SchedulerCounters>,
+}
+
+/// Interval between two reads of the machine's CPU time. The file of the kernel grows with the number of cores.
+const MACHINE_EVERY: Duration = Duration::from_secs(1);
+
+/// CPU time of the whole machine.
+#[derive(Debug, Default)]
+struct Machine {
+    /// Time of the last read, CPU time of the machine and of this program.
+    read: Option<(Instant, u64, Duration)>,
+    others_pct: Option<f64>,
+}
+
+impl Machine {
+    /// Returns the share of other programs between the last two reads, in per cent of one core.
+    fn others_pct(&mut self, now: Instant, own: Duration) -> Option<f64> {
+        if let Some((at, ..)) = self.read
+            && now - at < MACHINE_EVERY
+        {
+            return self.others_pct;
+        }
+        let machine_ns = os_cpu::machine_ns()?;
+        if let Some((at, machine_before_ns, own_before)) = self.read.replace((now, machine_ns, own)) {
+            let own_ns = own.saturating_sub(own_before).as_nanos() as f64;
+            let others_ns = (machine_ns.saturating_sub(machine_before_ns) as f64 - own_ns).max(0.0);
+            // After a time without observers, the share would be one of that whole time.
+            let is_recent = now - at < 2 * MACHINE_EVERY;
+            self.others_pct = is_recent.then(|| per(others_ns / 1e9 * 100.0, (now - at).as_secs_f64()));
+        }
+        self.others_pct
+    }
 }
 
 #[derive(Debug)]
@@ -80,6 +113,7 @@ impl Sampler {
             census: Census::default(),
             lints: Lints::new(lints),
             statm: File::open("/proc/self/statm").ok(),
+            machine: Machine::default(),
             rss: None,
             limit_bytes: memory_limit(),
         }
@@ -110,6 +144,7 @@ impl Sampler {
             ..Sample::default()
         };
         self.seq += 1;
+        sample.others_pct = if clients > 0 { self.machine.others_pct(now, cpu) } else { None };
         self.rates_of_the_last_second(&mut sample, now, cpu, &run);
         self.rates_of_the_last_tick(&mut sample, now, counters, &run);
         sample.throughput = self.throughput.iter().copied().collect();

@@ -37,6 +37,7 @@ use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
 use super::sampler::sample::Sample;
 use super::view::causes::CausesSource;
+use super::view::cpu::CpuSource;
 use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
 use super::view::inspect::InspectSource;
@@ -103,6 +104,7 @@ pub(super) struct Session<S> {
     time: Option<Window<TimeSource>>,
     stores: Option<Window<StoresSource>>,
     topics: Option<Window<TopicsSource>>,
+    cpu: Option<Window<CpuSource>>,
     process: Option<(Pid, RowEncoder)>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
@@ -143,6 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             time: None,
             stores: None,
             topics: None,
+            cpu: None,
             process: None,
             killing: None,
             next_process: now,
@@ -248,6 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.time, node, soon),
             refresh(&mut self.stores, node, soon),
             refresh(&mut self.topics, node, soon),
+            refresh(&mut self.cpu, node, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;

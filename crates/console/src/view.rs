@@ -1,6 +1,7 @@
 //! The views of a client: what each shows, its order, its filter and its page.
 
 pub(crate) mod causes;
+pub(crate) mod cpu;
 pub(crate) mod engines;
 pub(crate) mod filter;
 pub(crate) mod inspect;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CausesView, Column, EnginesView, EventsRequest, InspectView, StoresView, TimeView, TopicsView, TreeView, ViewWindow,
+    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, StoresView, TimeView, TopicsView, TreeView,
+    ViewWindow,
 };
 
 /// A message from an observer to a node.
@@ -90,6 +91,11 @@ pub enum ClientMessage {
     Topics {
         /// The view; `null` to receive nothing.
         view: Option<TopicsView>,
+    },
+    /// Selects what this client receives about the node's CPU time. Replaces the client's earlier view.
+    Cpu {
+        /// The view; `null` to receive nothing.
+        view: Option<CpuView>,
     },
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.

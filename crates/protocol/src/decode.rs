@@ -13,7 +13,7 @@ pub use self::error::DecodeError;
 use self::error::truncated;
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
-const SERVER_TYPES: [&str; 14] = [
+const SERVER_TYPES: [&str; 15] = [
     "hello",
     "tick",
     "rows",
@@ -22,6 +22,7 @@ const SERVER_TYPES: [&str; 14] = [
     "time",
     "stores",
     "topics",
+    "cpu",
     "process",
     "inspection",
     "causes",
@@ -30,7 +31,7 @@ const SERVER_TYPES: [&str; 14] = [
     "error",
 ];
 /// Messages that are not commands: if they have an `id`, it does not identify a command that the node answers.
-const WITHOUT_ANSWER: [&str; 12] = [
+const WITHOUT_ANSWER: [&str; 13] = [
     "set_observer_detail",
     "watch",
     "view",
@@ -40,6 +41,7 @@ const WITHOUT_ANSWER: [&str; 12] = [
     "time",
     "stores",
     "topics",
+    "cpu",
     "inspect",
     "causes",
     "events",
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_is_told_so() {
-        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, events, kill_all, kill";
+        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, events, kill_all, kill";
         for (text, expected) in [
             ("", "malformed message: the JSON ends too early, at line 1 column 0"),
             ("{", "malformed message: the JSON ends too early, at line 1 column 1"),

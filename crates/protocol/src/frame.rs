@@ -129,6 +129,14 @@ pub struct ObserverSnapshot {
 
     /// Number of processes that have ended by a panic or for another abnormal reason since the node started.
     pub crashed_total: u64,
+    /// Of these, processes that an exit signal of another process, or from outside, has ended.
+    pub killed_total: u64,
+    /// Of these, processes that a linked process has taken along.
+    pub linked_total: u64,
+    /// Number of processes inside a poll.
+    pub polled: u64,
+    /// Number of processes in run queues.
+    pub ready: u64,
     /// Processes spawned per second.
     pub spawned_per_sec: f64,
     /// Processes ended per second.
@@ -141,6 +149,9 @@ pub struct ObserverSnapshot {
     pub memory: MemorySnapshot,
     /// CPU time of the whole operating-system process, in per cent of one core.
     pub cpu_pct: f64,
+    /// CPU time of all other programs of the machine, in per cent of one core; absent while the node does not measure it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_pct: Option<f64>,
     /// Pids of stuck processes: a poll of each has not returned for longer than the threshold.
     pub stuck: Vec<String>,
     /// Number of attached observers.

@@ -2,16 +2,17 @@
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
-//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, process,
+//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu, process,
 //!                                             events, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
-//! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`)
+//! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`, `cpu`)
 //! holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
 //! types and text encoding, but no clocks and no sockets.
 
 mod client;
+mod cpu;
 mod decode;
 mod engines;
 mod events;
@@ -31,6 +32,7 @@ mod tree;
 pub use rusm_text::{QueryError, suggestion};
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
+pub use cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
 pub use engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,

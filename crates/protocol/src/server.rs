@@ -6,8 +6,8 @@ pub(crate) mod inspection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Causes, Cell, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Stores, Time, Topics,
-    TreeRows,
+    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Stores, Time,
+    Topics, TreeRows,
 };
 
 /// A message from a node to an observer.
@@ -33,6 +33,8 @@ pub enum ServerMessage {
     Stores(Stores),
     /// The window of the node's topics that this client's view requested.
     Topics(Topics),
+    /// CPU time of the node, for a client that requested it by a view.
+    Cpu(Cpu),
     /// The process that this client requested in full.
     Process {
         /// The process; `null` once it has ended.

@@ -15,10 +15,12 @@
 //! ```
 
 pub(crate) mod body_info;
+mod cpu;
 pub(crate) mod engines;
 pub(crate) mod events;
 mod extensions;
 pub(crate) mod inspect;
+pub(crate) mod kinds;
 mod processes;
 mod schedulers;
 pub(crate) mod stores;
@@ -28,6 +30,7 @@ mod time;
 pub(crate) mod totals;
 
 pub use body_info::{BodyFact, BodyInfo};
+pub use cpu::{ended_groups, kind};
 pub use engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};
@@ -37,11 +40,12 @@ pub use inspect::{
     Belongings, Bond, EndReach, bonds, cause_backtrace, causes, child_of, children_of, end_reach, ended, note_end_by,
     process_belongings,
 };
+pub use kinds::{EndedGroup, ProcessKind};
 pub use processes::{
     ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, link_counts,
     links, names, process, process_in_slot, process_limit, process_ref, table_parts,
 };
-pub use schedulers::{SchedulerCounters, polled, running, schedulers, stuck};
+pub use schedulers::{SchedulerCounters, polled, running, running_processes, schedulers, stuck};
 pub use stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use streams::streams;
 pub use supervision::{SupervisionCounters, restart_pressure, supervision};

@@ -15,7 +15,7 @@
 //! reactor wakes a process, that process is queued on this thread, and the task of the loop must be woken too:
 //! otherwise the thread would sleep while its queue has work.
 
-pub(crate) mod busy_time;
+mod busy_time;
 pub(crate) mod fuzzer;
 mod idle;
 pub(crate) mod lifo_slot;

@@ -4,6 +4,7 @@
 //! Deterministic: the same seed and the same commands at the same times produce the same messages.
 
 mod cards;
+pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod guests;
 mod inspect;
@@ -17,10 +18,10 @@ mod tree;
 use std::time::Duration;
 
 use rusm_protocol::{
-    CausesView, ClientMessage, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView, LatencySnapshot, Lint,
-    LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role, SchedulerSnapshot,
-    ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView,
-    View,
+    CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView,
+    LatencySnapshot, Lint, LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role,
+    SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView,
+    TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -67,6 +68,8 @@ pub struct Demo {
     next_inspect_ms: u64,
     causes: Option<CausesView>,
     next_causes_ms: u64,
+    cpu: Option<CpuView>,
+    next_cpu_ms: u64,
     processes: Processes,
 }
 
@@ -111,6 +114,8 @@ impl Demo {
             next_inspect_ms: 0,
             causes: None,
             next_causes_ms: 0,
+            cpu: None,
+            next_cpu_ms: 0,
             processes: Processes::new(seed),
         }
     }
@@ -201,6 +206,11 @@ impl Demo {
                 self.next_topics_ms = now_ms;
                 Vec::new()
             }
+            ClientMessage::Cpu { view } => {
+                self.cpu = view;
+                self.next_cpu_ms = now_ms;
+                Vec::new()
+            }
             ClientMessage::Events(request) => {
                 self.next_events_ms = request.enabled.then_some(now_ms);
                 self.events = request;
@@ -271,6 +281,12 @@ impl Demo {
             self.rows_seq += 1;
             out.push(ServerMessage::Causes(inspect::causes(self.seed, view, self.rows_seq, now_ms)));
         }
+        if let Some(view) = self.cpu.clone().filter(|_| now_ms >= self.next_cpu_ms) {
+            self.next_cpu_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            let loads: Vec<f64> = (0..SCHEDULERS).map(|scheduler| self.load(scheduler, now_ms)).collect();
+            out.push(ServerMessage::Cpu(cpu::cpu(&view, self.rows_seq, now_ms, &loads)));
+        }
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
             out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
@@ -287,6 +303,7 @@ impl Demo {
         let time = self.time.as_ref().map(|_| self.next_time_ms);
         let stores = self.stores.as_ref().map(|_| self.next_stores_ms);
         let topics = self.topics.as_ref().map(|_| self.next_topics_ms);
+        let cpu = self.cpu.as_ref().map(|_| self.next_cpu_ms);
         let inspect = self.inspect.as_ref().map(|_| self.next_inspect_ms);
         let causes = self.causes.as_ref().map(|_| self.next_causes_ms);
         let due = [
@@ -298,6 +315,7 @@ impl Demo {
             time,
             stores,
             topics,
+            cpu,
             inspect,
             causes,
             self.next_events_ms,
@@ -415,9 +433,18 @@ impl Demo {
         }
     }
 
+    fn busy(&self) -> f64 {
+        if self.run.is_some() { [0.55, 0.82, 0.97][self.profile % 3] } else { 0.04 }
+    }
+
+    /// Returns the busy share of a scheduler.
+    fn load(&self, scheduler: u64, ms: u64) -> f64 {
+        (self.busy() * (1.0 + 0.12 * self.drift(20 + scheduler, ms))).clamp(0.0, 1.0)
+    }
+
     fn observer(&self, ms: u64, rate: f64) -> ObserverSnapshot {
-        let busy = if self.run.is_some() { [0.55, 0.82, 0.97][self.profile % 3] } else { 0.04 };
-        let load = |s: u64| (busy * (1.0 + 0.12 * self.drift(20 + s, ms))).clamp(0.0, 1.0);
+        let busy = self.busy();
+        let load = |scheduler: u64| self.load(scheduler, ms);
         let schedulers = (0..SCHEDULERS).map(|s| SchedulerSnapshot {
             utilisation: load(s) as f32,
             run_queue: (load(s) * 64.0 * self.random(30 + s, ms / 200)) as u64,
@@ -429,7 +456,8 @@ impl Demo {
         let control_block_bytes = PROCESSES * 192;
         let (future_bytes, mailbox_bytes) = (38 << 20, (9 << 20) + (4e6 * (1.0 + self.drift(8, ms))) as u64);
         let total = control_block_bytes + future_bytes + mailbox_bytes;
-        let running = (SCHEDULERS as f64 * busy).round() as u64 + (busy * 90.0) as u64;
+        let (polled, ready) = ((SCHEDULERS as f64 * busy).round() as u64, (busy * 90.0) as u64);
+        let running = polled + ready;
         ObserverSnapshot {
             uptime_ms: ms,
             process_count: PROCESSES,
@@ -440,7 +468,11 @@ impl Demo {
             spawned_total: PROCESSES + (rate * ms as f64 / 1000.0) as u64,
             finished_total: (rate * ms as f64 / 1000.0) as u64,
             messages_total: 1_210 * ms,
-            crashed_total: ms / 40_000,
+            crashed_total: events::crashes(ms) + 3,
+            killed_total: 2,
+            linked_total: 1,
+            polled,
+            ready,
             spawned_per_sec: rate,
             finished_per_sec: rate * 0.999,
             messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.drift(9, ms)),
@@ -455,8 +487,9 @@ impl Demo {
                 ..MemorySnapshot::default()
             },
             cpu_pct: (0..SCHEDULERS).map(load).sum::<f64>() * 100.0,
+            others_pct: Some(21.0),
             clients: 1,
-            restarts_total: ms / 40_000,
+            restarts_total: ms / events::EVERY_MS / 2,
             lints_total: 1,
             lints: vec![self.lint(ms)],
             ..ObserverSnapshot::default()

@@ -11,6 +11,7 @@
 
 pub(crate) mod causes;
 pub(crate) mod detail;
+pub(crate) mod ends;
 pub(crate) mod format;
 pub(crate) mod history;
 pub mod input;
@@ -34,6 +35,7 @@ use crate::model::input::keys::Context;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::Bench;
+use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::lints::LintsPane;
 use crate::model::panes::menu;
@@ -162,6 +164,7 @@ pub struct Model {
     pub(crate) time: TimePane,
     pub(crate) store: StorePane,
     pub(crate) topics: TopicsPane,
+    pub(crate) cpu: CpuPane,
     pub(crate) lints: LintsPane,
     pub(crate) detail: Option<DetailPane>,
     /// Requests of one process in depth.
@@ -214,6 +217,7 @@ impl Model {
             time: TimePane::default(),
             store: StorePane::default(),
             topics: TopicsPane::default(),
+            cpu: CpuPane::default(),
             lints: LintsPane::default(),
             detail: None,
             inspect: detail::requests::Requests::default(),
@@ -291,7 +295,8 @@ impl Model {
             Tab::Wasm => contexts.extend([Context::Wasm, Context::List]),
             Tab::Store => contexts.extend([Context::Store, Context::List]),
             Tab::Time | Tab::Topics => contexts.push(Context::List),
-            Tab::Cpu | Tab::Sched => {}
+            Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
+            Tab::Sched => {}
         }
         contexts.push(Context::Global);
         contexts
@@ -358,6 +363,17 @@ impl Model {
     /// Returns true if the node has sent its topics.
     pub(crate) fn has_topics(&self) -> bool {
         self.topics.newest.is_some()
+    }
+
+    /// Returns the number of groups that the CPU view shows.
+    pub(crate) fn visible_groups(&self) -> u16 {
+        // Below the heading; the runtime and its parts are below the groups.
+        layout::cpu(self.size).groups.inner().height.saturating_sub(4)
+    }
+
+    /// Returns true if the node has sent shares of its CPU time.
+    pub(crate) fn has_cpu(&self) -> bool {
+        self.cpu.newest.as_ref().is_some_and(|cpu| cpu.span_ms > 0)
     }
 
     /// Returns true if the node has sent its recent events.

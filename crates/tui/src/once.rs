@@ -157,7 +157,8 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
         Tab::Topics => is_patient && !model.has_topics(),
         Tab::Events => is_patient && !model.has_events(),
         Tab::Node => is_patient && model.top.is_none(),
-        Tab::Bench | Tab::Cpu | Tab::Sched => false,
+        Tab::Cpu => is_patient && !model.has_cpu(),
+        Tab::Bench | Tab::Sched => false,
     };
     if is_awaited || !model.commands.is_empty() {
         return Ok(false);

@@ -45,7 +45,7 @@ fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Tab::Time => tabs::time::render(painter, model),
         Tab::Store => tabs::store::render(painter, model),
         Tab::Topics => tabs::topics::render(painter, model),
-        Tab::Cpu => tabs::cpu::render(painter, body, model),
+        Tab::Cpu => tabs::cpu::render(painter, model),
         Tab::Sched => tabs::sched::render(painter, body, model),
     }
     if matches!(model.link, Link::Lost { .. }) {

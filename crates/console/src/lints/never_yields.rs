@@ -2,8 +2,8 @@
 //!
 //! Candidates are the processes found inside a poll at a tick, at most one for each scheduler: a process that
 //! monopolises a scheduler is found sooner or later. Each later tick checks every candidate, and drops it if it waits
-//! for anything. A candidate gets the lint if it was never seen waiting in two windows in a row and its polls took 10
-//! ms or more on average. A process that yields often is not reported however busy it is, nor is one with long polls
+//! for anything. A candidate gets the lint if it was never seen waiting in two windows in a row and its polls used 10
+//! ms or more of CPU time on average. A process that yields often is not reported however busy it is, nor is one with long polls
 //! that waits between them. Two such processes on one scheduler are both reported, though neither has it for itself. A
 //! poll that does not end is `stuck` instead.
 

@@ -22,6 +22,8 @@ pub(crate) struct Sample {
     /// Number of schedulers inside a poll.
     pub(crate) running: u64,
     pub(crate) cpu_pct: f64,
+    /// CPU time of other programs, in per cent of one core, while an observer is attached.
+    pub(crate) others_pct: Option<f64>,
     pub(crate) rss_bytes: u64,
     pub(crate) limit_bytes: u64,
     pub(crate) census: Census,

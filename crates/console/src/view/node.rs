@@ -116,6 +116,11 @@ impl Node {
         self.stopping.clone()
     }
 
+    /// Returns the number of cores that the node may use.
+    pub(crate) const fn cores(&self) -> u32 {
+        self.info.cores
+    }
+
     pub(crate) fn clients(&self) -> u32 {
         self.clients.get()
     }

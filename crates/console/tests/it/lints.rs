@@ -59,11 +59,15 @@ async fn plant(node: &Node) -> Planted {
     Planted { bad: bad.into(), release }
 }
 
-/// Works without pause, and yields each time `step` has passed.
+/// Works without pause, and yields each time it has used `step` of CPU time.
 async fn busy(ctx: Context, step: Duration) {
+    let cpu = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    };
     loop {
-        let until = Instant::now() + step;
-        while Instant::now() < until {
+        let from = cpu();
+        while cpu() - from < step {
             std::hint::spin_loop();
         }
         ctx.yield_now().await;

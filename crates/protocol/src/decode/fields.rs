@@ -83,6 +83,13 @@ const TOPICS: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const CPU: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("group", FieldType::Text, OPTIONAL),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 const BOND: &[Field] = &[("bond", FieldType::Text, REQUIRED), ("window", FieldType::Object(WINDOW), OPTIONAL)];
 
 const INSPECT: &[Field] = &[
@@ -135,6 +142,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("time", &[("view", FieldType::ObjectOrNull(TIME), OPTIONAL)]),
     ("stores", &[("view", FieldType::ObjectOrNull(STORES), OPTIONAL)]),
     ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
+    ("cpu", &[("view", FieldType::ObjectOrNull(CPU), OPTIONAL)]),
     (
         "events",
         &[

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rusm_protocol::{
-    Cell, ClientMessage, Column, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView, KillReason,
-    LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, ServerMessage, SortKey, StoresView, TimeView, TopicsView,
-    TreeView, View, ViewWindow, decode_client, decode_server, encode,
+    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView,
+    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, ServerMessage, SortKey, StoresView, TimeView,
+    TopicsView, TreeView, View, ViewWindow, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -66,6 +66,12 @@ fn topics_view() -> impl Strategy<Value = TopicsView> {
     (any::<u32>(), window, rate()).prop_map(|(id, window, hz)| TopicsView { id, window, hz })
 }
 
+fn cpu_view() -> impl Strategy<Value = CpuView> {
+    let window = (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
+    let group = prop_oneof![Just(CpuGroup::Kind), Just(CpuGroup::Parent), Just(CpuGroup::Scheduler)];
+    (any::<u32>(), group, window, rate()).prop_map(|(id, group, window, hz)| CpuView { id, group, window, hz })
+}
+
 fn client_message() -> impl Strategy<Value = ClientMessage> {
     let params = proptest::collection::btree_map("[a-z_]{1,12}", ".{0,20}", 0..5);
     let reason = prop_oneof![Just(KillReason::Kill), Just(KillReason::Shutdown)];
@@ -87,6 +93,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
             .prop_map(|view| ClientMessage::Time { view }),
         proptest::option::of(stores_view()).prop_map(|view| ClientMessage::Stores { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Topics { view }),
+        proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
         (any::<bool>(), proptest::option::of(0..600_u32), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
             |(enabled, backlog, open, log)| ClientMessage::Events(EventsRequest { enabled, backlog, open, log })
         ),

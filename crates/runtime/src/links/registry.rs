@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::links::memberships::Memberships;
 use crate::links::signal::ExitSignal;
 use crate::observe::body_info::BodyInfo;
+use crate::observe::kinds::ProcessKind;
 use crate::process::exit::ExitReason;
 use crate::process::header::{HAS_INNER_WAKERS, HAS_SIDE_TABLE, HAS_WAITING_SENDERS, KILLED, NAMED};
 use crate::process::pid::Pid;
@@ -87,7 +88,8 @@ impl SideTables {
             memberships: rare.memberships,
             watchers: rare.watchers,
             waiting_senders: rare.waiting_senders,
-            name: rare.names.into_iter().next().or(rare.label),
+            name: rare.names.into_iter().next().or_else(|| rare.label.clone()),
+            label: rare.label,
         }
     }
 
@@ -148,6 +150,14 @@ impl SideTables {
             return None;
         }
         SideTableGuard::lock_live(slot, pid)?.get()?.body_info.clone()
+    }
+
+    /// Returns the kind of a live process, if it is not the type of its future.
+    pub(crate) fn kind(slot: Slot, pid: Pid) -> Option<ProcessKind> {
+        let mut locked = SideTableGuard::lock_live(slot, pid)?;
+        let side_table = locked.get()?;
+        let label = side_table.rare.as_ref().and_then(|rare| rare.label.clone());
+        ProcessKind::of(label, side_table.body_info.as_deref())
     }
 
     /// Registers `watcher` to receive the exit reason of the process; false if the process has ended.
@@ -317,6 +327,12 @@ pub(crate) struct Released {
 }
 
 impl Released {
+    /// Returns the kind of the process, if it is not the type of its future.
+    pub(crate) fn kind(&self) -> Option<ProcessKind> {
+        let label = self.rare.as_ref().and_then(|rare| rare.label.clone());
+        ProcessKind::of(label, self.side_table.body_info.as_deref())
+    }
+
     /// Returns the first registered name of the process, or its label.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         self.rare.as_ref().and_then(|rare| rare.name.clone())
@@ -331,4 +347,5 @@ pub(crate) struct ReleasedRareEntries {
     pub(crate) waiting_senders: Vec<Waker>,
     /// First registered name, or label.
     pub(crate) name: Option<Arc<str>>,
+    pub(crate) label: Option<Arc<str>>,
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::links::registry::{ProcessLinks, SideTables};
 use crate::mailbox::gate::Phase;
 use crate::observe::body_info::BodyInfo;
-use crate::process::header::{NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
+use crate::process::header::{
+    HAS_SIDE_TABLE, NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
+};
 use crate::process::pid::Pid;
 use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
 use crate::runtime::handle::Handle;
@@ -104,6 +106,26 @@ impl ProcessRef<'_> {
 
     pub(crate) fn table_slot(&self) -> Slot {
         Slot::of(self.header)
+    }
+
+    /// Returns a number that is the same for all processes whose futures have one type.
+    #[inline]
+    pub fn future_id(&self) -> usize {
+        self.table_slot().future_id()
+    }
+
+    /// Returns true if the process may have a label or information about its body, so that its kind is not certain to be
+    /// the type of its future.
+    #[inline]
+    pub fn may_have_kind(&self) -> bool {
+        self.header.flags.load(Relaxed) & (NAMED | HAS_SIDE_TABLE) != 0
+    }
+
+    /// Returns the parent; `None` if the process was spawned from outside.
+    #[inline]
+    pub fn parent(&self) -> Option<Pid> {
+        let (slot, generation) = self.table_slot().parent();
+        (slot != 0).then(|| Pid::local(slot, generation))
     }
 
     /// Returns the generation, which distinguishes the successive processes of one slot.

@@ -12,11 +12,22 @@ pub fn polled(runtime: &Handle) -> Vec<Pid> {
     runtime.shared.schedulers.iter().filter_map(|scheduler| scheduler.running()).collect()
 }
 
+/// Returns the process that each scheduler polls.
+pub fn running_processes(runtime: &Handle) -> Vec<Option<Pid>> {
+    runtime.shared.schedulers.iter().map(|scheduler| scheduler.running()).collect()
+}
+
 /// Counters of one scheduler; all except `run_queue` only go up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerCounters {
     /// Time not asleep, in nanoseconds.
     pub busy_ns: u64,
+    /// Time inside polls of processes, in nanoseconds, as far as it was measured. The same sum as in the processes.
+    pub poll_ns: u64,
+    /// Time of searching and waiting for work while awake, in nanoseconds.
+    pub search_ns: u64,
+    /// Time in the reactor while there was work, in nanoseconds.
+    pub reactor_ns: u64,
     /// Number of runnable processes in its queue.
     pub run_queue: u64,
     /// Number of polls of processes.
@@ -41,6 +52,9 @@ pub fn schedulers(runtime: &Handle) -> Vec<SchedulerCounters> {
         let running_ns = if since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
         SchedulerCounters {
             busy_ns: busy_ns + running_ns,
+            poll_ns: counters.poll_ns.load(Relaxed),
+            search_ns: counters.search_ns.load(Relaxed),
+            reactor_ns: counters.reactor_ns.load(Relaxed),
             run_queue: scheduler.run_queue() as u64,
             polls: counters.polls.load(Relaxed),
             messages: counters.messages.load(Relaxed),

@@ -18,6 +18,10 @@ pub struct Totals {
     pub exited: u64,
     /// Number of processes that have ended abnormally.
     pub crashed: u64,
+    /// Of the `crashed` ones, those that an exit signal of another process, or from outside, has ended.
+    pub killed: u64,
+    /// Of the `crashed` ones, those that a linked process has taken along.
+    pub linked: u64,
     /// Number of live processes.
     pub live: u64,
     /// Number of messages ever received.
@@ -34,6 +38,8 @@ pub fn totals(runtime: &Handle) -> Totals {
         spawned,
         exited,
         crashed: sum(|counters| counters.crashed.load(Relaxed)),
+        killed: sum(|counters| counters.killed.load(Relaxed)),
+        linked: sum(|counters| counters.linked.load(Relaxed)),
         live: spawned - exited,
         messages: sum(|counters| counters.messages.load(Relaxed)),
     }

@@ -132,6 +132,12 @@ impl Slot {
         Self(NonNull::from(header))
     }
 
+    /// Returns a number that is the same for all futures of one type, and never 0 for a slot with a tenant.
+    pub(crate) fn future_id(self) -> usize {
+        // SAFETY: as above.
+        unsafe { (*self.body_ptr().as_ptr()).vtable.load(Ordering::Relaxed) as usize }
+    }
+
     /// Returns the Rust type of the future, for observers. Must be called only for a slot that has or had a tenant.
     pub(crate) fn future_type(self) -> &'static str {
         // SAFETY: as above. The pointer refers to a static, or is null once the chunk is decommitted.

@@ -24,7 +24,18 @@ impl Local {
         if !self.searching.replace(true) {
             self.shared.parking.search();
         }
+        if self.search_since_ns.get() == 0 {
+            self.search_since_ns.set(self.busy_timer.now_ns());
+        }
         self.steal_ready().or_else(|| self.steal_preempted())
+    }
+
+    /// Adds the time of the search that ends now.
+    fn end_search_time(&self) {
+        let since_ns = self.search_since_ns.replace(0);
+        if since_ns != 0 {
+            bump(&self.me.counters.search_ns, self.busy_timer.now_ns().saturating_sub(since_ns));
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = (usize, &SchedulerShared)> {
@@ -97,6 +108,7 @@ impl Local {
         if self.searching.replace(false) {
             self.shared.parking.end_search();
         }
+        self.end_search_time();
         match self.shared.parking.sleep(self.id, || self.shared.has_work() || !self.me.pinned.is_empty()) {
             Sleep::Asleep => {}
             // The enqueuing thread may have seen a search in progress and woken no scheduler: search again.
@@ -135,6 +147,7 @@ impl Local {
 
     pub(super) fn found_work(&self) {
         self.searching.set(false);
+        self.end_search_time();
         self.steal_monitor.release(&self.shared.schedulers);
         if self.shared.parking.end_search() && self.shared.parking.has_sleepers() && self.shared.has_work() {
             self.shared.wake_one();

@@ -18,6 +18,7 @@ use super::turn_end::Turn;
 use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;
 use crate::observe::inspect::ended::EndedBy;
+use crate::observe::kinds::EndedCache;
 use crate::process::free_list::FreeList;
 use crate::process::header::bump;
 use crate::process::side_table::SideTable;
@@ -93,6 +94,9 @@ pub(crate) struct Local {
     pub(super) expects_peer_work: Cell<bool>,
     pub(super) slept_at_ns: Cell<u64>,
     pub(super) searching: Cell<bool>,
+    /// Start of the search for work, in nanoseconds; 0 if none is measured.
+    pub(super) search_since_ns: Cell<u64>,
+    pub(super) ended_cache: EndedCache,
     pub(super) asleep: Cell<bool>,
     pub(super) steal_monitor: StealMonitor,
 }

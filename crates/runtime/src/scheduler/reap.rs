@@ -12,6 +12,7 @@ use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
 use crate::observe::inspect::causes::Who;
 use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
+use crate::observe::kinds::{GroupKey, ProcessKind};
 use crate::process::exit::{ExitReason, panic_reason};
 use crate::process::header::bump;
 use crate::process::pid::Pid;
@@ -63,8 +64,16 @@ impl Local {
         }
         let (next_generation, has_side_table) = header.retire(pid.generation());
         let released = if has_side_table { self.shared.side_tables.release(slot, pid) } else { None };
+        self.add_to_ended(slot, released.as_ref());
         if let Some(reason) = exit.as_deref().filter(|reason| !reason.is_normal()) {
             bump(&self.me.counters.crashed, 1);
+            let ended_by = self.ended_by.take();
+            match ended_by {
+                None => {}
+                Some(EndedBy::Link(_)) => bump(&self.me.counters.linked, 1),
+                Some(_) => bump(&self.me.counters.killed, 1),
+            }
+            self.ended_by.set(ended_by);
             self.report_crash(pid, released.as_ref().and_then(Released::name), reason);
         }
         if let Some(reason) = exit.as_deref() {
@@ -80,6 +89,33 @@ impl Local {
         if next_generation != 0 {
             self.free_slot(slot);
         }
+    }
+
+    /// Adds the counters of an ended process to those of its kind and parent.
+    #[inline]
+    fn add_to_ended(&self, slot: Slot, released: Option<&Released>) {
+        let (slot_of_parent, generation) = slot.parent();
+        let parent = if slot_of_parent == 0 { Pid::NONE } else { Pid::local(slot_of_parent, generation) };
+        let future = slot.future_id();
+        let told = released.and_then(Released::kind);
+        let known = if told.is_none() { self.ended_cache.get(future, parent) } else { None };
+        let group = known.unwrap_or_else(|| self.ended_group(slot, parent, told));
+        self.me.ended.add(group, slot.header().busy_ns.load(Ordering::Relaxed));
+    }
+
+    #[cold]
+    fn ended_group(&self, slot: Slot, parent: Pid, told: Option<ProcessKind>) -> u16 {
+        let is_told = told.is_some();
+        let kind = told.unwrap_or_else(|| ProcessKind::Future(slot.future_type()));
+        let key = GroupKey { kind, parent };
+        let (group, merged) = self.me.ended.number(key, |pid| self.shared.is_alive(pid));
+        if merged {
+            self.ended_cache.clear();
+        }
+        if !is_told {
+            self.ended_cache.insert(slot.future_id(), parent, group);
+        }
+        group
     }
 
     /// Returns an empty side table for a new process.

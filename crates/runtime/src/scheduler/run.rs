@@ -37,10 +37,13 @@ impl Local {
         let counters = &self.me.counters;
         self.me.unpark.get_or_init(|| cx.waker().clone());
         self.in_reactor.set(false);
-        if counters.busy_since_ns.load(Ordering::Relaxed) == 0 {
+        let since_ns = counters.busy_since_ns.load(Ordering::Relaxed);
+        if since_ns == 0 {
             counters.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
             bump(&counters.wakes, 1);
             self.first.set(true);
+        } else {
+            bump(&counters.reactor_ns, now_ns.saturating_sub(since_ns));
         }
         // Mark the scheduler awake before releasing monitored peers: otherwise two schedulers could search at once.
         if self.mark_awake() && !self.me.take_external_wake() && now_ns - self.slept_at_ns.get() < SHORT_SLEEP_NS {
@@ -58,7 +61,7 @@ impl Local {
             return Poll::Ready(());
         }
         self.now_ms.set((now_ns / 1_000_000) as u32);
-        self.busy_timer.resume(now_ns);
+        self.busy_timer.resume(now_ns, since_ns == 0);
         self.schedule_preempted(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
         self.ends_left.set(EVENTS_PER_SLICE);
@@ -166,7 +169,7 @@ impl Local {
         let timing = self.busy_timer.begin_poll(slot, self.first.replace(false));
         let polled = self.poll(slot);
         self.turn.end();
-        let end_ns = self.busy_timer.end_poll(slot, timing);
+        let end_ns = self.busy_timer.end_poll(slot, timing, &self.me.counters);
         match polled {
             Polled::Pending => match self.exit_signal(slot) {
                 None => self.park(slot),

@@ -9,6 +9,7 @@ use std::task::Waker;
 use crossbeam_deque::{Injector, Stealer};
 use crossbeam_utils::CachePadded;
 
+use crate::observe::kinds::EndedProcesses;
 use crate::process::header::ProcessHeader;
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
@@ -31,6 +32,8 @@ pub(crate) struct SchedulerShared {
     /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `steal_monitor.rs`.
     pub(super) monitored_by: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
+    /// Ended processes by kind and parent.
+    pub(crate) ended: EndedProcesses,
 }
 
 /// Counters that only their scheduler writes. They never decrease.
@@ -56,6 +59,16 @@ pub(crate) struct Counters {
     pub(crate) wakes: AtomicU64,
     /// Events that were dropped because there were too many.
     pub(crate) events_dropped: AtomicU64,
+    /// Of these, those that an exit signal from another process or from outside has ended.
+    pub(crate) killed: AtomicU64,
+    /// Of these, those that a linked process has taken along.
+    pub(crate) linked: AtomicU64,
+    /// Nanoseconds inside polls of processes, as far as they were measured: the same sum as in the processes.
+    pub(crate) poll_ns: AtomicU64,
+    /// Nanoseconds of searching for work in other queues and of waiting for it.
+    pub(crate) search_ns: AtomicU64,
+    /// Nanoseconds in the reactor while there was work.
+    pub(crate) reactor_ns: AtomicU64,
     /// Nanoseconds awake, up to `busy_since_ns`.
     pub(crate) busy_ns: AtomicU64,
     /// Start of the busy time that is not in `busy_ns` yet; 0 while asleep.
@@ -76,6 +89,7 @@ impl SchedulerShared {
             prewoken: AtomicBool::new(false),
             monitored_by: AtomicU32::new(0),
             counters: CachePadded::default(),
+            ended: EndedProcesses::default(),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::introductions::IntroductionCache;
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EVENTS_PER_SLICE;
+use crate::observe::kinds::EndedCache;
 use crate::process::exit::panic_reason;
 use crate::process::free_list::FreeList;
 use crate::process::table::Slot;
@@ -85,6 +86,8 @@ impl Local {
             expects_peer_work: Cell::new(false),
             slept_at_ns: Cell::new(0),
             searching: Cell::new(false),
+            search_since_ns: Cell::new(0),
+            ended_cache: EndedCache::default(),
             asleep: Cell::new(false),
             steal_monitor: StealMonitor::default(),
             shared: Arc::clone(shared),

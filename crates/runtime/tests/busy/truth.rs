@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use rusm_runtime::observe::{self, ProcessState};
+use rusm_runtime::observe::{self, EndedGroup, ProcessKind, ProcessState};
 use rusm_runtime::{Config, Context, ExitReason, Handle, Pid, Runtime, StartError};
 
 fn runtime() -> Result<Runtime, StartError> {
@@ -63,17 +63,23 @@ fn a_process_is_shown_in_the_state_that_it_is_in() -> Result<(), StartError> {
     Ok(())
 }
 
-/// Alternates `busy` of computing with `idle` of sleep for `total`; returns the time worked and the elapsed time, by
-/// its own clock.
-async fn part_time(ctx: Context, busy: Duration, idle: Duration, total: Duration) -> (Duration, Duration) {
+/// Returns the CPU time of this thread.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Alternates `busy` of computing with `idle` of sleep for `total`; returns the CPU time used and the elapsed time, by
+/// its own clocks.
+async fn part_time(ctx: &Context, busy: Duration, idle: Duration, total: Duration) -> (Duration, Duration) {
     let start = Instant::now();
     let mut worked = Duration::ZERO;
     while start.elapsed() < total {
-        let from = Instant::now();
-        while from.elapsed() < busy {
+        let from = thread_cpu();
+        while thread_cpu() - from < busy {
             std::hint::spin_loop();
         }
-        worked += from.elapsed();
+        worked += thread_cpu() - from;
         ctx.sleep(idle).await;
     }
     (worked, start.elapsed())
@@ -105,20 +111,92 @@ fn a_process_that_is_busy_for_a_third_of_the_time_is_shown_so_alone_and_in_a_cro
         let pid = runtime
             .spawn(move |ctx| async move {
                 let (me, runtime) = (ctx.pid(), ctx.runtime());
-                let busy = Duration::from_millis(3);
-                let (worked, total) = part_time(ctx, busy, Duration::from_millis(6), Duration::from_secs(1)).await;
-                result.send((worked, total, busy_ns(&runtime, me))).unwrap();
+                let (busy, idle) = (Duration::from_millis(3), Duration::from_millis(6));
+                // The first long poll is not known to be long before it ends: time without a core counts in it.
+                part_time(&ctx, busy, idle, Duration::from_millis(50)).await;
+                let before_ns = busy_ns(&runtime, me);
+                let (worked, total) = part_time(&ctx, busy, idle, Duration::from_secs(1)).await;
+                result.send((worked, total, busy_ns(&runtime, me) - before_ns)).unwrap();
                 std::future::pending::<()>().await;
             })
             .unwrap();
         let (worked, total, shown_ns) = measured.recv().unwrap();
         stop.store(true, Ordering::Relaxed);
 
-        // Compare with the process's own measurement, so that pauses of the machine count on both sides.
+        // Compare with the process's own measurement: time without a core counts on neither side.
         let (is, shown) = (worked.as_secs_f64() / total.as_secs_f64(), shown_ns as f64 / 1e9 / total.as_secs_f64());
         assert!((is - shown).abs() < 0.03, "crowded {crowded}: {is:.3} shown as {shown:.3}");
         assert!(runtime.is_alive(pid));
     }
+    Ok(())
+}
+
+#[test]
+fn what_ended_processes_used_stays_with_their_kind_and_parent_and_nothing_is_lost() -> Result<(), StartError> {
+    let runtime = runtime()?;
+    let parents: Vec<Pid> = [(), ()]
+        .map(|()| {
+            let body = |ctx: Context| async move {
+                for number in 0..30_000_u32 {
+                    ctx.spawn(move |ctx| async move {
+                        if number % 3 == 0 {
+                            ctx.set_label("labelled");
+                        }
+                        std::hint::black_box((0..number % 64).sum::<u32>());
+                        ctx.yield_now().await;
+                    });
+                    ctx.yield_now().await;
+                }
+                drop(ctx.receive().await);
+            };
+            runtime.spawn(body).unwrap()
+        })
+        .to_vec();
+    eventually("all children end", || runtime.process_count() == 2 && observe::totals(&runtime).exited == 60_000);
+    eventually("the parents wait", || parents.iter().all(|pid| is(&runtime, *pid, ProcessState::Waiting)));
+
+    let groups = observe::ended_groups(&runtime);
+    let ended = |of: &dyn Fn(&&EndedGroup) -> bool| groups.iter().filter(of).map(|group| group.ended).sum::<u64>();
+    let labelled = ProcessKind::Label("labelled".into());
+    assert_eq!(ended(&|group| group.kind == labelled), 20_000);
+    assert_eq!(ended(&|group| matches!(group.kind, ProcessKind::Future(_))), 40_000);
+    for parent in &parents {
+        assert_eq!(ended(&|group| group.parent == Some(*parent)), 30_000);
+    }
+    let of_ended: u64 = groups.iter().map(|group| group.busy_ns).sum();
+    let of_live: u64 = parents.iter().map(|pid| busy_ns(&runtime, *pid)).sum();
+    let in_polls: u64 = observe::schedulers(&runtime).iter().map(|scheduler| scheduler.poll_ns).sum();
+    assert!(of_ended > 0 && of_live > 0, "{of_ended} {of_live}");
+    assert_eq!(of_ended + of_live, in_polls, "rows and ended processes add up to the time in polls");
+    Ok(())
+}
+
+#[test]
+fn crashed_killed_and_taken_along_by_a_link_are_counted_apart() -> Result<(), StartError> {
+    let runtime = runtime()?;
+    let waits = |ctx: Context| async move { drop(ctx.receive().await) };
+    for _ in 0..3 {
+        runtime.spawn(|_| async { panic!("for the test") }).unwrap();
+    }
+    let killed: Vec<Pid> = (0..5).map(|_| runtime.spawn(waits).unwrap()).collect();
+    let first = runtime
+        .spawn(move |ctx| async move {
+            for _ in 0..7 {
+                ctx.spawn_link(waits);
+            }
+            drop(ctx.receive().await);
+        })
+        .unwrap();
+    eventually("all wait", || runtime.process_count() == 13 && is(&runtime, first, ProcessState::Waiting));
+
+    for pid in killed {
+        runtime.exit(pid, ExitReason::Killed);
+    }
+    runtime.exit(first, ExitReason::other("for the test"));
+    eventually("all end", || runtime.process_count() == 0);
+
+    let totals = observe::totals(&runtime);
+    assert_eq!((totals.crashed, totals.killed, totals.linked), (3 + 5 + 1 + 7, 5 + 1, 7));
     Ok(())
 }
 

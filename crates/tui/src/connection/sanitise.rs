@@ -52,6 +52,15 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
         }
         ServerMessage::Inspection(inspection) => inspect::inspection(inspection),
         ServerMessage::Causes(causes) => inspect::causes(causes),
+        ServerMessage::Cpu(cpu) => {
+            clean_all(&mut cpu.degraded);
+            for row in &mut cpu.rows {
+                clean(&mut row.name);
+                clean(&mut row.kind);
+                clean_all([&mut row.pid, &mut row.from].into_iter().flatten());
+            }
+            cpu.runtime.iter_mut().for_each(|part| clean(&mut part.name));
+        }
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }
@@ -301,6 +310,10 @@ mod tests {
                 opened: crate::demo::events::detail(1, 60_000, 30).map(Box::new),
                 ..crate::demo::events::recent(1, 60_000, 64)
             })),
+            encode(&ServerMessage::Cpu(rusm_protocol::Cpu {
+                degraded: Some("d".to_owned()),
+                ..crate::demo::cpu::cpu(&rusm_protocol::CpuView::default(), 1, 60_000, &[0.5])
+            })),
             encode(&ServerMessage::Rows(Rows {
                 columns: vec![Column::Name],
                 rows: vec![vec![Cell::Text("x".to_owned())]],
@@ -324,7 +337,7 @@ mod tests {
             serde_json::Value::Array(items) => items.iter_mut().for_each(|item| poison(item, evil)),
             serde_json::Value::Object(fields) => {
                 for (key, item) in fields {
-                    if !matches!(key.as_str(), "type" | "role" | "unit" | "columns" | "code") {
+                    if !matches!(key.as_str(), "type" | "role" | "unit" | "columns" | "code" | "group") {
                         poison(item, evil);
                     }
                 }

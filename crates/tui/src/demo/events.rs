@@ -23,6 +23,11 @@ pub(super) fn answer(seed: u64, now_ms: u64, request: &mut EventsRequest) -> Eve
     }
 }
 
+/// Returns the number of crashes before `now_ms`.
+pub(super) const fn crashes(now_ms: u64) -> u64 {
+    (now_ms / EVERY_MS).div_ceil(2)
+}
+
 /// Returns the most recent events before `now_ms`.
 pub(crate) fn recent(seed: u64, now_ms: u64, len: u64) -> Events {
     let noted = now_ms / EVERY_MS;

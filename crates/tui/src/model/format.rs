@@ -67,6 +67,18 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
+/// Formats per cent of one core as a number of cores: `0.81`, `12.4`.
+pub(crate) fn cores(pct: f64) -> String {
+    let cores = (pct / 100.0).max(0.0) + 0.0;
+    if !cores.is_finite() {
+        "-".to_owned()
+    } else if cores < 9.995 {
+        format!("{cores:.2}")
+    } else {
+        format!("{cores:.1}")
+    }
+}
+
 /// Formats a running time: `00:34`, `1:22:07`, `3d 04:12`.
 pub(crate) fn clock(ms: u64) -> String {
     let s = ms / 1000;

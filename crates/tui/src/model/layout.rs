@@ -362,6 +362,26 @@ pub(crate) fn topics(size: Size) -> TopicsLayout {
     TopicsLayout { topics, receivers }
 }
 
+/// Panels of the CPU view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuLayout {
+    /// Cores used over time; empty on a low screen.
+    pub(crate) chart: Cells,
+    /// Includes the border. The first row inside is the heading.
+    pub(crate) groups: Cells,
+}
+
+/// Computes the panels of the CPU view.
+pub(crate) fn cpu(size: Size) -> CpuLayout {
+    let body = body(size);
+    let (chart, groups) = body.split_top(match body.height {
+        34.. => 10,
+        26.. => 7,
+        _ => 0,
+    });
+    CpuLayout { chart, groups }
+}
+
 impl ProcessesLayout {
     /// Returns the number of visible rows.
     pub(crate) fn visible(self) -> u16 {
@@ -390,7 +410,7 @@ mod tests {
                 let more = more.into_iter().chain(guests).chain([time.tickers, time.streams]);
                 let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys]);
                 let more = more.chain([events(size, height / 3, true).events]);
-                let more = more.chain([topics(size).topics, topics(size).receivers]);
+                let more = more.chain([topics(size).topics, topics(size).receivers, cpu(size).chart, cpu(size).groups]);
                 for cells in all.into_iter().chain(more).filter(|cells| cells.height > 0 && cells.width > 0) {
                     assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");
                     assert!(cells.y + cells.height <= height, "{cells:?} at {size:?}");

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod columns;
+pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod lints;
 pub(crate) mod menu;

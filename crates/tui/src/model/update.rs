@@ -69,6 +69,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.store.clamp(visible);
             let visible = model.visible_topics();
             model.topics.clamp(visible);
+            let visible = model.visible_groups();
+            model.cpu.clamp(visible);
             model.dirty = true;
             effects.push(Effect::Repaint);
         }
@@ -218,6 +220,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.topics.reset();
     model.inspect.reset();
     model.causes.reset();
+    model.cpu.reset();
     process::request_detail(model, effects);
 }
 
@@ -239,6 +242,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Topics { view: None },
         ClientMessage::Inspect { view: None },
         ClientMessage::Causes { view: None },
+        ClientMessage::Cpu { view: None },
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
@@ -280,6 +284,8 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.store.requests(visible, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Topics && !layout::too_small(model.size)).then(|| model.visible_topics());
     effects.extend(model.topics.requests(visible, model.now).map(Effect::Send));
+    let is_shown = model.tab == Tab::Cpu && !layout::too_small(model.size);
+    effects.extend(model.cpu.requests(is_shown, model.now).map(Effect::Send));
 }
 
 /// Returns the process that is wanted in depth: the one that is about to be ended, else the one in the detail pane.

@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::Role as Grant;
 
+use crate::model::ends::{Ends, running_and_ready};
 use crate::model::{Link, Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::panels::lints;
@@ -125,15 +126,36 @@ fn key_figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     pair("up", format::clock(now.uptime_ms), Role::Text);
     pair("procs", format!("{:>9}", format::count_within(seen.process_count, 11)), Role::Strong);
+    pair("cpu", cpu(model, seen.cpu_pct), Role::Text);
     pair("spawn/s", format!("{:>5}", format::short(seen.spawned_per_sec)), Role::Text);
     pair("msgs/s", format!("{:>5}", format::short(seen.messages_per_sec)), Role::Text);
-    pair("cpu", format!("{:>5}", format::percent(seen.cpu_pct)), Role::Text);
+    if let Some(others) = seen.others_pct {
+        pair("others", format::cores(others), Role::Text);
+    }
     pair("rss", format::bytes_short(seen.memory.rss_bytes), Role::Text);
-    let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
-    pair("crashed", format::short(seen.crashed_total as f64), crashed);
-    pair("run", format::short(seen.running as f64), Role::Text);
+    let ends = Ends::of(seen);
+    pair("crashed", format::short(ends.crashed as f64), warn_if(ends.crashed > 0));
+    let (running, ready) = running_and_ready(seen);
+    pair("run", format::short(running as f64), Role::Text);
+    pair("ready", format::short(ready as f64), Role::Text);
+    if ends.killed > 0 {
+        pair("killed", format::short(ends.killed as f64), Role::Text);
+    }
+    if ends.linked > 0 {
+        pair("by link", format::short(ends.linked as f64), Role::Text);
+    }
     pair("wait", format::short(seen.waiting as f64), Role::Text);
     pair("observers", seen.clients.to_string(), Role::Text);
     pair("profile", now.profile.clone(), Role::Text);
     painter.line(area, 0, &Line::from(spans));
+}
+
+/// Returns the cores that the node uses, of those that it may use.
+fn cpu(model: &Model, pct: f64) -> String {
+    let cores = model.hello.as_ref().map_or(0, |hello| hello.node.cores);
+    if cores > 0 { format!("{} of {cores}", format::cores(pct)) } else { format!("{} cores", format::cores(pct)) }
+}
+
+const fn warn_if(is: bool) -> Role {
+    if is { Role::Warn } else { Role::Text }
 }

@@ -43,7 +43,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     let theme = painter.theme;
     let view = match model.tab {
-        Tab::Cpu | Tab::Sched => Context::Global,
+        Tab::Cpu => Context::Cpu,
+        Tab::Sched => Context::Global,
         Tab::Node => Context::Node,
         Tab::Bench => Context::Bench,
         Tab::Processes if model.detail_in_full() => Context::Detail,

@@ -56,11 +56,16 @@ impl Painter<'_> {
         self.put(x, y, line, width);
     }
 
-    /// Highlights a row as selected, in a single style from end to end.
+    /// Highlights a row as selected. Colours stay, because they carry the state; bold and dim would make the row uneven.
     pub(crate) fn select(&mut self, area: Rect) {
         let area = area.intersection(self.area());
-        self.buffer.set_style(area, Style::reset());
-        self.buffer.set_style(area, self.theme.style(Role::Selected));
+        for position in area.positions() {
+            if let Some(cell) = self.buffer.cell_mut(position) {
+                let color = cell.fg;
+                cell.set_style(Style::reset());
+                cell.set_style(self.theme.style(Role::Selected)).set_fg(color);
+            }
+        }
     }
 
     /// Draws a panel over the existing content. Returns the area inside.

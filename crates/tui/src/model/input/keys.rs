@@ -33,6 +33,8 @@ pub enum Context {
     Store,
     /// An event in full.
     Event,
+    /// The CPU view.
+    Cpu,
     /// The filter's text field.
     Filter,
     /// The help overlay.
@@ -51,7 +53,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -63,6 +65,7 @@ impl Context {
         Self::Event,
         Self::Wasm,
         Self::Store,
+        Self::Cpu,
         Self::Filter,
         Self::SortMenu,
         Self::Kill,
@@ -87,6 +90,7 @@ impl Context {
             Self::Event => "event",
             Self::Wasm => "wasm",
             Self::Store => "store",
+            Self::Cpu => "cpu",
             Self::Filter => "filter",
             Self::Help => "help",
             Self::Kill => "kill",
@@ -166,6 +170,8 @@ pub enum Action {
     FoldAll,
     /// Move the focus by this many panels.
     Panel(isize),
+    /// Show the next kind of groups.
+    Group,
     /// Show the next engine.
     NextEngine,
     /// Show the next page of keys (true) or the previous one.
@@ -268,6 +274,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Processes, &[c('o')], Action::Reorder, "", "sort again now"),
     bind(Context::Processes, &[c('>'), k(Right)], Action::SortStep(1), "", "sort by the next column"),
     bind(Context::Processes, &[c('<'), k(Left)], Action::SortStep(-1), "", "sort by the previous column"),
+    bind(Context::Processes, &[c('C')], Action::SortBy(Column::BusyPct), "", "sort by CPU"),
     bind(Context::Processes, &[c('R')], Action::SortBy(Column::RedsPerSec), "", "sort by reductions/s"),
     bind(Context::Processes, &[c('M')], Action::SortBy(Column::MemoryBytes), "", "sort by memory"),
     bind(Context::Processes, &[c('Q')], Action::SortBy(Column::MailboxLen), "", "sort by mailbox length"),
@@ -329,6 +336,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Store, &[c('n'), c('l'), k(Right)], Action::Page(true), "next", "next page of keys"),
     bind(Context::Store, &[c('p'), c('h'), k(Left)], Action::Page(false), "previous", "previous page of keys"),
     bind(Context::Store, &[c('e')], Action::NextEngine, "store", "show the next store"),
+    bind(Context::Cpu, &[k(Enter)], Action::Open, "processes", "show the processes of the group, or its parent"),
+    bind(Context::Cpu, &[c('b')], Action::Group, "group", "by kind, by parent, by scheduler"),
     bind(Context::List, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
     bind(Context::List, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
     bind(Context::List, &[k(PageDown), Key::ctrl('f')], Action::HalfPages(2), "", "a page down"),

@@ -12,6 +12,7 @@ use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::{RequestedRun, RunDialog};
 use crate::model::panes::columns::ColumnSet;
+use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::menu;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::table::Selection;
@@ -70,6 +71,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Fold => model.tree.fold(model.visible_tree()),
         Action::FoldAll => model.tree.fold_all(model.visible_tree()),
         Action::Panel(steps) => model.wasm.focus = if steps > 0 { WasmFocus::Traps } else { WasmFocus::Modules },
+        Action::Group => model.cpu.next_group(),
         Action::NextEngine if model.tab == Tab::Store => model.store.store = model.store.store.wrapping_add(1),
         Action::Page(forward) if model.tab == Tab::Processes => {
             let turned = model.detail.as_mut().is_some_and(|pane| pane.turn_page(forward));
@@ -187,6 +189,7 @@ fn page(model: &Model) -> u16 {
         (Tab::Time, _) => layout::time(model.size).tickers.inner().height.saturating_sub(1),
         (Tab::Store, _) => model.visible_buckets(),
         (Tab::Topics, _) => model.visible_topics(),
+        (Tab::Cpu, _) => model.visible_groups(),
         (Tab::Events, _) => model.visible_events() as u16,
         _ => layout::bench(model.size, model.menu_len()).menu.inner().height,
     }
@@ -222,14 +225,16 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Time => model.time.scroll(lines),
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
         None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
-        None if matches!(model.tab, Tab::Cpu | Tab::Sched) => {}
+        None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
+        None if model.tab == Tab::Sched => {}
         None => to_scenario(model, (model.bench.selected as u64).saturating_add_signed(lines)),
     }
 }
 
 fn to_position(model: &mut Model, position: u64) {
     match model.tab {
-        Tab::Cpu | Tab::Sched => {}
+        Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
+        Tab::Sched => {}
         Tab::Processes if model.detail_in_full() => {
             if let Some(pane) = &mut model.detail {
                 pane.go_to(position);
@@ -346,12 +351,30 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         }
         None if model.tab == Tab::Events => process::show_lint(model, effects),
         None if model.tab == Tab::Wasm => open_wasm_selection(model),
+        None if model.tab == Tab::Cpu => open_group(model, effects),
         None if model.tab == Tab::Store => {
             if model.store.focus == StoreFocus::Buckets && !model.store.open_bucket() {
                 model.show_notice("no buckets", false);
             }
         }
         Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. } | Overlay::Event { .. }) | None => {}
+    }
+}
+
+/// Shows the processes of the selected group, or the parent that spawned them.
+fn open_group(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(row) = model.cpu.row(model.cpu.at).cloned() else {
+        return model.show_notice("the node has not sent this group yet", true);
+    };
+    if let Some(pid) = row.pid {
+        return process::show_process(model, pid, effects);
+    }
+    match CpuPane::filter(&row) {
+        Some(filter) => {
+            model.table.set_filter(filter);
+            show(model, Tab::Processes);
+        }
+        None => model.show_notice(format!("{}: no filter selects these processes", row.name), false),
     }
 }
 

@@ -38,7 +38,7 @@ fn wheel(model: &mut Model, notches: i64) {
     } else if model.tab == Tab::Events {
         let visible = model.visible_events();
         model.events.scroll(notches * WHEEL_ROWS, visible);
-    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics) {
+    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu) {
         actions::lines_by(model, notches);
     }
 }
@@ -64,7 +64,25 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         Tab::Store => click_store(model, x, y, effects),
         Tab::Topics => click_topics(model, x, y),
         Tab::Events => click_events(model, x, y, effects),
-        Tab::Node | Tab::Time | Tab::Cpu | Tab::Sched => {}
+        Tab::Node | Tab::Time | Tab::Sched => {}
+        Tab::Cpu => click_cpu(model, x, y, effects),
+    }
+}
+
+fn click_cpu(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let inner = layout::cpu(model.size).groups.inner();
+    let visible = model.visible_groups();
+    let total = model.cpu.newest.as_ref().map_or(0, |newest| newest.total);
+    if !inner.contains(x, y) || y == inner.y || y > inner.y + visible {
+        return;
+    }
+    let position = model.cpu.top + u64::from(y - inner.y - 1);
+    if position < total {
+        let was_selected = model.cpu.at == position;
+        model.cpu.go_to(position, visible);
+        if was_selected {
+            actions::open(model, effects);
+        }
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) fn show_lint(model: &mut Model, effects: &mut Vec<Effect>) {
 }
 
 /// Shows a process in the Processes view.
-fn show_process(model: &mut Model, pid: String, effects: &mut Vec<Effect>) {
+pub(super) fn show_process(model: &mut Model, pid: String, effects: &mut Vec<Effect>) {
     model.overlay = None;
     follow(model, pid, effects);
 }

@@ -52,6 +52,10 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
         }
         ServerMessage::Inspection(inspection) => self::inspection(model, inspection),
         ServerMessage::Causes(causes) => model.dirty |= !model.paused && model.causes.take(causes),
+        ServerMessage::Cpu(cpu) => {
+            let visible = model.visible_groups();
+            model.dirty |= !model.paused && model.cpu.take(cpu, visible);
+        }
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
@@ -145,6 +149,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.time.newest = None;
         model.store.forget();
         model.topics.forget();
+        model.cpu.forget();
     }
     model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
     let (profile, run) = std::mem::take(&mut model.on_hello);

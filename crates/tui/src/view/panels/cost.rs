@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use crate::model::ends::{Ends, running_and_ready};
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
@@ -27,17 +28,22 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let budget = if cost.duty_pct > 1.0 { Role::Warn } else { Role::Good };
     let hz = format!("{:.0} of {:.0} Hz", cost.actual_hz, cost.target_hz);
     let drawn = format!("{} at {:.0} Hz", format::bytes_per_sec(model.own.drawn_bytes_per_sec), model.frame_hz);
-    let crashed = if seen.crashed_total > 0 { Role::Warn } else { Role::Text };
+    let ends = Ends::of(seen);
+    let crashed = if ends.crashed > 0 { Role::Warn } else { Role::Text };
+    let (running, ready) = running_and_ready(seen);
+    let taken = format!("{} {} {}", format::short(ends.killed as f64), theme.dot(), format::short(ends.linked as f64));
     let stuck = if seen.stuck.is_empty() { Role::Text } else { Role::Bad };
     let figures = [
         ("alive", format::grouped(seen.process_count), Role::Strong),
-        ("running", format::grouped(seen.running), Role::Text),
+        ("running", format::grouped(running), Role::Text),
+        ("ready", format::grouped(ready), Role::Text),
         ("waiting", format::grouped(seen.waiting), Role::Text),
         ("stuck", stuck_text(&seen.stuck, theme), stuck),
         ("spawned/s", format::short(seen.spawned_per_sec), Role::Text),
         ("finished/s", format::short(seen.finished_per_sec), Role::Text),
         ("spawned", format::short(seen.spawned_total as f64), Role::Text),
-        ("crashed", format::short(seen.crashed_total as f64), crashed),
+        ("crashed", format::short(ends.crashed as f64), crashed),
+        ("killed, by a link", taken, Role::Text),
         ("messages/s", format::short(seen.messages_per_sec), Role::Text),
     ];
     let dropped = seen.log.as_ref().map_or(0, |log| log.dropped_total);

@@ -21,9 +21,10 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let now = model.frame.as_deref();
     let loads = now.map_or(&[][..], |now| &now.observer.scheduler_load);
     let details = now.map_or(&[][..], |now| &now.observer.schedulers);
-    let mean = loads.iter().map(|&load| f64::from(load)).sum::<f64>() / loads.len().max(1) as f64;
+    let busy = loads.iter().map(|&load| f64::from(load)).sum::<f64>();
     let title = Line::from(Span::styled(" schedulers ", theme.style(Role::Title)));
-    let right = Line::from(Span::styled(format!(" {:>3.0} % ", mean * 100.0 + 0.0), theme.style(Role::Text)));
+    let right =
+        Line::from(Span::styled(format!(" {:.2} of {} busy ", busy + 0.0, loads.len()), theme.style(Role::Text)));
     let inner = painter::inset(painter.panel(area, &title, &right));
     if loads.is_empty() || inner.height == 0 {
         return;

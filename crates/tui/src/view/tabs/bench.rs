@@ -241,7 +241,7 @@ fn figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         ("errors", both(now.errors_total, now.errors_per_sec), bad(now.errors_total as f64)),
         ("dropped", both(now.dropped_total, now.dropped_per_sec), bad(now.dropped_total as f64)),
         ("offered", offered, Role::Text),
-        ("node cpu", format::percent(now.observer.cpu_pct), Role::Text),
+        ("cores used", format::cores(now.observer.cpu_pct), Role::Text),
         ("observing", format::percent(now.cost.duty_pct), Role::Text),
         ("rss", format::bytes(now.observer.memory.rss_bytes), Role::Text),
         ("alive now", format::grouped(now.observer.process_count), Role::Text),

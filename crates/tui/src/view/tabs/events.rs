@@ -4,6 +4,7 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use crate::model::ends::Ends;
 use crate::model::input::complete::Vocabulary;
 use crate::model::panes::events::{Item, Level};
 use crate::model::{Model, format};
@@ -74,7 +75,19 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
             theme.style(Role::Accent),
         ));
     }
-    spans.push(Span::styled(format!(" {} in all ", format::grouped(events.noted)), theme.style(Role::Dim)));
+    spans.push(Span::raw(" "));
+    if let Some(frame) = &model.frame {
+        let ends = Ends::of(&frame.observer);
+        let role = if ends.crashed > 0 { Role::Warn } else { Role::Dim };
+        spans.push(Span::styled(format!("{} crashed ", format::short(ends.crashed as f64)), theme.style(role)));
+        let others = [(ends.killed, "killed"), (ends.linked, "by a link")];
+        for (count, word) in others.into_iter().filter(|(count, _)| *count > 0) {
+            let text = format!("{} {} {word} ", theme.dot(), format::short(count as f64));
+            spans.push(Span::styled(text, theme.style(Role::Dim)));
+        }
+        spans.push(Span::styled(format!("{} ", theme.dot()), theme.style(Role::Dim)));
+    }
+    spans.push(Span::styled(format!("{} events ", format::grouped(events.noted)), theme.style(Role::Dim)));
     if events.dropped > 0 {
         let text = format!("and {} more in storms ", format::short(events.dropped as f64));
         spans.push(Span::styled(text, theme.style(Role::Warn)));
