@@ -1,6 +1,7 @@
 //! Draws the model. Pure: equal models give equal cells.
 
 mod footer;
+mod glossary;
 mod header;
 mod notice;
 mod overlays;

@@ -1,5 +1,6 @@
 //! Keys, mouse events and text fields, without a terminal library.
 
+pub(crate) mod commands;
 pub(crate) mod complete;
 pub mod key;
 pub mod keys;

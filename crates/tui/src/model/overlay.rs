@@ -2,7 +2,9 @@
 
 use rusm_protocol::KillReason;
 
+use crate::model::input::commands::Candidate;
 use crate::model::input::keys::Context;
+use crate::model::input::line_edit::LineEdit;
 use crate::model::panes::bench::RunDialog;
 
 /// An overlay; at most one is open.
@@ -60,6 +62,19 @@ pub(crate) enum Overlay {
     },
     /// Parameters of a scenario.
     Run(RunDialog),
+    /// The command palette.
+    Palette(Palette),
+}
+
+/// The command line and the lines that match it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Palette {
+    pub(crate) edit: LineEdit,
+    pub(crate) found: Vec<Candidate>,
+    /// Index of the line under the cursor.
+    pub(crate) at: usize,
+    /// Why the line was not executed.
+    pub(crate) error: Option<String>,
 }
 
 impl Overlay {
@@ -72,6 +87,7 @@ impl Overlay {
             Self::Event { .. } => Context::Event,
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
+            Self::Palette(_) => Context::Palette,
         }
     }
 }

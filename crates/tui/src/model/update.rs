@@ -6,6 +6,7 @@
 mod actions;
 mod mouse;
 mod navigate;
+mod palette;
 mod process;
 mod receive;
 
@@ -128,7 +129,15 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         return;
     }
     if let Some(action) = keys::action(&model.contexts(), key) {
-        actions::execute(model, action, effects);
+        if !palette::handle(model, action, effects) {
+            actions::execute(model, action, effects);
+        }
+        return;
+    }
+    if let Some(Overlay::Palette(line)) = &mut model.overlay {
+        if line.edit.press(key) {
+            palette::typed(model);
+        }
         return;
     }
     if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
@@ -162,6 +171,10 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
 }
 
 fn paste(model: &mut Model, text: &str) {
+    if let Some(Overlay::Palette(line)) = &mut model.overlay {
+        line.edit.insert(text);
+        return palette::typed(model);
+    }
     if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
         field.insert(text);
         return model.events.filter.typed();

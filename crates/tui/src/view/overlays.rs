@@ -1,5 +1,7 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
+mod palette;
+
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, KillReason, ParameterMeta};
@@ -10,6 +12,7 @@ use crate::model::panes::bench::RunDialog;
 use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, format};
+use crate::view::glossary;
 use crate::view::painter::{self, Painter};
 use crate::view::panels::causes;
 use crate::view::theme::{Role, Theme};
@@ -35,6 +38,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         }
         Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
         Some(Overlay::Run(dialog)) => run_dialog(painter, dialog),
+        Some(Overlay::Palette(line)) => palette::render(painter, line),
         None => {}
     }
 }
@@ -74,7 +78,17 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
             ]));
         }
     }
-    scrolled(painter, area, &format!(" help: {} ", model.tab.title()), &lines, scroll);
+    lines.push(Line::default());
+    lines.extend(palette::commands(theme));
+    lines.push(Line::default());
+    lines.push(Line::from(Span::styled("terms", theme.style(Role::Title))));
+    lines.extend(glossary::terms(model.tab).map(|(term, meaning)| {
+        Line::from(vec![
+            Span::styled(format!("  {term:<14}"), theme.style(Role::Accent)),
+            Span::styled(meaning, theme.style(Role::Text)),
+        ])
+    }));
+    scrolled_to(painter, area, &format!(" help: {} ", model.tab.title()), &lines, scroll, reading_width(area).min(92));
 }
 
 /// Draws the full description of the selected scenario, which may not fit on its card.

@@ -504,3 +504,42 @@ fn lines_of_the_log_stand_between_the_events_and_are_filtered_by_level_and_text(
     watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
     assert!(watched.text().contains("ws_session"));
 }
+
+#[test]
+fn the_palette_finds_lines_by_a_few_letters_and_runs_them() {
+    let mut watched = busy(Tab::Node, USUAL, false);
+    insta::assert_snapshot!("palette", watched.press(":").text());
+    insta::assert_snapshot!("palette_found", watched.press("vto").text());
+    watched.press("\n");
+    assert_eq!(watched.model.tab(), Tab::Topics);
+
+    watched.press(":filter mem>\n");
+    assert!(watched.text().contains("a value is missing after mem>"), "{}", watched.text());
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    watched.press(":sort -age\n").pass(2);
+    assert_eq!(watched.model.tab(), Tab::Processes);
+    assert!(watched.text().contains("by age"), "{}", watched.text());
+    watched.press(":goto <0.5>\n").pass(2);
+    assert_eq!(watched.model.table.selected(), Some("<0.5.1>"));
+    watched.press(":goto <0.17.1>\n").pass(1);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.as_str()), Some("<0.17.1>"));
+    insta::assert_snapshot!("palette_ascii", busy(Tab::Node, USUAL, true).press(":run").text());
+}
+
+#[test]
+fn help_has_the_keys_of_the_view_the_commands_and_the_terms() {
+    let mut watched = busy(Tab::Topics, LARGE, false);
+    let top = watched.press("?").text();
+    let rest = watched.press("jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj").text();
+
+    assert!(top.contains("help: Topics") && rest.contains("commands, after :"), "{rest}");
+    assert!(rest.contains("goto PID or NAME") && rest.contains("dead letter"), "{rest}");
+}
+
+#[test]
+fn a_filter_is_completed_and_its_error_marked() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    insta::assert_snapshot!("filter_completed", watched.press("/m\t\t").pass(1).text());
+    watched.press(">10k or st\t=w\t").pass(1);
+    assert!(watched.text().contains("mailq>10k or state=waiting"), "{}", watched.text());
+}

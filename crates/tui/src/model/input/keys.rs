@@ -47,6 +47,8 @@ pub enum Context {
     SortMenu,
     /// The dialog with the parameters of a scenario.
     RunDialog,
+    /// The command palette.
+    Palette,
     /// The overlay of a lost connection.
     Lost,
 }
@@ -71,6 +73,7 @@ impl Context {
         Self::Kill,
         Self::Cause,
         Self::RunDialog,
+        Self::Palette,
         Self::Help,
         Self::Lost,
     ];
@@ -96,6 +99,7 @@ impl Context {
             Self::Kill => "kill",
             Self::SortMenu => "sort menu",
             Self::RunDialog => "run dialog",
+            Self::Palette => "palette",
             Self::Lost => "connection lost",
         }
     }
@@ -208,6 +212,8 @@ pub enum Action {
     HideLints,
     /// Show hidden lints again.
     ShowLints,
+    /// Open the command palette.
+    Palette,
     /// Select the next choice in a dialog.
     NextChoice,
     /// Select the previous choice in a dialog.
@@ -348,6 +354,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::List, &[c('G'), k(End)], Action::Last, "", "last"),
     bind(Context::Global, &[c('?'), k(F(1))], Action::Help, "help", "this help"),
     bind(Context::Global, &[c('q'), Key::ctrl('c')], Action::Quit, "quit", "quit"),
+    bind(Context::Global, &[c(':')], Action::Palette, "", "command palette: goto, view, sort, filter, run"),
     bind(Context::Global, &[c(' ')], Action::Pause, "pause", "freeze the screen, not the node"),
     bind(Context::Global, &[c('1')], Action::Show(Tab::Node), "", "Node"),
     bind(Context::Global, &[c('2')], Action::Show(Tab::Bench), "", "Bench"),
@@ -402,6 +409,17 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::RunDialog, &[k(KeyCode::Tab), k(Down)], Action::NextChoice, "next", "next parameter"),
     bind(Context::RunDialog, &[k(BackTab), k(Up)], Action::PreviousChoice, "", "previous parameter"),
     bind(Context::RunDialog, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "close"),
+    bind(Context::Palette, &[k(Enter)], Action::Open, "run", "run the line, or the selected one"),
+    bind(
+        Context::Palette,
+        &[k(KeyCode::Tab), k(Right)],
+        Action::Complete(1),
+        "complete",
+        "take the selected line for editing",
+    ),
+    bind(Context::Palette, &[k(Down)], Action::Lines(1), "down", "next line"),
+    bind(Context::Palette, &[k(Up)], Action::Lines(-1), "up", "previous line"),
+    bind(Context::Palette, &[k(Esc), Key::ctrl('c')], Action::Back, "close", "close"),
     bind(Context::Help, &[k(Esc), c('q'), c('?'), k(F(1)), k(Enter), Key::ctrl('c')], Action::Back, "close", "close"),
     bind(Context::Help, &[c('j'), k(Down)], Action::Lines(1), "down", "down"),
     bind(Context::Help, &[c('k'), k(Up)], Action::Lines(-1), "up", "up"),

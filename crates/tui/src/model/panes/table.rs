@@ -284,6 +284,12 @@ impl Table {
         self.rewind();
     }
 
+    /// Sets the order.
+    pub(crate) fn set_sort(&mut self, sort: SortKey) {
+        self.sort = sort;
+        self.rewind();
+    }
+
     /// Reverses the order.
     pub(crate) fn invert(&mut self) {
         self.sort.desc = !self.sort.desc;

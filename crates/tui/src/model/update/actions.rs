@@ -49,6 +49,8 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Filter => model.table.edit_filter(),
         Action::Complete(steps) => complete(model, steps),
+        // Handled before.
+        Action::Palette => {}
         Action::Level => model.events.next_level(),
         Action::LogLines => log_lines(model),
         Action::Link(at) => process::follow_event_link(model, at.into(), effects),
@@ -270,7 +272,7 @@ fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     run(model, scenario, effects);
 }
 
-fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
+pub(super) fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
     let id = Some(model.command(format!("run {scenario}")));
     let params = model.bench.chosen(&scenario);
     effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
@@ -357,7 +359,14 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
                 model.show_notice("no buckets", false);
             }
         }
-        Some(Overlay::Help { .. } | Overlay::About { .. } | Overlay::Trap { .. } | Overlay::Event { .. }) | None => {}
+        Some(
+            Overlay::Help { .. }
+            | Overlay::About { .. }
+            | Overlay::Trap { .. }
+            | Overlay::Event { .. }
+            | Overlay::Palette(_),
+        )
+        | None => {}
     }
 }
 
