@@ -129,6 +129,7 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
         lints_total: sample.lints_total,
         lints: sample.lints.iter().map(lint).collect(),
         log: sample.log.clone(),
+        delays: sample.delays.clone(),
     }
 }
 

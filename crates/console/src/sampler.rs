@@ -4,6 +4,7 @@
 //!   counters ──▶ Sampler::tick(now) ──▶ Sample ──▶ encode.rs ──▶ frames
 //! ```
 
+pub(crate) mod delays;
 pub(crate) mod os_cpu;
 pub(crate) mod sample;
 
@@ -42,6 +43,7 @@ pub(super) struct Sampler {
     throughput: VecDeque<f64>,
     duty: BusyShare,
     census: Census,
+    delays: delays::NodeDelays,
     lints: Lints,
     statm: Option<File>,
     machine: Machine,
@@ -111,6 +113,7 @@ impl Sampler {
             throughput: VecDeque::with_capacity(WINDOW),
             duty: BusyShare::new(now),
             census: Census::default(),
+            delays: delays::NodeDelays::default(),
             lints: Lints::new(lints),
             statm: File::open("/proc/self/statm").ok(),
             machine: Machine::default(),
@@ -145,6 +148,8 @@ impl Sampler {
         };
         self.seq += 1;
         sample.others_pct = if clients > 0 { self.machine.others_pct(now, cpu) } else { None };
+        let polls = counters.iter().map(|counters| counters.polls).sum();
+        sample.delays = self.delays.tick(&self.runtime, now, clients, polls);
         self.rates_of_the_last_second(&mut sample, now, cpu, &run);
         self.rates_of_the_last_tick(&mut sample, now, counters, &run);
         sample.throughput = self.throughput.iter().copied().collect();

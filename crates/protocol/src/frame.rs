@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::LintInfo;
+use crate::{DelaysInfo, LintInfo};
 
 /// The state that every observer receives at the frame rate.
 ///
@@ -168,6 +168,9 @@ pub struct ObserverSnapshot {
     pub lints: Vec<LintInfo>,
     /// Counters of the program's log, if the program has a log that counts.
     pub log: Option<LogSnapshot>,
+    /// Delays of all processes over the last ten seconds, from samples; absent before the first samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<DelaysInfo>,
 }
 
 /// Counters of the log of a node's program since its start.

@@ -36,9 +36,11 @@ pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
 pub use inspect::ended::{EndedBy, EndedProcess, LastFigures};
+pub use inspect::histogram::DelayCounts;
+pub use inspect::watch::{DelayReport, Preview, PreviewedMessage, WatchReport};
 pub use inspect::{
-    Belongings, Bond, EndReach, bonds, cause_backtrace, causes, child_of, children_of, end_reach, ended, note_end_by,
-    process_belongings,
+    Belongings, Bond, EndReach, Watching, bonds, cause_backtrace, causes, child_of, children_of, delays, end_reach,
+    ended, note_end_by, process_belongings, set_sampling, watch,
 };
 pub use kinds::{EndedGroup, ProcessKind};
 pub use processes::{

@@ -1,16 +1,28 @@
 //! Encodes one process in depth, alive or ended.
 
-use rusm_protocol::{BondPage, EndedInfo, Inspection, MailboxInfo, NamedPid, ReachInfo, SupervisedInfo};
+use rusm_protocol::{
+    BondPage, DelaysInfo, EndedInfo, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo,
+    SupervisedInfo, WaitsFor,
+};
 
 use super::events::REASON_MAX_BYTES;
 use super::text::cut;
 use super::{TYPE_MAX_BYTES, display_name, round, tree};
-use rusm_runtime::observe::{self, ChildKey, EndReach, EndedBy, EndedProcess, ProcessRef};
+use crate::sampler::delays::latency;
+use rusm_runtime::observe::{
+    self, ChildKey, DelayReport, EndReach, EndedBy, EndedProcess, PreviewedMessage, ProcessRef, ProcessState,
+    WatchReport,
+};
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 
 /// Number of ancestors, names and groups that are sent.
 const ANCESTORS_SHOWN: usize = 8;
 const NAMES_SHOWN: usize = 16;
+/// Number of senders that are sent.
+const SENDERS_SHOWN: usize = 8;
+/// Bytes of the type and of the value of a message that are sent.
+const KIND_MAX_BYTES: usize = 300;
+const VALUE_MAX_BYTES: usize = 200;
 /// Bytes of the reason of an end that are sent.
 const END_REASON_MAX_BYTES: usize = 2048;
 
@@ -56,6 +68,59 @@ pub(crate) fn mailbox(runtime: &Handle, process: &ProcessRef<'_>) -> MailboxInfo
         waiting_senders: holds.map_or(0, |holds| holds.waiting_senders as u64),
         ..MailboxInfo::default()
     }
+}
+
+/// Adds what is known of a mailbox since its process is watched.
+pub(crate) fn watched(runtime: &Handle, report: &WatchReport, mailbox: &mut MailboxInfo) {
+    let sum: u64 = report.senders.iter().map(|(_, count)| count).sum();
+    mailbox.seen = report.seen;
+    mailbox.sampled = report.sampled;
+    mailbox.senders_total = report.senders_total as u64;
+    mailbox.senders = report
+        .senders
+        .iter()
+        .take(SENDERS_SHOWN)
+        .map(|(from, count)| SenderInfo {
+            process: from.map(|pid| named(runtime, pid)),
+            pct: round(*count as f64 * 100.0 / sum.max(1) as f64),
+        })
+        .collect();
+    if let Some((age, is_minimum)) = report.oldest {
+        mailbox.oldest_ms = Some(round(age.as_secs_f64() * 1e3));
+        mailbox.oldest_is_minimum = is_minimum;
+    }
+    // A preview of an empty mailbox is over.
+    let Some(preview) = report.preview.as_ref().filter(|_| mailbox.len > 0) else { return };
+    let age = observe::uptime(runtime).saturating_sub(preview.at);
+    mailbox.preview_age_ms = Some(age.as_millis() as u64);
+    let message = |message: &PreviewedMessage| MessageInfo {
+        kind: cut(message.type_name, KIND_MAX_BYTES),
+        bytes: message.heap_bytes,
+        value: message.value.as_deref().map(|value| cut(value, VALUE_MAX_BYTES)),
+    };
+    mailbox.preview = Some(preview.messages.iter().map(message).collect());
+}
+
+/// Encodes the delays of a watched process, of which every poll is timed.
+pub(crate) fn delays(report: &DelayReport) -> DelaysInfo {
+    DelaysInfo {
+        scheduling: latency(&report.scheduling),
+        poll: latency(&report.poll),
+        handling: latency(&report.handling),
+        sampling: 1.0,
+    }
+}
+
+/// Encodes what a parked process waits for, as far as its state says.
+pub(crate) fn waits(process: &ProcessRef<'_>, report: &WatchReport) -> Option<WaitsFor> {
+    let (since, is_minimum) = report.parked_for?;
+    let on = match process.state() {
+        ProcessState::Waiting => "message",
+        ProcessState::Sleeping => "timer",
+        ProcessState::Io => "io",
+        ProcessState::Running | ProcessState::Runnable | ProcessState::Exiting => return None,
+    };
+    Some(WaitsFor { on: on.to_owned(), since_ms: Some(since.as_millis() as u64), is_minimum, ..WaitsFor::default() })
 }
 
 /// Rounds a pair of rates.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_protocol::LogSnapshot;
+use rusm_protocol::{DelaysInfo, LogSnapshot};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::{MailboxBytes, SupervisionCounters, Totals};
 
@@ -34,6 +34,7 @@ pub(crate) struct Sample {
     pub(crate) lints_total: u64,
     pub(crate) lints: Vec<Warning>,
     pub(crate) log: Option<LogSnapshot>,
+    pub(crate) delays: Option<DelaysInfo>,
     pub(crate) run: RunSnapshot,
     pub(crate) ops_per_sec: f64,
     pub(crate) errors_per_sec: f64,

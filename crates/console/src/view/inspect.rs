@@ -16,7 +16,7 @@ use crate::encode::inspect as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
 use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
-use rusm_runtime::observe::{self, Bond, ChildKey};
+use rusm_runtime::observe::{self, Bond, ChildKey, Watching};
 use rusm_runtime::{Handle, Pid};
 
 /// Number of related processes of each kind that are sent without a page.
@@ -27,6 +27,8 @@ const CHILDREN_SEARCHED: usize = 1024;
 const SEARCHES_MAX: u32 = 4;
 /// Number of processes that the search for the effect of an end follows.
 const REACH_MAX: usize = 4096;
+/// Interval between two requests for the first messages of a mailbox.
+const PREVIEW_EVERY: Duration = Duration::from_millis(900);
 /// Shortest time over which rates are computed.
 const RATE_SPAN_MIN: Duration = Duration::from_millis(50);
 
@@ -40,6 +42,9 @@ pub(crate) struct InspectSource {
     searches: u32,
     last: Option<MailboxCounts>,
     full_since: Option<Instant>,
+    /// Watches the process while it is alive and requested.
+    watching: Option<Watching>,
+    previewed: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +79,17 @@ impl InspectSource {
             HostError { code: ErrorCode::Malformed, message: format!("{shown:?}: {error}") }
         })?;
         let page = view.page.clone().map(paged).transpose()?;
-        Ok(Self { view, pid, page, child: None, searches: 0, last: None, full_since: None })
+        Ok(Self {
+            view,
+            pid,
+            page,
+            child: None,
+            searches: 0,
+            last: None,
+            full_since: None,
+            watching: None,
+            previewed: None,
+        })
     }
 
     /// Returns true if the client sees values of messages.
@@ -191,6 +206,21 @@ impl ViewSource for InspectSource {
         let is_full = mailbox.capacity > 0 && mailbox.len >= mailbox.capacity;
         self.full_since = if is_full { self.full_since.or_else(|| Some(Instant::now())) } else { None };
         mailbox.full_ms = self.full_since.map(|since| since.elapsed().as_millis() as u64);
+        if self.watching.is_none() {
+            self.watching = observe::watch(runtime, pid);
+        }
+        if let Some(watching) = &self.watching
+            && let Some(report) = watching.report()
+        {
+            encode::watched(runtime, &report, &mut mailbox);
+            found.delays = Some(Box::new(encode::delays(&report.delays)));
+            found.waits = found.waits.or_else(|| encode::waits(&process, &report));
+            let is_due = self.previewed.is_none_or(|at| at.elapsed() >= PREVIEW_EVERY);
+            if mailbox.len > 0 && is_due {
+                self.previewed = Some(Instant::now());
+                watching.request_preview(self.view.values);
+            }
+        }
         found.mailbox = Some(Box::new(mailbox));
         if self.view.reach {
             found.reach = Some(encode::reach(observe::end_reach(runtime, pid, REACH_MAX)));

@@ -162,3 +162,35 @@ async fn what_is_wrong_with_a_view_is_said() {
         assert!(error["message"].as_str().unwrap().starts_with(text), "{error}");
     }
 }
+
+#[tokio::test]
+async fn senders_and_types_are_sent_to_observers_and_values_only_to_control() {
+    let node = node_with(|config| config.limits = generous());
+    let reader = node.runtime.spawn(|_| async { pending::<()>().await }).unwrap();
+    let mut control = node.attach().await;
+    let mut observer = node.attach_tcp(&node.observe_token()).await;
+    control.send(&inspect(1, reader, json!({"values": true}))).await;
+    answer(&mut control, 1, |message| message["mailbox"].is_object()).await;
+    let sender = node
+        .runtime
+        .spawn(move |ctx: Context| async move {
+            ctx.set_label("clerk");
+            for _ in 0..3 {
+                ctx.send(reader, "flush".to_owned()).await;
+            }
+            pending::<()>().await
+        })
+        .unwrap();
+
+    let mailbox =
+        answer(&mut control, 1, |message| message["mailbox"]["preview"][2].is_object()).await["mailbox"].take();
+    observer.send(&inspect(2, reader, json!({}))).await;
+    let seen = answer(&mut observer, 2, |message| message["mailbox"]["preview"][2].is_object()).await;
+    let refused = observer.refused(&inspect(3, reader, json!({"values": true}))).await;
+
+    assert_eq!(mailbox["senders"], json!([{"pct": 100.0, "process": {"name": "clerk", "pid": sender.to_string()}}]));
+    assert_eq!((&mailbox["seen"], &mailbox["preview"][0]["value"]), (&json!(3), &json!("\"flush\"")));
+    assert!(mailbox["oldest_ms"].is_number() && mailbox["oldest_is_minimum"].is_null(), "{mailbox}");
+    assert_eq!(seen["mailbox"]["preview"][0]["kind"], "alloc::string::String");
+    assert_eq!((&refused["code"], &seen["waits"]["on"]), (&json!("forbidden"), &json!("io")));
+}

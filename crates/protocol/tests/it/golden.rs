@@ -289,6 +289,7 @@ fn observer() -> ObserverSnapshot {
             text: "5210 messages wait, 830 more than 1.0 s ago".to_owned(),
             since_ms: 1200,
         }],
+        delays: Some(inspection::delays()),
         log: Some(LogSnapshot {
             lines_total: 1_000,
             dropped_total: 7,

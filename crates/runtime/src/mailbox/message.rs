@@ -185,6 +185,40 @@ impl Message {
         (self.vtable.name)()
     }
 
+    /// Returns the start of the value as text, for observers; `None` if its type has no text.
+    pub(crate) fn preview(&self) -> Option<String> {
+        /// Maximum number of bytes that are shown.
+        const SHOWN: usize = 64;
+        let bytes = |bytes: &[u8]| {
+            let shown = &bytes[..bytes.len().min(SHOWN)];
+            match std::str::from_utf8(shown) {
+                Ok(text) => format!("{text:?}"),
+                Err(_) => shown.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+            }
+        };
+        macro_rules! debug {
+            ($($kind:ty),+) => {
+                $(if let Some(value) = self.downcast_ref::<$kind>() {
+                    return Some(format!("{value:?}"));
+                })+
+            };
+        }
+        debug!((), bool, char, u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+        if let Some(text) = self.downcast_ref::<String>() {
+            return Some(bytes(text.as_bytes()));
+        }
+        if let Some(text) = self.downcast_ref::<&'static str>() {
+            return Some(bytes(text.as_bytes()));
+        }
+        if let Some(value) = self.downcast_ref::<Vec<u8>>() {
+            return Some(bytes(value));
+        }
+        if let Some(value) = self.downcast_ref::<Bytes>() {
+            return Some(bytes(value));
+        }
+        self.downcast_ref::<TaggedBytes>().map(|tagged| bytes(&tagged.body))
+    }
+
     /// Returns the heap bytes that the value keeps alive: its box, and the contents of `Bytes`, [`TaggedBytes`],
     /// requests of either, `Vec<u8>` and `String`.
     #[inline]

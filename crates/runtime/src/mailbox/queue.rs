@@ -351,6 +351,17 @@ impl Backlog {
         if self.first.is_null() { Cursor::START } else { Cursor(self.last) }
     }
 
+    /// Calls `each` with the oldest messages, at most `limit`.
+    pub(crate) fn peek(&self, limit: usize, each: &mut dyn FnMut(&Message)) {
+        let mut node = self.first;
+        for _ in 0..limit {
+            // SAFETY: the backlog owns its nodes, all of which hold messages.
+            let Some(waiting) = (unsafe { node.as_ref() }) else { return };
+            each(&waiting.message);
+            node = waiting.next;
+        }
+    }
+
     /// Returns a reference to the oldest message.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Message> {

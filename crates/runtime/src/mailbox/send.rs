@@ -6,7 +6,7 @@ use std::task::Waker;
 use crate::links::registry::SideTables;
 use crate::mailbox::gate::Push;
 use crate::mailbox::queue::{Envelope, unpooled_envelope};
-use crate::process::header::{CONFINED, HAS_WAITING_SENDERS};
+use crate::process::header::{CONFINED, HAS_WAITING_SENDERS, WATCHED};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::runtime::shared::RuntimeShared;
@@ -59,11 +59,10 @@ fn push(shared: &RuntimeShared, local: Option<&Local>, to: Pid, envelope: Envelo
     if header.generation.load(Ordering::Acquire) != to.generation() {
         return SendOutcome::NoProcess(envelope);
     }
-    if header.flags.load(Ordering::Relaxed) & CONFINED != 0
-        && let Some(local) = local
-    {
+    let flags = header.flags.load(Ordering::Relaxed) & (CONFINED | WATCHED);
+    if flags != 0 {
         // Before the message is queued: its receiver may answer as soon as it has it.
-        local.introduce(to);
+        push_flagged(shared, local, slot, to, flags);
     }
     let heap = envelope.heap();
     if heap != 0 {
@@ -101,11 +100,27 @@ fn push(shared: &RuntimeShared, local: Option<&Local>, to: Pid, envelope: Envelo
     SendOutcome::Sent
 }
 
+/// Introduces the sender to a confined receiver, and samples the send to a watched one.
+#[cold]
+fn push_flagged(shared: &RuntimeShared, local: Option<&Local>, slot: Slot, to: Pid, flags: u16) {
+    if flags & CONFINED != 0
+        && let Some(local) = local
+    {
+        local.introduce(to);
+    }
+    if flags & WATCHED != 0 {
+        shared.note_send(slot, to, local.and_then(Local::running_pid));
+    }
+}
+
 /// Puts an envelope into a mailbox even if that is full, and calls `unlock` before anything else can happen.
 pub(crate) fn force_send(slot: Slot, envelope: Envelope, unlock: impl FnOnce()) {
     let (header, heap) = (slot.header(), envelope.heap());
     if heap != 0 {
         header.mail_bytes.fetch_add(heap, Ordering::Relaxed);
+    }
+    if header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
+        slot.shared().note_send(slot, slot.pid(), None);
     }
     match header.gate.force_push(envelope.address(), |newest| envelope.link(newest)) {
         Push::Queued => {

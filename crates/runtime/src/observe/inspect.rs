@@ -5,15 +5,21 @@
 
 pub(crate) mod causes;
 pub(crate) mod ended;
+pub(crate) mod histogram;
+pub(crate) mod watch;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::links::registry::SideTables;
+use crate::mailbox::gate::Phase;
 use crate::observe::inspect::causes::CauseReport;
 use crate::observe::inspect::ended::{EndedBy, EndedProcess};
+use crate::observe::inspect::watch::{DelayReport, Watch, WatchReport};
 use crate::observe::processes::{for_each_process, process_ref, table_parts};
 use crate::process::exit::ExitReason;
+use crate::process::header::WATCHED;
 use crate::process::pid::Pid;
 use crate::runtime::handle::Handle;
 use crate::supervision::supervisor::queries;
@@ -203,6 +209,72 @@ pub fn child_of(runtime: &Handle, pid: Pid, limit: usize) -> Option<(Pid, ChildK
     let page = queries::children(runtime, supervisor, 0, limit)?;
     let key = page.children.into_iter().find(|child| child.state.pid() == Some(pid))?.key;
     Some((supervisor, key))
+}
+
+/// A process that is watched until this is dropped.
+pub struct Watching {
+    runtime: Handle,
+    watch: Arc<Watch>,
+}
+
+impl std::fmt::Debug for Watching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watching({})", self.watch.pid)
+    }
+}
+
+/// Watches a process: samples its delays, its senders and, on request, its first messages. `None` if it has ended.
+///
+/// Every send to the process and every poll of it costs some tens of nanoseconds more while it is watched.
+pub fn watch(runtime: &Handle, pid: Pid) -> Option<Watching> {
+    let slot = process_ref(runtime, pid)?.table_slot();
+    let watching = Watching { runtime: runtime.clone(), watch: runtime.shared.watches.watch(pid) };
+    slot.header().flags.fetch_or(WATCHED, Ordering::Relaxed);
+    Some(watching)
+}
+
+impl Watching {
+    /// Returns what is known; `None` if the process has ended.
+    pub fn report(&self) -> Option<WatchReport> {
+        let process = process_ref(&self.runtime, self.watch.pid)?;
+        let header = process.table_slot();
+        let header = header.header();
+        // A sample of the node that was under way when the watch began may have removed the flag.
+        header.flags.fetch_or(WATCHED, Ordering::Relaxed);
+        let is_parked = header.gate.phase() == Phase::Parked;
+        let now_ns = self.runtime.shared.watches.now_ns();
+        Some(self.watch.report(now_ns, process.messages(), process.mailbox_len(), is_parked))
+    }
+
+    /// Requests the first messages of the mailbox, with values if `values` is true. A parked process is polled once for
+    /// that, which wakes no future in it.
+    pub fn request_preview(&self, values: bool) {
+        let Some(process) = process_ref(&self.runtime, self.watch.pid) else { return };
+        self.watch.request_preview(values);
+        if process.table_slot().header().gate.phase() == Phase::Parked {
+            crate::scheduler::wake(process.table_slot());
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if self.runtime.shared.watches.unwatch(&self.watch)
+            && let Some(process) = process_ref(&self.runtime, self.watch.pid)
+        {
+            process.table_slot().header().flags.fetch_and(!WATCHED, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sets whether delays of the node are sampled. It costs about a nanosecond for each poll.
+pub fn set_sampling(runtime: &Handle, is_on: bool) {
+    runtime.shared.watches.set_sampling(is_on);
+}
+
+/// Returns the sampled delays of the node since it started.
+pub fn delays(runtime: &Handle) -> DelayReport {
+    runtime.shared.watches.delays()
 }
 
 #[cfg(test)]

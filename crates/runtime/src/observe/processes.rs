@@ -1,13 +1,13 @@
 //! Views of processes: counters that are read in place, and descriptions that look up names.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use crate::links::registry::{ProcessLinks, SideTables};
 use crate::mailbox::gate::Phase;
 use crate::observe::body_info::BodyInfo;
 use crate::process::header::{
-    HAS_SIDE_TABLE, NAMED, ProcessHeader, STUCK, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
+    HAS_SIDE_TABLE, NAMED, ProcessHeader, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
 };
 use crate::process::pid::Pid;
 use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
@@ -166,7 +166,9 @@ impl ProcessRef<'_> {
 
     /// Returns true if a poll has run for longer than the threshold.
     pub fn is_stuck(&self) -> bool {
-        self.header.flags.load(Relaxed) & STUCK != 0
+        // Only a running process can be stuck, so most processes need no look at the list.
+        self.header.gate.phase() == Phase::Running
+            && self.table_slot().shared().stuck.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.pid())
     }
 
     /// Returns true if the process may have a name or a label.

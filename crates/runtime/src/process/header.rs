@@ -8,8 +8,8 @@ use crate::sync::{RawMutex, raw_mutex};
 pub(crate) const HAS_SIDE_TABLE: u16 = 1;
 /// [`ProcessHeader::flags`]: the process has a name or a label.
 pub(crate) const NAMED: u16 = 1 << 1;
-/// [`ProcessHeader::flags`]: a poll has not returned for longer than the threshold.
-pub(crate) const STUCK: u16 = 1 << 2;
+/// [`ProcessHeader::flags`]: sends to the process, its wake-ups and its polls are sampled; see `observe/inspect/watch.rs`.
+pub(crate) const WATCHED: u16 = 1 << 2;
 /// [`ProcessHeader::flags`], changed under [`ProcessHeader::lock`]: exit signals arrive as messages.
 pub(crate) const TRAPS: u16 = 1 << 4;
 /// [`ProcessHeader::flags`], set under [`ProcessHeader::lock`]: an exit signal that cannot be trapped is pending.
@@ -95,6 +95,12 @@ impl ProcessHeader {
         (flags & PINNED != 0).then_some((flags >> AFFINITY_SHIFT & AFFINITY_MASK) as usize)
     }
 
+    /// Returns the flags if putting the process into a run queue needs more than the queue: it is pinned or watched.
+    #[inline]
+    pub(crate) fn queue_flags(&self) -> Option<u16> {
+        Some(self.flags.load(Ordering::Relaxed)).filter(|flags| flags & (PINNED | WATCHED) != 0)
+    }
+
     pub(crate) fn free() -> Self {
         Self {
             gate: Gate::closed(),
@@ -119,7 +125,7 @@ impl ProcessHeader {
     /// The sender may ignore [`CONFINED`] if it was introduced to the process.
     #[inline]
     pub(crate) fn handoff_blockers(&self) -> u16 {
-        self.flags.load(Ordering::Relaxed) & (PINNED | HAS_INNER_WAKERS | HAS_WAITING_SENDERS | CONFINED)
+        self.flags.load(Ordering::Relaxed) & (PINNED | WATCHED | HAS_INNER_WAKERS | HAS_WAITING_SENDERS | CONFINED)
     }
 
     /// Returns true if the backlog is shorter than the capacity of the mailbox. The result is exact only for the owner.

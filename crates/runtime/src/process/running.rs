@@ -292,6 +292,11 @@ impl Drop for BacklogGuard<'_> {
 }
 
 impl Local {
+    /// Returns the pid of the process that runs on this thread.
+    pub(crate) fn running_pid(&self) -> Option<Pid> {
+        self.current.get().map(Slot::pid)
+    }
+
     /// Returns the process that runs on this thread.
     #[inline]
     pub(crate) fn running(&self) -> Option<Running<'_>> {

@@ -20,10 +20,11 @@ use crate::observe::engines::Engines;
 use crate::observe::events::Events;
 use crate::observe::inspect::causes::Causes;
 use crate::observe::inspect::ended::EndedMemory;
+use crate::observe::inspect::watch::Watches;
 use crate::observe::stores::Stores;
 use crate::process::error::SpawnError;
 use crate::process::free_list::{FreeList, SharedPool};
-use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, pinned_to};
+use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, WATCHED, pinned_to};
 use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
@@ -55,6 +56,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) events: Events,
     pub(crate) ended: EndedMemory,
     pub(crate) causes: Causes,
+    pub(crate) watches: Watches,
     pub(crate) restart_pressures: RestartPressures,
     pub(crate) timers: Timers,
     pub(crate) tickers: Arc<Tickers>,
@@ -106,6 +108,7 @@ impl RuntimeShared {
             events: Events::new(started),
             ended: EndedMemory::default(),
             causes: Causes::new(config.schedulers),
+            watches: Watches::new(started, config.schedulers),
             restart_pressures: RestartPressures::default(),
             timers: Timers::default(),
             tickers: Arc::default(),
@@ -143,7 +146,7 @@ impl RuntimeShared {
 
     /// Queues a process from a thread that is not a scheduler of this runtime.
     pub(crate) fn inject(&self, slot: Slot) {
-        if let Some(affinity) = slot.header().affinity() {
+        if let Some(affinity) = slot.header().queue_flags().and_then(|_| self.note_ready(slot)) {
             self.schedulers[affinity].mark_external_wake();
             return self.push_pinned(slot, affinity);
         }
@@ -153,6 +156,24 @@ impl RuntimeShared {
             self.schedulers[scheduler].mark_external_wake();
             self.schedulers[scheduler].unpark();
         }
+    }
+
+    /// Records that a watched process is ready. Returns the scheduler that it is pinned to.
+    #[cold]
+    pub(crate) fn note_ready(&self, slot: Slot) -> Option<usize> {
+        let header = slot.header();
+        if header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
+            self.watches.ready(slot.pid());
+        }
+        header.affinity()
+    }
+
+    /// Records a send to a watched process.
+    #[cold]
+    pub(crate) fn note_send(&self, slot: Slot, to: Pid, from: Option<Pid>) {
+        let header = slot.header();
+        let ordinal = header.messages.load(Ordering::Relaxed) + header.mailbox_len() + 1;
+        self.watches.sent(to, from, ordinal);
     }
 
     /// Queues a process on the only scheduler that may run it, which does not run on this thread.

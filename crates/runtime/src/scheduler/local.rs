@@ -66,6 +66,10 @@ pub(crate) struct Local {
     pub(super) events_left: Cell<u32>,
     /// Number of ended processes that may still be kept for observers in this slice.
     pub(super) ends_left: Cell<u32>,
+    /// An observer wants samples of the node or of a process.
+    pub(super) samples: Cell<bool>,
+    /// Time of the last mark for samples of the node.
+    pub(super) marked_ns: Cell<u64>,
     /// Origin of the exit signal that the running process obeys.
     pub(super) ended_by: Cell<Option<EndedBy>>,
     pub(super) now_ms: Cell<u32>,

@@ -13,7 +13,8 @@ use crate::links::registry::SideTables;
 use crate::mailbox::gate::{Arrivals, Phase};
 use crate::mailbox::queue::Envelope;
 use crate::process::header::{
-    CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, bump,
+    CONFINED, HAS_INNER_WAKERS, ProcessHeader, WAIT_AGAIN, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_TIMER_DEFERRED, WATCHED,
+    bump,
 };
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
@@ -130,10 +131,27 @@ impl Local {
         if handed_off {
             header.wait.store(header.wait.load(Ordering::Relaxed) & !WAIT_HANDOFF, Ordering::Relaxed);
         }
-        if header.flags.load(Ordering::Relaxed) & HAS_INNER_WAKERS != 0 {
-            Self::wake_inner_futures(slot, taken);
+        let flags = header.flags.load(Ordering::Relaxed) & (HAS_INNER_WAKERS | WATCHED);
+        if flags != 0 {
+            Self::begin_flagged(slot, taken, flags);
         }
         taken
+    }
+
+    /// Begins the turn of a process with flags: samples it, and wakes its inner futures.
+    #[cold]
+    fn begin_flagged(slot: Slot, taken: Arrivals, flags: u16) {
+        if flags & WATCHED != 0
+            && let Some(local) = local()
+        {
+            local.shared.watches.begins(slot.pid(), local.id);
+            // The end of this poll is part of the sample, so time it.
+            let exact_polls_left = &slot.header().exact_polls_left;
+            exact_polls_left.store(exact_polls_left.load(Ordering::Relaxed).max(1), Ordering::Relaxed);
+        }
+        if flags & HAS_INNER_WAKERS != 0 {
+            Self::wake_inner_futures(slot, taken);
+        }
     }
 
     /// Wakes futures inside of the process that wait with wakers of their own, if messages have arrived or the process
@@ -190,7 +208,7 @@ impl Local {
     }
 
     fn queue_behind(&self, slot: Slot) {
-        if self.fuzzer.is_some() || slot.header().affinity().is_some() {
+        if self.fuzzer.is_some() || slot.header().queue_flags().is_some() {
             return self.enqueue(slot, false);
         }
         self.me.preempted.push(slot);
@@ -285,7 +303,7 @@ impl Local {
     /// Queues a process on this scheduler. A `lifo` process runs next.
     #[inline]
     pub(crate) fn enqueue(&self, slot: Slot, lifo: bool) {
-        let affinity = slot.header().affinity();
+        let affinity = slot.header().queue_flags().and_then(|_| self.shared.note_ready(slot));
         if let Some(affinity) = affinity.filter(|affinity| *affinity != self.id) {
             return self.shared.push_pinned(slot, affinity);
         }

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
+use super::busy_time::Timing;
 use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
 use crate::observe::inspect::causes::Who;
 use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
+use crate::observe::inspect::watch::{MARK_EVERY_NS, PREVIEW_MAX, Preview, PreviewedMessage, Watch};
 use crate::observe::kinds::{GroupKey, ProcessKind};
 use crate::process::exit::{ExitReason, panic_reason};
-use crate::process::header::bump;
+use crate::process::header::{WATCHED, bump};
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
 use crate::process::table::{CONTROL_BLOCK_BYTES, Slot};
@@ -76,7 +78,8 @@ impl Local {
             self.ended_by.set(ended_by);
             self.report_crash(pid, released.as_ref().and_then(Released::name), reason);
         }
-        if let Some(reason) = exit.as_deref() {
+        if exit.is_some() || header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
+            let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
             self.remember_end(slot, pid, released.as_ref(), reason, mailbox_len);
         }
         if let Some(released) = released {
@@ -151,12 +154,13 @@ impl Local {
         let shared = &self.shared;
         let by = shared.ended.take_note(pid).or_else(|| self.ended_by.take()).unwrap_or_default();
         self.ended_by.set(None);
-        if reason.is_normal() && by == EndedBy::Itself {
+        let is_watched = shared.watches.find(pid).is_some();
+        if reason.is_normal() && by == EndedBy::Itself && !is_watched {
             return;
         }
         let ended = self.ended_process(slot, pid, released.and_then(Released::name), reason.clone(), by, mailbox_len);
         let kept = self.ends_left.get();
-        let keep = (kept != 0).then(|| ended.clone());
+        let keep = (kept != 0 || is_watched).then(|| ended.clone());
         let cause = if reason.is_normal() {
             None
         } else {
@@ -166,7 +170,7 @@ impl Local {
             shared.causes.record(self.id, &who, ended)
         };
         if let Some(ended) = keep {
-            self.ends_left.set(kept - 1);
+            self.ends_left.set(kept.saturating_sub(1));
             shared.ended.record(cause, ended);
         }
     }
@@ -202,6 +206,49 @@ impl Local {
                 memory_bytes: CONTROL_BLOCK_BYTES as u64 + u64::from(header.future_bytes.load(Ordering::Relaxed)),
             },
         }
+    }
+
+    /// Samples a timed poll: its time, and for a watched process what its turn completes. Marks a process now and then,
+    /// so that its next turn is sampled.
+    #[cold]
+    pub(super) fn sample_poll(&self, slot: Slot, timing: Timing, end_ns: Option<u64>, is_pending: bool) {
+        let (Timing::From(start_ns, weight), Some(end_ns)) = (timing, end_ns) else { return };
+        let (watches, header) = (&self.shared.watches, slot.header());
+        let took_ns = end_ns.saturating_sub(start_ns);
+        if watches.samples_node() {
+            watches.polled(self.id, took_ns, weight);
+        }
+        let pid = slot.pid();
+        if header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
+            if is_pending && let Some(watch) = watches.find(pid) {
+                self.preview(slot, &watch);
+            }
+            if watches.ended(pid, self.id, header.messages.load(Ordering::Relaxed), took_ns) {
+                header.flags.fetch_and(!WATCHED, Ordering::Relaxed);
+            }
+        } else if is_pending && watches.samples_node() {
+            let is_due = weight > 1 || end_ns.saturating_sub(self.marked_ns.get()) > MARK_EVERY_NS;
+            if is_due && watches.mark(pid, |other| self.shared.is_alive(other)) {
+                self.marked_ns.set(end_ns);
+                header.flags.fetch_or(WATCHED, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Describes the first messages of the running process, if an observer has requested that.
+    fn preview(&self, slot: Slot, watch: &Watch) {
+        let Some(values) = watch.take_preview_request() else { return };
+        let mut messages = Vec::new();
+        // SAFETY: this thread runs the process.
+        let backlog = unsafe { slot.body() }.backlog.get();
+        backlog.peek(PREVIEW_MAX, &mut |message| {
+            messages.push(PreviewedMessage {
+                type_name: message.type_name(),
+                heap_bytes: message.heap_bytes() as u64,
+                value: values.then(|| message.preview()).flatten(),
+            });
+        });
+        watch.show(Preview { at: self.shared.started.elapsed(), messages });
     }
 
     /// Records an event, unless there were too many in this slice.

@@ -64,6 +64,7 @@ impl Local {
         self.busy_timer.resume(now_ns, since_ns == 0);
         self.schedule_preempted(now_ns);
         self.events_left.set(EVENTS_PER_SLICE);
+        self.samples.set(self.shared.watches.is_active());
         self.ends_left.set(EVENTS_PER_SLICE);
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.fuzzer.is_some();
@@ -170,6 +171,9 @@ impl Local {
         let polled = self.poll(slot);
         self.turn.end();
         let end_ns = self.busy_timer.end_poll(slot, timing, &self.me.counters);
+        if self.samples.get() {
+            self.sample_poll(slot, timing, end_ns, matches!(polled, Polled::Pending));
+        }
         match polled {
             Polled::Pending => match self.exit_signal(slot) {
                 None => self.park(slot),

@@ -69,6 +69,8 @@ impl Local {
             first: Cell::new(true),
             events_left: Cell::new(EVENTS_PER_SLICE),
             ends_left: Cell::new(EVENTS_PER_SLICE),
+            samples: Cell::new(false),
+            marked_ns: Cell::new(0),
             ended_by: Cell::new(None),
             now_ms: Cell::new(0),
             polls_until_check: Cell::new(0),

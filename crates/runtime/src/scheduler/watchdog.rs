@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use crate::mailbox::queue::NodePool;
 use crate::observe::events::EventKind;
-use crate::process::header::STUCK;
 use crate::process::pid::Pid;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::parking::Parking;
@@ -87,7 +86,7 @@ fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut 
         return match observation.stuck.take() {
             Some(pid) => {
                 scheduler.lifo_slot.close();
-                set_stuck_flag(shared, pid, false);
+                tracing::debug!(%pid, "process is no longer stuck");
                 true
             }
             None => false,
@@ -104,7 +103,6 @@ fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut 
         return false;
     }
     if let Some(pid) = current {
-        set_stuck_flag(shared, pid, true);
         shared.events.record(|| EventKind::Stuck { pid });
         tracing::warn!(%pid, "process is stuck: its poll has not returned for {:?}", now - observation.since);
     }
@@ -129,15 +127,5 @@ fn drain_to_injector(shared: &RuntimeShared, stuck: &SchedulerShared) {
     if any {
         Parking::announce_work();
         shared.wake_one();
-    }
-}
-
-fn set_stuck_flag(shared: &RuntimeShared, pid: Pid, stuck: bool) {
-    if let Some(slot) = shared.table.slot(pid) {
-        if stuck {
-            slot.header().flags.fetch_or(STUCK, Ordering::Relaxed);
-        } else {
-            slot.header().flags.fetch_and(!STUCK, Ordering::Relaxed);
-        }
     }
 }

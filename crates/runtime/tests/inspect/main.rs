@@ -214,3 +214,133 @@ fn the_cause_of_a_panic_has_the_backtrace_of_its_first_one() {
     assert!(cause.why.starts_with("panic at ") && cause.why.ends_with(": broken"), "{}", cause.why);
     assert!(functions.first().is_some_and(|name| name.contains("breaks_down")), "{functions:?}");
 }
+
+#[test]
+fn a_watched_mailbox_knows_its_senders_its_oldest_message_and_its_first_ones() {
+    let runtime = runtime();
+    let reader = idle(&runtime);
+    let watching = observe::watch(&runtime, reader).unwrap();
+    let senders: Vec<Pid> = (1..=4_u32)
+        .map(|weight| {
+            let (give, done) = std::sync::mpsc::channel();
+            let pid = runtime
+                .spawn(move |ctx: Context| async move {
+                    for n in 0..weight {
+                        ctx.send(reader, format!("order {n}")).await;
+                    }
+                    give.send(()).unwrap();
+                })
+                .unwrap();
+            done.recv().unwrap();
+            pid
+        })
+        .collect();
+    runtime.try_send(reader, 7_u32).unwrap();
+
+    watching.request_preview(true);
+    eventually("the process shows its messages", || watching.report().is_some_and(|report| report.preview.is_some()));
+    let report = watching.report().unwrap();
+
+    assert_eq!((report.seen, report.sampled, report.senders_total), (11, 11, 5));
+    assert_eq!(report.senders[0], (Some(senders[3]), 4));
+    assert!(report.senders.contains(&(None, 1)), "{:?}", report.senders);
+    let (age, is_minimum) = report.oldest.unwrap();
+    assert!(!is_minimum && age <= report.watched_for, "{age:?}");
+    let preview = report.preview.unwrap();
+    assert_eq!(preview.messages.len(), 11);
+    assert_eq!(preview.messages[0].value.as_deref(), Some("\"order 0\""));
+    assert_eq!((preview.messages[10].type_name, preview.messages[10].value.as_deref()), ("u32", Some("7")));
+    watching.request_preview(false);
+    eventually("the values are gone", || {
+        watching.report().is_some_and(|report| report.preview.unwrap().messages[0].value.is_none())
+    });
+}
+
+#[test]
+fn a_message_from_before_the_watch_is_at_least_as_old_as_the_watch() {
+    let runtime = runtime();
+    let reader = idle(&runtime);
+    runtime.try_send(reader, 1_u32).unwrap();
+
+    let watching = observe::watch(&runtime, reader).unwrap();
+
+    assert!(watching.report().unwrap().oldest.is_some_and(|(_, is_minimum)| is_minimum));
+    assert!(watching.report().unwrap().parked_for.is_some_and(|(_, is_minimum)| is_minimum));
+}
+
+#[test]
+fn the_delays_of_a_watched_process_are_those_of_each_of_its_turns() {
+    const ROUNDS: u64 = 200;
+    let runtime = runtime();
+    let echo = runtime
+        .spawn(|ctx: Context| async move {
+            loop {
+                let from: Pid = ctx.receive_of().await;
+                ctx.send(from, ()).await;
+            }
+        })
+        .unwrap();
+    let watching = observe::watch(&runtime, echo).unwrap();
+    ask(&runtime, move |ctx: Context| async move {
+        for _ in 0..ROUNDS {
+            ctx.send(echo, ctx.pid()).await;
+            let () = ctx.receive_of().await;
+        }
+    });
+
+    eventually("the last turn is recorded", || watching.report().unwrap().delays.handling.count() >= ROUNDS - 1);
+    let delays = watching.report().unwrap().delays;
+
+    assert!((ROUNDS..=ROUNDS + 5).contains(&delays.poll.count()), "{}", delays.poll.count());
+    assert!((ROUNDS..=ROUNDS + 5).contains(&delays.scheduling.count()), "{}", delays.scheduling.count());
+    assert!(delays.handling.percentile_ns(0.5) >= delays.poll.percentile_ns(0.0), "a message is handled within a poll");
+    let idle_now = || watching.report().unwrap().parked_for.is_some_and(|(_, is_minimum)| !is_minimum);
+    eventually("it waits since its last turn", idle_now);
+}
+
+#[test]
+fn a_watched_process_is_remembered_even_if_it_ends_normally_and_an_unwatched_one_costs_nothing() {
+    let runtime = runtime();
+    let spawn = || runtime.spawn(|ctx: Context| async move { drop(ctx.receive().await) }).unwrap();
+    let (watched, other) = (spawn(), spawn());
+    let watching = observe::watch(&runtime, watched).unwrap();
+    for pid in [watched, other] {
+        runtime.try_send(pid, ()).unwrap();
+        has_ended(&runtime, pid);
+    }
+
+    eventually("the watched one is remembered", || observe::ended(&runtime, watched).is_some());
+    let ended = observe::ended(&runtime, watched).unwrap();
+
+    assert_eq!((ended.reason, ended.by, ended.figures.messages), (ExitReason::Normal, EndedBy::Itself, 1));
+    assert!(observe::ended(&runtime, other).is_none() && watching.report().is_none());
+}
+
+#[test]
+fn the_node_samples_delays_only_while_somebody_observes() {
+    let runtime = runtime();
+    let pairs = || {
+        ask(&runtime, |ctx: Context| async move {
+            let echo = ctx.spawn(|ctx: Context| async move {
+                loop {
+                    let from: Pid = ctx.receive_of().await;
+                    ctx.send(from, ()).await;
+                }
+            });
+            for _ in 0..20_000 {
+                ctx.send(echo, ctx.pid()).await;
+                let () = ctx.receive_of().await;
+            }
+        });
+    };
+    pairs();
+    let unobserved = observe::delays(&runtime);
+
+    observe::set_sampling(&runtime, true);
+    pairs();
+    let observed = observe::delays(&runtime);
+
+    assert_eq!((unobserved.scheduling.count(), unobserved.poll.count()), (0, 0));
+    assert!(observed.scheduling.count() > 50 && observed.handling.count() > 20, "{}", observed.scheduling.count());
+    assert!(observed.poll.count() >= observed.scheduling.count());
+}

@@ -40,6 +40,11 @@ pub(crate) mod scheduler {
         }
 
         pub(crate) fn introduce(&self, _: Pid) {}
+
+        #[expect(clippy::unused_self, reason = "has the signature of the scheduler's function")]
+        pub(crate) fn running_pid(&self) -> Option<Pid> {
+            None
+        }
     }
 
     pub(crate) fn local<'a>() -> Option<&'a Local> {
@@ -145,6 +150,10 @@ pub(crate) enum Received {
 }
 
 impl RuntimeShared {
+    /// Nobody watches processes in the models.
+    #[expect(clippy::unused_self, reason = "has the signature of the runtime's function")]
+    pub(crate) fn note_send(&self, _: Slot, _: Pid, _: Option<Pid>) {}
+
     /// Creates a table with this number of free slots.
     pub(crate) fn with_slots(slots: u32) -> Arc<Self> {
         let place = |number| ModelSlot {

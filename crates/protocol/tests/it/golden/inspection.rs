@@ -43,6 +43,10 @@ fn latency(p50_ns: u64) -> LatencySnapshot {
     }
 }
 
+pub(crate) fn delays() -> DelaysInfo {
+    DelaysInfo { scheduling: latency(2000), poll: latency(900), handling: latency(5000), sampling: 64.5 }
+}
+
 fn mailbox() -> MailboxInfo {
     MailboxInfo {
         len: 1024,
@@ -106,12 +110,7 @@ pub(crate) fn inspection() -> Inspection {
         })),
         supervises: Some(TreeBranch { strategy: "one_for_one".to_owned(), running: 3, ..budget() }),
         mailbox: Some(Box::new(mailbox())),
-        delays: Some(Box::new(DelaysInfo {
-            scheduling: latency(2000),
-            poll: latency(900),
-            handling: latency(5000),
-            sampling: 1.0,
-        })),
+        delays: Some(Box::new(DelaysInfo { sampling: 1.0, ..delays() })),
         reach: Some(ReachInfo { ends: 999_998, is_more: true, told: 1 }),
     }
 }

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use rusm_protocol::LatencySnapshot;
+use rusm_protocol::{DelaysInfo, LatencySnapshot};
 
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
@@ -31,7 +31,10 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
     let inner = painter::inset(painter.panel(area, &title, &right));
     let Some(now) = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0) else {
-        return painter.note(inner, "nothing measured yet");
+        return match model.frame().and_then(|frame| frame.observer.delays.as_ref()) {
+            Some(delays) => of_the_node(painter, area, inner, delays),
+            None => painter.note(inner, "nothing measured yet"),
+        };
     };
     let heading =
         format!("{:LABEL$}{:>VALUE$}{:>VALUE$}", "", "last 1 s", "run", LABEL = LABEL.into(), VALUE = VALUE.into());
@@ -58,6 +61,51 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     );
     if inner.height > 8 {
         painter.line(inner, inner.height - 1, &Line::from(Span::styled(counted, theme.style(Role::Dim))));
+    }
+}
+
+/// Draws the delays of all processes of the node, if no scenario measures a latency.
+fn of_the_node(painter: &mut Painter<'_>, area: Rect, inner: Rect, delays: &DelaysInfo) {
+    let theme = painter.theme;
+    let right = Line::from(Span::styled(" of all processes, last 10 s ", theme.style(Role::Dim)));
+    let width = right.width() as u16;
+    if width + 14 < area.width {
+        painter.on_border(area.right() - 2 - width, area.y, &right, width);
+    }
+    let of = [&delays.scheduling, &delays.poll, &delays.handling];
+    let heading = format!(
+        "{:LABEL$}{:>VALUE$}{:>VALUE$}{:>VALUE$}",
+        "",
+        "ready",
+        "poll",
+        "handled",
+        LABEL = LABEL.into(),
+        VALUE = VALUE.into()
+    );
+    painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
+    let bar_cells = inner.width.saturating_sub(LABEL + 3 * VALUE + 1);
+    for (at, (label, percentile)) in PERCENTILES.iter().enumerate() {
+        let mut spans = vec![Span::styled(format!("{label:<6}"), theme.style(Role::Dim))];
+        spans.extend(
+            of.iter()
+                .zip([Role::Strong, Role::Text, Role::Text])
+                .map(|(of, role)| duration(of, *percentile, theme, role)),
+        );
+        if bar_cells >= 6 && delays.scheduling.count > 0 {
+            let share = log_share(&delays.scheduling, percentile(&delays.scheduling));
+            spans.push(Span::raw(" "));
+            spans.extend(painter::bar(theme, bar_cells, share, |_| theme.style(Role::Delay)));
+        }
+        painter.line(inner, at as u16 + 1, &Line::from(spans));
+    }
+    if inner.height > 7 {
+        let text = format!(
+            "ready to running; sent to handled; n {}, 1 of {} polls",
+            format::short(delays.scheduling.count as f64),
+            format::short(delays.sampling),
+        );
+        let text = painter::cut(&text, inner.width, theme);
+        painter.line(inner, inner.height - 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }
 
