@@ -70,6 +70,8 @@ impl ViewSource for CausesSource {
                 self.backtrace = Some((report.id, encode::backtrace(&node.runtime, &report.last)));
             }
             let backtrace = self.backtrace.as_ref().map(|(_, functions)| functions.clone()).unwrap_or_default();
+            // The client may open this process next.
+            observe::keep_ended(&node.runtime, report.last.clone());
             Box::new(encode::detail(&node.runtime, report, per_sec(report.id, report.count), backtrace))
         });
         let counts = reports.iter().map(|report| (report.id, report.count)).collect();

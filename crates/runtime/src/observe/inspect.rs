@@ -67,6 +67,12 @@ pub fn ended(runtime: &Handle, pid: Pid) -> Option<EndedProcess> {
     runtime.shared.ended.find(pid)
 }
 
+/// Keeps an end that an observer sees now, for example the newest one of a cause, so that [`ended`] finds it also after
+/// a storm of others.
+pub fn keep_ended(runtime: &Handle, ended: EndedProcess) {
+    runtime.shared.ended.keep_seen(ended);
+}
+
 /// Notes who is about to end a process, for observers of its end.
 pub fn note_end_by(runtime: &Handle, pid: Pid, by: EndedBy) {
     runtime.shared.ended.note(pid, by);

@@ -22,6 +22,8 @@ use crate::process::pid::Pid;
 const KEPT: usize = 1024;
 /// Number of ended processes kept of one cause: a storm must not displace the rare ends.
 const KEPT_OF_A_CAUSE: usize = 64;
+/// Number of ends kept because an observer has seen them.
+const SEEN_KEPT: usize = 256;
 /// Number of notes about who has ended a process, kept until that process ends.
 const NOTES_KEPT: usize = 1024;
 
@@ -83,6 +85,8 @@ pub struct LastFigures {
 #[derive(Default)]
 pub(crate) struct EndedMemory {
     kept: Mutex<VecDeque<(Option<u16>, EndedProcess)>>,
+    /// Ends that an observer has seen, which no storm displaces.
+    seen: Mutex<VecDeque<EndedProcess>>,
     notes: Mutex<FxHashMap<Pid, EndedBy>>,
     note_count: AtomicUsize,
 }
@@ -111,7 +115,24 @@ impl EndedMemory {
     /// Returns an ended process, if it is still kept.
     pub(crate) fn find(&self, pid: Pid) -> Option<EndedProcess> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().rev().find(|(_, ended)| ended.pid == pid).map(|(_, ended)| ended.clone())
+        let found = kept.iter().rev().find(|(_, ended)| ended.pid == pid).map(|(_, ended)| ended.clone());
+        drop(kept);
+        found.or_else(|| {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.iter().find(|ended| ended.pid == pid).cloned()
+        })
+    }
+
+    /// Keeps an end that an observer sees now, so that the observer can open it.
+    pub(crate) fn keep_seen(&self, ended: EndedProcess) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.iter().any(|other| other.pid == ended.pid) {
+            return;
+        }
+        let oldest = if seen.len() == SEEN_KEPT { seen.pop_front() } else { None };
+        seen.push_back(ended);
+        drop(seen);
+        drop(oldest);
     }
 
     /// Notes who is about to end a process. A later note about the same process replaces an earlier one.
@@ -167,6 +188,20 @@ mod tests {
         assert!(memory.find(Pid::local(9_999, 1)).is_some());
         assert!(memory.find(Pid::local(100, 1)).is_none());
         assert_eq!(memory.kept.lock().unwrap().len(), 1 + KEPT_OF_A_CAUSE);
+    }
+
+    #[test]
+    fn an_end_that_was_seen_is_found_after_any_storm() {
+        let memory = EndedMemory::default();
+        memory.keep_seen(ended(7));
+        memory.keep_seen(ended(7));
+
+        for slot in 100..10_000 {
+            memory.record(Some(2), ended(slot));
+        }
+
+        assert!(memory.find(Pid::local(7, 1)).is_some());
+        assert_eq!(memory.seen.lock().unwrap().len(), 1);
     }
 
     #[test]

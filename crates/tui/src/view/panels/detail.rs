@@ -28,7 +28,11 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let inner = painter::inset(painter.panel(area, &title, &right(model, pane, theme)));
     let mut rows = rows::rows(pane, theme.micro());
     if rows.is_empty() {
-        let text = if pane.gone { "this process has ended" } else { "loading" };
+        let text = match (pane.gone, &pane.inspection) {
+            (true, Some(_)) => "this process has ended, and the node does not know its end any more",
+            (true, None) => "this process has ended",
+            (false, _) => "loading",
+        };
         return painter.note(inner, text);
     }
     let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
