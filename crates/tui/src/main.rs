@@ -1,17 +1,21 @@
-//! `rusm-top`: parses the command line, runs the observer, and exits with its exit code.
+//! `rusm-top`: reads the command line and the config file, runs the observer or a task, and exits with its exit code.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rusm_log::{Log, LogConfig};
-use rusm_tui::cli::{Cli, LOG_LEVEL, one_line};
-use rusm_tui::environment;
+use rusm_tui::cli::config::Config;
+use rusm_tui::cli::{Cli, one_line};
+use rusm_tui::{Error, Exit, environment};
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 
 /// Exit code for invalid usage.
 const USAGE: u8 = 2;
+
+/// Variable of the log filter.
+const LOG_LEVEL: &str = "RUSM_TOP_LOG";
 
 /// Error before the observer starts. Its exit code is 1.
 #[derive(Debug, Error)]
@@ -27,21 +31,23 @@ fn main() -> ExitCode {
         report(&line);
         return ExitCode::from(1);
     }
-    let cli = match Cli::read(std::env::args_os()) {
-        Ok(cli) => cli,
-        Err(error) if error.use_stderr() => {
-            report(&one_line(&error));
+    let read = read_command_line();
+    let (cli, config) = match read {
+        Ok(read) => read,
+        Err(line) => {
+            report(&line);
             return ExitCode::from(USAGE);
         }
-        // Requests for help and the version print to stdout and exit with 0.
-        Err(requested) => requested.exit(),
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     if let Err(line) = environment::check(names) {
         report(&line);
-        return ExitCode::from(2);
+        return ExitCode::from(USAGE);
     }
-    match observe(cli) {
+    if let Some(task) = cli.task() {
+        return ended(task.run(cli.config(), &mut io::stdout().lock()));
+    }
+    match observe(cli, config) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             report(&error);
@@ -50,24 +56,59 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line, and then the config file unless the task works without a valid one.
+fn read_command_line() -> Result<(Cli, Config), String> {
+    let line = || std::env::args_os();
+    let explain = |error: clap::Error| {
+        // Requests for help and the version print to stdout and exit with 0.
+        if error.use_stderr() { one_line(&error) } else { error.exit() }
+    };
+    let cli = Cli::read(line()).map_err(explain)?;
+    if cli.task().is_some() {
+        return Ok((cli, Config::default()));
+    }
+    let config = Config::load(cli.config()).map_err(|error| error.to_string())?;
+    let cli = Cli::read_with(line(), &config).map_err(explain)?;
+    Ok((cli, config))
+}
+
+fn ended(ended: Result<Exit, Error>) -> ExitCode {
+    let code = ended.map_or_else(
+        |error| {
+            report(&error);
+            error.code()
+        },
+        Exit::code,
+    );
+    ExitCode::from(code)
+}
+
 /// Writes one line to stderr, escaped.
 fn report(error: &dyn std::fmt::Display) {
     rusm_log::last_words(format_args!("rusm-top: {error}"));
 }
 
-fn observe(cli: Cli) -> Result<u8, StartError> {
-    let level = match log_level() {
+fn observe(cli: Cli, config: Config) -> Result<u8, StartError> {
+    let level = match log_level(cli.log()) {
         Ok(level) => level,
         Err(why) => {
             report(&why);
             return Ok(USAGE);
         }
     };
-    if let Some(path) = cli.log_file() {
+    let log_file = cli.log_file();
+    let options = match cli.options(config) {
+        Ok(options) => options,
+        Err(why) => {
+            report(&why);
+            return Ok(USAGE);
+        }
+    };
+    if let Some(path) = log_file {
         log_to(path, level)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
-    let ended = runtime.block_on(rusm_tui::run(cli.options()));
+    let ended = runtime.block_on(rusm_tui::run(options));
     // Do not wait for a pending name resolution.
     runtime.shutdown_background();
     Ok(match ended {
@@ -80,9 +121,10 @@ fn observe(cli: Cli) -> Result<u8, StartError> {
 }
 
 /// Returns the log filter. An invalid filter is an error even if nothing is logged.
-fn log_level() -> Result<EnvFilter, String> {
-    let level = std::env::var(LOG_LEVEL).unwrap_or_else(|_unset| "info".to_owned());
-    EnvFilter::try_new(&level).map_err(|error| format!("{LOG_LEVEL}={level:?} is not a valid log filter: {error}"))
+fn log_level(level: &str) -> Result<EnvFilter, String> {
+    let is_variable = std::env::var(LOG_LEVEL).is_ok_and(|variable| variable == level);
+    let origin = if is_variable { LOG_LEVEL } else { "--log" };
+    EnvFilter::try_new(level).map_err(|error| format!("{origin}={level:?} is not a valid log filter: {error}"))
 }
 
 /// Logs to a file, because the terminal shows the screen.

@@ -17,7 +17,9 @@ pub(crate) mod history;
 pub mod input;
 pub(crate) mod layout;
 pub mod message;
+mod offers;
 pub(crate) mod overlay;
+pub mod palette;
 pub(crate) mod panes;
 pub(crate) mod selection;
 pub mod tab;
@@ -26,14 +28,16 @@ pub mod update;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rusm_protocol::{Frame, Hello, Role, Rows, ScenarioMeta, SortKey};
+use rusm_protocol::{Column, Frame, Hello, Role, Rows, ScenarioMeta, SortKey};
 
 use crate::model::detail::{DetailPane, Trail};
 use crate::model::history::Series;
 use crate::model::input::key::Size;
+use crate::model::input::keymap::KeyMap;
 use crate::model::input::keys::Context;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
+use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
@@ -87,6 +91,14 @@ pub struct Start {
     pub run: Option<String>,
     /// Profile to select before that run.
     pub profile: Option<String>,
+    /// Styles of the roles.
+    pub palette: Palette,
+    /// Keys of the bindings.
+    pub keys: KeyMap,
+    /// True if this observer must not change the node.
+    pub read_only: bool,
+    /// Columns of the process table that the user has chosen; empty for those that fit.
+    pub columns: Vec<Column>,
 }
 
 impl Default for Start {
@@ -102,6 +114,10 @@ impl Default for Start {
             demo: false,
             run: None,
             profile: None,
+            palette: Palette::default(),
+            keys: KeyMap::default(),
+            read_only: false,
+            columns: Vec::new(),
         }
     }
 }
@@ -146,6 +162,9 @@ pub struct Model {
     pub(crate) target: String,
     pub(crate) demo: bool,
     pub(crate) frame_hz: f64,
+    pub(crate) palette: Palette,
+    pub(crate) keys: KeyMap,
+    pub(crate) read_only: bool,
     pub(crate) link: Link,
     pub(crate) hello: Option<Box<Hello>>,
     /// True after the node of this connection has sent its greeting. `hello` may still be from the previous node.
@@ -201,6 +220,9 @@ impl Model {
             target: start.target,
             demo: start.demo,
             frame_hz: start.frame_hz,
+            palette: start.palette,
+            keys: start.keys,
+            read_only: start.read_only,
             link: Link::Connecting { since: Duration::ZERO },
             hello: None,
             greeted: false,

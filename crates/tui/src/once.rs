@@ -1,4 +1,6 @@
-//! Prints one frame without a screen, for scripts and for terminals that cannot draw.
+//! Prints frames without a screen, for scripts and for terminals that cannot draw.
+
+pub(crate) mod json;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +13,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::options::{Once, Options};
-use crate::connection::Inbox;
+use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::input::key::Size;
 use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
@@ -31,7 +33,10 @@ const OPTIONAL_DATA_PATIENCE: Duration = Duration::from_secs(1);
 /// Minimum duration of a requested run before its frame is printed.
 const RUN_FOR: Duration = Duration::from_secs(2);
 
-/// Prints one frame, after all requests have been answered.
+/// Time between two frames of `--batch` without `--interval`.
+const BATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Prints frames, the first one after all requests have been answered.
 ///
 /// # Errors
 /// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for
@@ -46,29 +51,79 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     let outgoing = start::attach(options, &inbox).await?;
     let mut start = start::start(options, SIZE, outgoing.over_ssh);
     start.capabilities = Capabilities { color: false, ..start.capabilities };
-    let mut model = Model::new(start);
-    let began = Instant::now();
-    let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
-    let deadline = began + wait;
-    let mut earlier = EarlierRuns::default();
-    while !is_complete(&model, options, &earlier, began.elapsed())? {
-        let patience = began + OPTIONAL_DATA_PATIENCE;
-        let until = if Instant::now() < patience { patience } else { deadline };
-        if timeout_at(until, inbox.ready()).await.is_err() && until == deadline {
-            return Err(too_late(&model, options, wait));
+    let mut printer = Printer {
+        options,
+        inbox,
+        outgoing,
+        model: Model::new(start),
+        began: Instant::now(),
+        earlier: EarlierRuns::default(),
+    };
+    printer.complete().await?;
+    let mut left = options.frames;
+    loop {
+        match printer.write(out) {
+            Ok(()) => {}
+            // The reader closed the pipe. End as SIGPIPE would, which Rust ignores by default.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Signal(Signal::PIPE.as_raw())),
+            Err(error) => return Err(Error::Output(error)),
         }
-        for msg in inbox.drain() {
-            earlier.receive(&msg, model.hello().is_some() && model.commands.is_empty());
+        left = left.map(|left| left.saturating_sub(1));
+        if left == Some(0) {
+            return Ok(Exit::Done);
+        }
+        printer.follow(Instant::now() + options.interval.unwrap_or(BATCH_INTERVAL)).await?;
+    }
+}
+
+/// An observer that prints instead of drawing.
+struct Printer<'a> {
+    options: &'a Options,
+    inbox: Inbox,
+    outgoing: ConnectionHandle,
+    model: Model,
+    began: Instant,
+    earlier: EarlierRuns,
+}
+
+impl Printer<'_> {
+    /// Waits until all data to print has arrived.
+    async fn complete(&mut self) -> Result<(), Error> {
+        let options = self.options;
+        let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
+        let deadline = self.began + wait;
+        while !is_complete(&self.model, options, &self.earlier, self.began.elapsed())? {
+            let patience = self.began + OPTIONAL_DATA_PATIENCE;
+            let until = if Instant::now() < patience { patience } else { deadline };
+            if timeout_at(until, self.inbox.ready()).await.is_err() && until == deadline {
+                return Err(too_late(&self.model, options, wait));
+            }
+            self.receive()?;
+        }
+        Ok(())
+    }
+
+    /// Applies what arrives until an instant.
+    async fn follow(&mut self, until: Instant) -> Result<(), Error> {
+        while timeout_at(until, self.inbox.ready()).await.is_ok() {
+            self.receive()?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), Error> {
+        for msg in self.inbox.drain() {
+            self.earlier.receive(&msg, self.model.hello().is_some() && self.model.commands.is_empty());
             let refused = match &msg {
                 Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason.clone(), *fault)),
                 Msg::Malformed(what) => return Err(Error::Refused(what.clone())),
                 Msg::Server(ServerMessage::Error { code, id, .. }) => Some((*code, id.is_some())),
                 _ => None,
             };
-            for effect in update(&mut model, msg, began.elapsed()) {
+            for effect in update(&mut self.model, msg, self.began.elapsed()) {
                 match effect {
                     Effect::Send(message) => {
-                        let sent = outgoing.commands.try_send(message);
+                        let sent = self.outgoing.commands.try_send(message);
                         tracing::trace!(?sent, "command");
                     }
                     Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
@@ -78,20 +133,21 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
                 }
             }
             if let Some((code, is_answer)) = refused {
-                return Err(refusal(&model, options, code, is_answer));
+                return Err(refusal(&self.model, self.options, code, is_answer));
             }
         }
+        Ok(())
     }
-    model.status = None;
-    let text = match options.once {
-        Some(Once::Json) => json(&model),
-        _ => text(&model),
-    };
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Ok(()) => Ok(Exit::Done),
-        // The reader closed the pipe. End as SIGPIPE would, which Rust ignores by default.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Signal(Signal::PIPE.as_raw())),
-        Err(error) => Err(Error::Output(error)),
+
+    /// Writes one frame. Frames of text are separated by a form feed, as pages are.
+    fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.model.status = None;
+        match self.options.once {
+            Some(Once::Json) => writeln!(out, "{}", json::view(&self.model))?,
+            _ if self.options.frames == Some(1) => writeln!(out, "{}", text(&self.model))?,
+            _ => writeln!(out, "{}\n\u{c}", text(&self.model))?,
+        }
+        out.flush()
     }
 }
 
@@ -183,15 +239,6 @@ fn too_late(model: &Model, options: &Options, waited: Duration) -> Error {
         _ => "sent no rows".to_owned(),
     };
     Error::Connect(format!("the node {missing} within {seconds} s"))
-}
-
-fn json(model: &Model) -> String {
-    serde_json::json!({
-        "node": model.hello().map(|hello| &hello.node),
-        "frame": model.frame(),
-        "rows": model.rows(),
-    })
-    .to_string()
 }
 
 fn text(model: &Model) -> String {

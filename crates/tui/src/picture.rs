@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
+use crate::model::palette::of_index;
+
 /// Size of a cell in pixels. At 14.95 px, a character of the font named below is exactly 9 px wide.
 const CELL: (usize, usize) = (9, 17);
 /// Distance from the top of a cell to the baseline, in pixels.
@@ -48,7 +50,8 @@ pub const LIGHT: Palette = Palette {
 };
 
 impl Palette {
-    fn color(&self, color: Color) -> Option<&'static str> {
+    /// Returns a colour as `#rrggbb`; `None` for the default.
+    fn color(&self, color: Color) -> Option<String> {
         let at = match color {
             Color::Red | Color::LightRed => 0,
             Color::Green | Color::LightGreen => 1,
@@ -56,23 +59,30 @@ impl Palette {
             Color::Blue | Color::LightBlue => 3,
             Color::Magenta | Color::LightMagenta => 4,
             Color::Cyan | Color::LightCyan => 5,
+            Color::DarkGray => return Some(self.dim.to_owned()),
+            Color::Indexed(index) => return Some(hex(of_index(index))),
+            Color::Rgb(red, green, blue) => return Some(hex((red, green, blue))),
             _ => return None,
         };
-        Some(self.colors[at])
+        Some(self.colors[at].to_owned())
     }
 
     /// Returns the foreground and background of a cell, with dim and reverse applied.
     fn resolve(&self, cell: &Cell) -> (String, String) {
         let is_dim = cell.modifier.contains(Modifier::DIM);
         let foreground = match self.color(cell.fg) {
-            Some(color) if is_dim => mix(color, self.background),
-            Some(color) => color.to_owned(),
+            Some(color) if is_dim => mix(&color, self.background),
+            Some(color) => color,
             None if is_dim => self.dim.to_owned(),
             None => self.foreground.to_owned(),
         };
-        let background = self.color(cell.bg).unwrap_or(self.background).to_owned();
+        let background = self.color(cell.bg).unwrap_or_else(|| self.background.to_owned());
         if cell.modifier.contains(Modifier::REVERSED) { (background, foreground) } else { (foreground, background) }
     }
+}
+
+fn hex((red, green, blue): (u8, u8, u8)) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
 /// Mixes two colours, given as `#rrggbb`, in equal parts.

@@ -20,13 +20,16 @@ use crate::model::update::update;
 use crate::once;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
-use crate::terminal::{self, Guard, Screen};
+use crate::terminal::{self, BackgroundQuery, Guard, QUERY, Screen, TerminalColors};
 
 /// Interval at which ages and countdowns are updated.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Minimum time between two draws triggered by keys.
 const KEY_DRAW: Duration = Duration::from_millis(16);
+
+/// Time for which the first frame waits for the background of the terminal.
+const BACKGROUND_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Maximum number of input events handled at once.
 const INPUT_MAX: usize = 512;
@@ -73,6 +76,8 @@ struct EventLoop {
     drawn_at: Option<Instant>,
     reconnect: bool,
     usage: UsageMeter,
+    options: Options,
+    background: BackgroundQuery,
     ending: Option<Result<Exit, Error>>,
 }
 
@@ -85,8 +90,14 @@ impl EventLoop {
         let size = terminal::size();
         let start = start::start(options, size, outgoing.over_ssh);
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
+        let mut screen = Screen::new(io::stdout(), size, start.capabilities.ascii);
+        let mut background = BackgroundQuery::default();
+        if TerminalColors::from_env(options.color).is_open(options) {
+            screen.send(QUERY)?;
+            background = BackgroundQuery::asked();
+        }
         Ok(Self {
-            screen: Screen::new(io::stdout(), size, start.capabilities.ascii),
+            screen,
             model: Model::new(start),
             inbox,
             outgoing,
@@ -97,6 +108,8 @@ impl EventLoop {
             drawn_at: None,
             reconnect: options.reconnect,
             usage: UsageMeter::new(),
+            options: options.clone(),
+            background,
             ending: None,
         })
     }
@@ -107,9 +120,12 @@ impl EventLoop {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut is_dirty = true;
         let mut by_key = true;
+        // A terminal that knows its background answers at once: then the first frame has its final colours.
+        let first_at = Instant::now() + if self.background.is_open() { BACKGROUND_PATIENCE } else { Duration::ZERO };
         loop {
             let gap = if by_key { KEY_DRAW } else { self.pace.frame_time };
-            let draw_at = self.drawn_at.map_or_else(Instant::now, |at| at + gap);
+            let first_at = if self.background.is_open() { first_at } else { Instant::now() };
+            let draw_at = self.drawn_at.map_or(first_at, |at| at + gap);
             tokio::select! {
                 burst = events.next() => {
                     let Some(burst) = burst else { return Ok(Exit::Signal(Signal::HUP.as_raw())) };
@@ -149,12 +165,19 @@ impl EventLoop {
     fn input(&mut self, burst: Vec<io::Result<Event>>) -> Result<(), Error> {
         let mut messages = Vec::with_capacity(burst.len());
         let mut fault = None;
+        let mut events = Vec::with_capacity(burst.len());
         for event in burst {
             match event {
-                Ok(event) => messages.extend(terminal::message(event)),
+                Ok(event) => events.push(event),
                 Err(error) => fault = Some(error),
             }
         }
+        let (events, background) = self.background.filter(events);
+        if let Some(background) = background {
+            let palette = TerminalColors::from_env(self.options.color).palette(&self.options, Some(background));
+            messages.push(Msg::Theme(Box::new(palette)));
+        }
+        messages.extend(events.into_iter().filter_map(terminal::message));
         terminal::coalesce(messages).into_iter().try_for_each(|msg| self.feed(msg))?;
         match fault {
             // Handle the events read before the terminal failed first: they may contain the quit key.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::cli::options::{ColorChoice, FPS_LOCAL, FPS_REMOTE, Options, Source};
+use crate::cli::options::{FPS_LOCAL, FPS_REMOTE, Options, Source};
 use crate::connection::{self, ConnectionHandle, Dialer, Discovery, Inbox};
 use crate::demo::Demo;
 use crate::exit::Error;
 use crate::model::message::{LinkEvent, Msg};
 use crate::model::{Capabilities, Start};
+use crate::terminal::TerminalColors;
 
 /// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
 pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<ConnectionHandle, Error> {
@@ -70,36 +71,32 @@ pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, ove
         Source::Node(target) => (target.to_string(), false),
         Source::Demo { .. } => ("demo data".to_owned(), true),
     };
+    let colors = TerminalColors::from_env(options.color);
     Start {
-        capabilities: capabilities(options),
+        capabilities: Capabilities { ascii: options.ascii || !locale_is_utf8(), color: colors.depth.is_some() },
         size,
         tab: options.tab,
         filter: options.filter.clone(),
         sort: options.sort,
-        frame_hz: f64::from(fps(options, over_ssh)),
+        frame_hz: frame_hz(options, over_ssh),
         target,
         demo,
         run: options.run.clone(),
         profile: options.profile.clone(),
+        palette: colors.palette(options, None),
+        keys: options.keys.clone(),
+        read_only: options.read_only,
+        columns: options.columns.clone(),
     }
 }
 
 /// Returns the frame rate, which defaults to a lower value if the screen or the node is remote.
-fn fps(options: &Options, over_ssh: bool) -> u8 {
-    let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
-    options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60)
-}
-
-fn capabilities(options: &Options) -> Capabilities {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Capabilities {
-        ascii: options.ascii || !locale_is_utf8(),
-        color: match options.color {
-            ColorChoice::Auto => !no_color,
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-        },
+fn frame_hz(options: &Options, over_ssh: bool) -> f64 {
+    if let Some(interval) = options.interval {
+        return 1.0 / interval.as_secs_f64();
     }
+    let far = over_ssh || std::env::var_os("SSH_CONNECTION").is_some_and(|value| !value.is_empty());
+    f64::from(options.fps.unwrap_or(if far { FPS_REMOTE } else { FPS_LOCAL }).clamp(1, 60))
 }
 
 /// The first of these variables that is set determines the character set. If none is set, UTF-8 is assumed.

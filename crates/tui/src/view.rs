@@ -22,7 +22,12 @@ use crate::view::theme::Theme;
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame, model: &Model) {
-    let mut painter = Painter { buffer: frame.buffer_mut(), theme: Theme::of(model.capabilities), cursor: None };
+    let mut painter = Painter {
+        buffer: frame.buffer_mut(),
+        theme: Theme::of(model.capabilities).with(model.palette),
+        keys: &model.keys,
+        cursor: None,
+    };
     let area = painter.area();
     if layout::too_small(model.size) || layout::too_small(size(area)) {
         return too_small(&mut painter, area, model.demo);

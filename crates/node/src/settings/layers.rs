@@ -42,11 +42,6 @@ const VARIABLES: [(&str, &str); 22] = [
     ("log.keep", "RUSM_LOG_KEEP"),
 ];
 
-/// Variables of the observer. `rusm` knows them so that a mistyped one is an error; its own observer uses FPS and
-/// ASCII.
-const OBSERVER_VARIABLES: [&str; 6] =
-    ["RUSM_TOP_TARGET", "RUSM_TOP_TOKEN_FILE", "RUSM_TOP_FPS", "RUSM_TOP_ASCII", "RUSM_TOP_LOG", "RUSM_TOP_LOG_FILE"];
-
 /// Adds the settings of the node from the file, and returns the sections that describe the application.
 pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Result<Table, SettingsError> {
     let toml_error = |error: toml::de::Error| SettingsError::Toml {
@@ -90,7 +85,9 @@ pub(crate) fn from_environment(
     environment: impl Iterator<Item = (String, String)>,
     given: &mut RawSettings,
 ) -> Result<(), SettingsError> {
-    let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(OBSERVER_VARIABLES);
+    // `rusm` knows the variables of the observer so that a mistyped one is an error; its own observer uses most of them.
+    let observer = rusm_tui::environment::variables();
+    let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(observer.iter().map(String::as_str));
     for (name, value) in environment.filter(|(name, _)| name.starts_with("RUSM_")) {
         if let Some((key, variable)) = VARIABLES.iter().find(|(_, variable)| *variable == name) {
             given.insert((*key).to_owned(), RawSetting::of_text(key, &value, variable));
@@ -164,7 +161,8 @@ mod tests {
 
     #[test]
     fn the_observers_variables_are_known_and_a_mistyped_one_is_not() {
-        let known: Vec<_> = OBSERVER_VARIABLES.map(|name| (name, "1")).to_vec();
+        let names = rusm_tui::environment::variables();
+        let known: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
 
         assert_eq!(read("", &known), Ok(RawSettings::new()));
         assert_eq!(

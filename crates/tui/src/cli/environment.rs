@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use rusm_text::suggestion;
 use rustix::process::{Resource, getrlimit};
 
-use crate::cli::{Cli, LOG_LEVEL};
+use crate::cli::Cli;
 
 /// Minimum number of open files. An event loop cannot be created with fewer.
 const FILES_MIN: u64 = 16;
@@ -28,17 +28,22 @@ pub fn check_limits() -> Result<(), String> {
     }
 }
 
+/// Returns the names of all variables of the observer.
+pub fn variables() -> Vec<String> {
+    let command = Cli::command();
+    let names = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    names.map(str::to_owned).collect()
+}
+
 /// Rejects environment variables that have our prefix but are unknown.
 ///
 /// # Errors
 /// Returns the line to print, with the name that was most likely intended.
 pub fn check(names: impl IntoIterator<Item = String>) -> Result<(), String> {
-    let command = Cli::command();
-    let ours = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
-    let known: Vec<&str> = ours.chain([LOG_LEVEL]).collect();
-    let unknown = names.into_iter().find(|name| name.starts_with("RUSM_TOP_") && !known.contains(&name.as_str()));
+    let known = variables();
+    let unknown = names.into_iter().find(|name| name.starts_with("RUSM_TOP_") && !known.contains(name));
     match unknown {
-        Some(name) => Err(format!("unknown variable {name:?}: {}", suggestion(&name, known))),
+        Some(name) => Err(format!("unknown variable {name:?}: {}", suggestion(&name, &known))),
         None => Ok(()),
     }
 }

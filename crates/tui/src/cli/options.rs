@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusm_protocol::SortKey;
+use rusm_protocol::{Column, SortKey};
 
 use crate::connection::Target;
+use crate::model::input::keymap::KeyMap;
+use crate::model::palette::{ColorDepth, Palette};
 use crate::model::tab::Tab;
 
 /// Frames per second in a local terminal.
@@ -39,9 +41,11 @@ pub enum ColorChoice {
     Always,
     /// Use bold, dim and reverse only.
     Never,
+    /// Use this many colours.
+    Depth(ColorDepth),
 }
 
-/// Output format of `--once`.
+/// Output format of `--once` and `--batch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once {
     /// The view as text.
@@ -61,15 +65,21 @@ pub struct Options {
     pub timeout: Duration,
     /// Reconnect when the connection is lost. Default: true.
     pub reconnect: bool,
+    /// Never change the node. Default: false.
+    pub read_only: bool,
     /// Frames per second, 1–60. Default: 10, or 4 if the screen or the node's socket is at the other end of an SSH
     /// connection.
     pub fps: Option<u8>,
+    /// Time between two frames, instead of `fps`. Default: none.
+    pub interval: Option<Duration>,
     /// Initial view. Default: Node.
     pub tab: Tab,
     /// Filter of the process table. Default: none.
     pub filter: String,
     /// Order of the process table. Default: reductions per second, largest first.
     pub sort: SortKey,
+    /// Columns of the process table. Default: none, those that fit.
+    pub columns: Vec<Column>,
     /// Scenario to run at start. Default: none.
     pub run: Option<String>,
     /// Resource profile to select at start. Default: the node's.
@@ -78,10 +88,18 @@ pub struct Options {
     pub ascii: bool,
     /// When to use colours.
     pub color: ColorChoice,
+    /// Styles of the roles. Default: none, the theme follows the terminal.
+    pub palette: Option<Palette>,
     /// Use the mouse. If false, the terminal selects text as usual. Default: true.
     pub mouse: bool,
-    /// Print one frame and exit. Default: none.
+    /// Keys of the bindings.
+    pub keys: KeyMap,
+    /// File in which the chosen columns are saved. Default: none.
+    pub config_file: Option<PathBuf>,
+    /// Print frames instead of drawing a screen. Default: none.
     pub once: Option<Once>,
+    /// Number of frames to print; `None` for no end. Default: 1.
+    pub frames: Option<u64>,
 }
 
 impl Default for Options {
@@ -91,16 +109,23 @@ impl Default for Options {
             token_file: None,
             timeout: CONNECT_TIMEOUT,
             reconnect: true,
+            read_only: false,
             fps: None,
+            interval: None,
             tab: Tab::default(),
             filter: String::new(),
             sort: SortKey::default(),
+            columns: Vec::new(),
             run: None,
             profile: None,
             ascii: false,
             color: ColorChoice::default(),
+            palette: None,
             mouse: true,
+            keys: KeyMap::default(),
+            config_file: None,
             once: None,
+            frames: Some(1),
         }
     }
 }

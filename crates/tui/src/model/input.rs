@@ -3,5 +3,7 @@
 pub(crate) mod commands;
 pub(crate) mod complete;
 pub mod key;
+pub mod key_name;
+pub mod keymap;
 pub mod keys;
 pub(crate) mod line_edit;

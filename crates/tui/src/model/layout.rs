@@ -142,11 +142,12 @@ const TAB_SPACINGS: [TabSpacing; 10] = [
 /// Returns each tab with its title in the first row and its cells, such as ` 1 Node `.
 ///
 /// On a narrow screen, the blanks are dropped first, then the program's name, then the ends of all titles except that of
-/// the `current` view, and last these titles.
-pub(crate) fn tabs(size: Size, current: Tab) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
+/// the `current` view, and last these titles. Only the
+/// tabs that are `shown` get cells.
+pub(crate) fn tabs(size: Size, current: Tab, shown: &[Tab]) -> impl Iterator<Item = (Tab, &'static str, Cells)> {
     let spacing = TAB_SPACINGS.iter().find(|spacing| spacing.width() <= size.width);
     let spacing = spacing.unwrap_or(&TAB_SPACINGS[TAB_SPACINGS.len() - 1]);
-    Tab::ALL.iter().scan(spacing.brand, move |x, &tab| {
+    shown.iter().scan(spacing.brand, move |x, &tab| {
         let cells = Cells::new(*x, 0, spacing.cells(tab, tab == current), 1);
         *x += cells.width + spacing.gap;
         Some((tab, spacing.word(tab, tab == current), cells))
@@ -423,7 +424,7 @@ mod tests {
     fn the_tabs_fit_beside_the_state_and_the_current_one_is_whole() {
         for width in SIZE_MIN.width..300 {
             for &current in Tab::ALL {
-                let tabs: Vec<_> = tabs(Size::new(width, 24), current).collect();
+                let tabs: Vec<_> = tabs(Size::new(width, 24), current, Tab::ALL).collect();
                 let (_, title, cells) = tabs[current.index()];
                 let end = tabs.last().map_or(0, |(.., cells)| cells.x + cells.width);
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, ServerMessage};
 
 use crate::model::input::key::{Key, Mouse, Size};
+use crate::model::palette::Palette;
 
 /// An event for the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub enum Msg {
     Malformed(String),
     /// The connection changed.
     Link(LinkEvent),
+    /// The terminal has told its background, so the theme that follows it is known.
+    Theme(Box<Palette>),
     /// Resource usage of this observer over the last second.
     OwnCost(OwnCost),
 }

@@ -74,9 +74,10 @@ impl Tab {
         Self::ALL.iter().position(|&tab| tab == self).unwrap_or(0)
     }
 
-    /// Returns the view `steps` after this one, wrapping around.
-    pub(crate) fn step(self, steps: isize) -> Self {
-        Self::ALL[wrapped(self.index(), steps, Self::ALL.len())]
+    /// Returns the view `steps` after this one among those that are shown, wrapping around.
+    pub(crate) fn step(self, steps: isize, shown: &[Self]) -> Self {
+        let at = shown.iter().position(|&tab| tab == self).unwrap_or(0);
+        shown.get(wrapped(at, steps, shown.len())).copied().unwrap_or(self)
     }
 
     /// Returns the view with that id.

@@ -16,7 +16,6 @@ use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
 
 use crate::model::detail::requests::Wanted;
 use crate::model::input::key::{Key, KeyCode};
-use crate::model::input::keys;
 use crate::model::layout;
 use crate::model::message::{Effect, LinkEvent, Msg};
 use crate::model::overlay::Overlay;
@@ -78,6 +77,10 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
         Msg::Server(message) => receive::server(model, message, &mut effects),
         Msg::Malformed(what) => model.show_notice(what, true),
         Msg::Link(event) => link(model, event, &mut effects),
+        Msg::Theme(palette) => {
+            model.palette = *palette;
+            model.dirty = true;
+        }
         Msg::OwnCost(own) => model.own = own,
     }
     request_views(model, &mut effects);
@@ -128,7 +131,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         }
         return;
     }
-    if let Some(action) = keys::action(&model.contexts(), key) {
+    if let Some(action) = model.keys.action(&model.contexts(), key) {
         if !palette::handle(model, action, effects) {
             actions::execute(model, action, effects);
         }

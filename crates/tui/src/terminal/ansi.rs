@@ -1,6 +1,6 @@
 //! Encodes cells in as few bytes as possible.
 //!
-//! Uses the sixteen colours as `SGR 30–37` instead of `38;5;n`, short cursor moves, and no query that the terminal
+//! Writes the sixteen colours as `SGR 30–37` instead of `38;5;n`, short cursor moves, and no query that the terminal
 //! would have to answer. Control characters in cells are never written.
 
 use std::convert::Infallible;
@@ -72,7 +72,7 @@ impl Ansi {
         if from == to {
             return;
         }
-        let mut codes: Vec<u8> = Vec::with_capacity(8);
+        let mut codes: Vec<u8> = Vec::with_capacity(16);
         let mut from = from;
         if from.modifier != to.modifier && !to.modifier.contains(from.modifier) {
             codes.push(0);
@@ -85,14 +85,15 @@ impl Ansi {
             }
         }
         if from.foreground != to.foreground {
-            codes.push(color_code(to.foreground, 30));
+            push_color(&mut codes, to.foreground, 30);
         }
         if from.background != to.background {
-            codes.push(color_code(to.background, 40));
+            push_color(&mut codes, to.background, 40);
         }
         self.cells.extend_from_slice(b"\x1b[");
         for (at, code) in codes.iter().enumerate() {
             let separator = if at == 0 { "" } else { ";" };
+            // An empty sequence resets as well.
             if *code == 0 && codes.len() == 1 {
                 continue;
             }
@@ -121,10 +122,9 @@ const MODIFIERS: [(Modifier, u8); 6] = [
     (Modifier::CROSSED_OUT, 9),
 ];
 
-/// Returns the SGR code of one of the sixteen colours; `base` is 30 for the foreground and 40 for the background. Other
-/// colours become the default.
-const fn color_code(color: Color, base: u8) -> u8 {
-    base + match color {
+/// Adds the SGR codes of a colour; `base` is 30 for the foreground and 40 for the background.
+fn push_color(codes: &mut Vec<u8>, color: Color, base: u8) {
+    let offset = match color {
         Color::Black => 0,
         Color::Red => 1,
         Color::Green => 2,
@@ -141,8 +141,11 @@ const fn color_code(color: Color, base: u8) -> u8 {
         Color::LightMagenta => 65,
         Color::LightCyan => 66,
         Color::White => 67,
-        Color::Reset | Color::Rgb(..) | Color::Indexed(_) => 9,
-    }
+        Color::Reset => 9,
+        Color::Indexed(index) => return codes.extend([base + 8, 5, index]),
+        Color::Rgb(red, green, blue) => return codes.extend([base + 8, 2, red, green, blue]),
+    };
+    codes.push(base + offset);
 }
 
 impl Backend for Ansi {

@@ -43,8 +43,8 @@ fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
     let mut seen = Vec::new();
     let (mut own, mut global) = (Vec::new(), Vec::new());
     for context in model.contexts() {
-        for binding in keys::bindings(context) {
-            let key = binding.keys[0];
+        for binding in keys::bindings(context).filter(|binding| model.offers(binding.action)) {
+            let Some(&key) = model.keys.keys(binding).first() else { continue };
             if seen.contains(&key) || binding.hint.is_empty() {
                 continue;
             }

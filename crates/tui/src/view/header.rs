@@ -12,11 +12,12 @@ use crate::view::theme::{Role, Theme};
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
-    if layout::tabs(model.size, model.tab).next().is_some_and(|(.., first)| first.x > 0) {
+    let tabs = model.tabs();
+    if layout::tabs(model.size, model.tab, &tabs).next().is_some_and(|(.., first)| first.x > 0) {
         painter.line(area, 0, &Line::from(Span::styled(" rusm-top", theme.style(Role::Accent))));
     }
     let mut used = 0;
-    for (tab, word, cells) in layout::tabs(model.size, model.tab) {
+    for (tab, word, cells) in layout::tabs(model.size, model.tab, &tabs) {
         let style = theme.style(if tab == model.tab { Role::Selected } else { Role::Text });
         let number = Span::styled(format!(" {} ", tab.key()), style);
         let title = Span::styled(format!("{word} "), style);

@@ -70,8 +70,8 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
             lines.push(Line::default());
         }
         lines.push(Line::from(Span::styled(context.title(), theme.style(Role::Title))));
-        for binding in keys::bindings(context) {
-            let names: Vec<String> = binding.keys.iter().map(|key| key.text()).collect();
+        for binding in keys::bindings(context).filter(|binding| model.offers(binding.action)) {
+            let names: Vec<String> = model.keys.keys(binding).iter().map(|key| key.text()).collect();
             lines.push(Line::from(vec![
                 Span::styled(format!("  {:<14}", names.join(" ")), theme.style(Role::Key)),
                 Span::styled(binding.help, theme.style(Role::Text)),
@@ -178,7 +178,7 @@ fn event(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         lines.extend(functions(&detail.backtrace, width, theme));
     }
     lines.push(Line::default());
-    lines.push(keys_line(Context::Event, theme));
+    lines.push(keys_line(Context::Event, painter));
     let word = if item.kind().is_empty() { "log line" } else { item.kind() };
     scrolled_to(painter, area, &format!(" {} {seq} ", word.replace('_', " ")), &lines, scroll, width);
 }
@@ -288,16 +288,16 @@ fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason, effect: &[
         let text = painter::cut(text, inner.width, theme);
         painter.line(inner, at, &Line::from(Span::styled(text, theme.style(*role))));
     }
-    painter.line(inner, 4 + below, &keys_line(Context::Kill, theme));
+    let keys = keys_line(Context::Kill, painter);
+    painter.line(inner, 4 + below, &keys);
 }
 
-fn keys_line(context: Context, theme: Theme) -> Line<'static> {
+fn keys_line(context: Context, painter: &Painter<'_>) -> Line<'static> {
+    let theme = painter.theme;
     let shown = keys::bindings(context).filter(|binding| !binding.hint.is_empty());
-    let spans = shown.flat_map(|binding| {
-        [
-            Span::styled(binding.keys[0].text(), theme.style(Role::Key)),
-            Span::styled(format!(" {}   ", binding.hint), theme.style(Role::Dim)),
-        ]
+    let keyed = shown.filter_map(|binding| Some((painter.keys.keys(binding).first()?, binding.hint)));
+    let spans = keyed.flat_map(|(key, hint)| {
+        [Span::styled(key.text(), theme.style(Role::Key)), Span::styled(format!(" {hint}   "), theme.style(Role::Dim))]
     });
     Line::from(spans.collect::<Vec<_>>())
 }
@@ -358,7 +358,8 @@ fn run_dialog(painter: &mut Painter<'_>, dialog: &RunDialog) {
         let text = painter::cut(&meta.description, inner.width, theme);
         painter.line(inner, note_at, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
-    painter.line(inner, inner.height.saturating_sub(1), &keys_line(Context::RunDialog, theme));
+    let keys = keys_line(Context::RunDialog, painter);
+    painter.line(inner, inner.height.saturating_sub(1), &keys);
 }
 
 /// Draws the loss of the connection over the last frame, which is dimmed.

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Widget};
 use unicode_width::UnicodeWidthChar;
 
+use crate::model::input::keymap::KeyMap;
 use crate::model::layout::Cells;
 use crate::view::theme::{Role, Theme};
 
@@ -20,6 +21,8 @@ impl From<Cells> for Rect {
 pub(crate) struct Painter<'a> {
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) theme: Theme,
+    /// The keys that the screen shows.
+    pub(crate) keys: &'a KeyMap,
     /// Position of the terminal's cursor, if it is shown.
     pub(crate) cursor: Option<(u16, u16)>,
 }

@@ -1,86 +1,87 @@
-//! Colours by role, and the signs that a terminal can show.
+//! Styles of the roles, from the theme of the model, and the signs that a terminal can show.
 //!
-//! Uses only the sixteen colours of the terminal's palette and its default foreground and background, so that dark and
-//! light themes both stay readable. Without colours, bold, dim and reverse carry the meaning.
+//! Without colours, bold, dim and reverse carry the meaning.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 
 use crate::model::Capabilities;
+use crate::model::palette::{Ink, Palette, RoleStyle};
 
-/// Role of a text on the screen, which determines its style.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Ordinary values.
-    Text,
-    /// The most important values.
-    Strong,
-    /// Labels, zeroes, and text that is not urgent.
-    Dim,
-    /// Borders of panels.
-    Border,
-    /// Title of a panel.
-    Title,
-    /// The program's name, the active tab, the marker of a selection.
-    Accent,
-    /// Throughput over time.
-    Flow,
-    /// Latency.
-    Delay,
-    /// Memory.
-    Store,
-    /// Healthy state.
-    Good,
-    /// State that deserves attention.
-    Warn,
-    /// Failure.
-    Bad,
-    /// A key in the footer.
-    Key,
-    /// The selected row.
-    Selected,
-}
+pub(crate) use crate::model::palette::Role;
+
+/// The sixteen colours by their number.
+const SIXTEEN: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];
 
 /// Styles of the roles on this terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     capabilities: Capabilities,
+    palette: Palette,
 }
 
 impl Theme {
-    pub(crate) const fn of(capabilities: Capabilities) -> Self {
-        Self { capabilities }
+    /// Returns the styles of the default theme.
+    pub(crate) fn of(capabilities: Capabilities) -> Self {
+        Self { capabilities, palette: Palette::default() }
+    }
+
+    /// Returns the styles of another theme.
+    pub(crate) const fn with(self, palette: Palette) -> Self {
+        Self { palette, ..self }
     }
 
     pub(crate) fn style(self, role: Role) -> Style {
-        let plain = Style::new();
-        let (color, style) = match role {
-            Role::Text => (None, plain),
-            Role::Strong | Role::Title => (None, plain.add_modifier(Modifier::BOLD)),
-            Role::Dim | Role::Border => (None, plain.add_modifier(Modifier::DIM)),
-            Role::Accent | Role::Key => (Some(Color::Cyan), plain.add_modifier(Modifier::BOLD)),
-            Role::Flow => (Some(Color::Cyan), plain),
-            Role::Delay => (Some(Color::Magenta), plain),
-            Role::Store => (Some(Color::Blue), plain),
-            Role::Good => (Some(Color::Green), plain),
-            Role::Warn => (Some(Color::Yellow), plain.add_modifier(Modifier::BOLD)),
-            Role::Bad => (Some(Color::Red), plain.add_modifier(Modifier::BOLD)),
-            Role::Selected => (None, plain.add_modifier(Modifier::REVERSED)),
-        };
-        match color.filter(|_| self.capabilities.color) {
-            Some(color) => style.fg(color),
-            None => style,
+        let RoleStyle { foreground, background, bold, dim, underlined, reversed } = self.palette.style(role);
+        let flags = [
+            (bold, Modifier::BOLD),
+            (dim, Modifier::DIM),
+            (underlined, Modifier::UNDERLINED),
+            (reversed, Modifier::REVERSED),
+        ];
+        let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+        let style = set.fold(Style::new(), |style, (_, modifier)| style.add_modifier(modifier));
+        let style = self.color(foreground).map_or(style, |color| style.fg(color));
+        self.color(background).map_or(style, |color| style.bg(color))
+    }
+
+    /// Returns the colour of an ink; `None` for the terminal's own, and on a terminal without colours.
+    fn color(self, ink: Ink) -> Option<Color> {
+        match ink {
+            _ if !self.capabilities.color => None,
+            Ink::Default => None,
+            Ink::Basic(index) => Some(SIXTEEN[usize::from(index % 16)]),
+            Ink::Indexed(index) => Some(Color::Indexed(index)),
+            Ink::Rgb(red, green, blue, _) => Some(Color::Rgb(red, green, blue)),
         }
     }
 
     /// Returns the colour of a gauge at a position from 0 to 1: green, then yellow, then red.
     pub(crate) fn heat(self, position: f64) -> Style {
-        let color = match position {
-            p if p < 0.6 => Color::Green,
-            p if p < 0.85 => Color::Yellow,
-            _ => Color::Red,
+        let role = match position {
+            p if p < 0.6 => Role::Good,
+            p if p < 0.85 => Role::Warn,
+            _ => Role::Bad,
         };
-        if self.capabilities.color { Style::new().fg(color) } else { Style::new() }
+        let color = self.color(self.palette.style(role).foreground);
+        color.map_or_else(Style::new, |color| Style::new().fg(color))
     }
 
     pub(crate) const fn is_ascii(self) -> bool {

@@ -60,7 +60,7 @@ fn wrong_arguments_are_named_and_exit_code_2() {
         (&["--tab", "ports"][..], "expected one of node, bench, processes"),
         (&["--tab", "nodes"], "did you mean \"node\"?"),
         (&["--sort", "xyzzy"], "expected one of pid, name"),
-        (&["--color", "pink"], "[possible values: auto, always, never]"),
+        (&["--color", "pink"], "[possible values: auto, always, never, 16, 256, true]"),
         (&["--timeout", "1e300"], "expected more than 0 and at most 3600 seconds"),
         (&["--filtr", "x"], "'--filter'"),
         (&["--fps", "0"], "1..=60"),
@@ -282,4 +282,103 @@ fn a_newer_protocol_is_one_line_and_exit_code_4() {
 
     assert_eq!(code(&output), 4);
     assert!(error_line(&output).contains("update rusm-top"));
+}
+
+#[test]
+fn a_config_file_is_created_checked_and_found() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let config = |arguments: &[&str]| {
+        let mut command = rusm_top(folder.path());
+        command.env("XDG_CONFIG_HOME", folder.path()).arg("config").args(arguments).output().expect("rusm-top runs")
+    };
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).expect("text");
+    let path = folder.path().join("rusm/top.toml");
+
+    assert_eq!(text(&config(&["path"])), format!("{}\n", path.display()));
+    assert!(text(&config(&["check"])).contains("does not exist: the defaults apply"));
+    assert_eq!(code(&config(&["init"])), 0);
+    assert!(text(&config(&["check"])).contains("is valid"));
+    let again = config(&["init"]);
+    assert!(code(&again) == 2 && error_line(&again).contains("exists already: --force replaces it"));
+
+    std::fs::write(&path, "fps = 10\nthmee = \"dark\"\n").expect("a file");
+    let wrong = config(&["check"]);
+    assert_eq!(code(&wrong), 2);
+    assert!(error_line(&wrong).ends_with("top.toml, line 2: unknown key \"thmee\": did you mean \"theme\"?"));
+    let started = rusm_top(folder.path()).env("XDG_CONFIG_HOME", folder.path()).args(["--demo", "--once"]).output();
+    assert_eq!(code(&started.expect("rusm-top runs")), 2, "a wrong file is never skipped");
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_and_a_variable_over_the_file() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("top.toml");
+    std::fs::write(&file, "tab = \"tree\"\n").expect("a file");
+    let view = |variable: Option<&str>, flags: &[&str]| {
+        let mut command = rusm_top(folder.path());
+        command.env("RUSM_TOP_CONFIG", &file).args(["--demo", "--once", "--json"]).args(flags);
+        variable.map(|value| command.env("RUSM_TOP_TAB", value));
+        let output = command.output().expect("rusm-top runs");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["view"].as_str().expect("text").to_owned()
+    };
+
+    assert_eq!(view(None, &[]), "tree");
+    assert_eq!(view(Some("events"), &[]), "events");
+    assert_eq!(view(Some("events"), &["--tab", "wasm"]), "wasm");
+}
+
+#[test]
+fn a_batch_prints_as_many_frames_as_asked_for() {
+    let output = ran(&["--demo", "--batch", "-n", "3", "--interval", "100ms", "--json", "--tab", "topics"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let frames: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+
+    assert_eq!(frames.len(), 3);
+    let seq: Vec<u64> = frames.iter().map(|frame| frame["frame"]["seq"].as_u64().expect("a number")).collect();
+    assert!(seq.windows(2).all(|pair| pair[0] <= pair[1]), "{seq:?}");
+    assert!(frames[0]["topics"]["topics"].is_array(), "{}", frames[0]);
+
+    let pages = ran(&["--demo", "--batch", "-n", "2", "--interval", "20ms"]);
+    assert_eq!(String::from_utf8(pages.stdout).expect("text").matches('\u{c}').count(), 2);
+}
+
+#[test]
+fn every_view_is_printed_as_json_with_what_it_shows() {
+    for (tab, key) in [
+        ("node", "top"),
+        ("bench", "scenarios"),
+        ("processes", "rows"),
+        ("tree", "tree"),
+        ("events", "events"),
+        ("wasm", "engines"),
+        ("time", "time"),
+        ("store", "stores"),
+        ("topics", "topics"),
+    ] {
+        let output = ran(&["--demo", "--once", "--json", "--tab", tab]);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+
+        assert_eq!((json["view"].as_str(), json[key].is_null()), (Some(tab), false), "{tab}: {json}");
+    }
+}
+
+#[test]
+fn completions_the_manual_and_the_keys_are_printed() {
+    let text = |arguments: &[&str]| {
+        let output = ran(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+
+    insta::assert_snapshot!("completions_fish", text(&["completions", "fish"]));
+    for shell in ["bash", "zsh"] {
+        let script = text(&["completions", shell]);
+        assert!(script.contains("--interval") && script.contains("rusm-top"), "{shell}");
+    }
+    let manual = text(&["man"]);
+    assert!(manual.starts_with(".ie") || manual.contains(".TH rusm-top"), "{manual}");
+    assert!(manual.contains("RUSM_TOP_INTERVAL"));
+    assert!(text(&["keys"]).contains("quit                       q ctrl-c"));
 }

@@ -434,14 +434,6 @@ pub fn bindings(context: Context) -> impl Iterator<Item = &'static Binding> {
     BINDINGS.iter().filter(move |binding| binding.context == context)
 }
 
-/// Returns the action of `key` in the given contexts, innermost first.
-pub fn action(contexts: &[Context], key: Key) -> Option<Action> {
-    contexts
-        .iter()
-        .find_map(|&context| bindings(context).find(|binding| binding.keys.contains(&key)))
-        .map(|binding| binding.action)
-}
-
 /// Formats the table as Markdown, for the README.
 pub fn markdown() -> String {
     let mut out = String::from("| Where | Keys | Action |\n|---|---|---|\n");

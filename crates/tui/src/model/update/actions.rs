@@ -21,11 +21,14 @@ use crate::model::selection::wrapped;
 use crate::model::tab::Tab;
 
 pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
+    if let Some(why) = model.refusal(action) {
+        return model.show_notice(why, true);
+    }
     match action {
         Action::Quit => effects.push(Effect::Quit(QuitReason::Requested)),
         Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         Action::Show(tab) => show(model, tab),
-        Action::Step(steps) => show(model, model.tab.step(steps)),
+        Action::Step(steps) => show(model, model.tab.step(steps, &model.tabs())),
         Action::Back => back(model, effects),
         Action::Pause => pause(model, effects),
         Action::Repaint => effects.push(Effect::Repaint),

@@ -44,7 +44,7 @@ fn wheel(model: &mut Model, notches: i64) {
 }
 
 fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
-    let hit = layout::tabs(model.size, model.tab).find(|(.., cells)| cells.contains(x, y));
+    let hit = layout::tabs(model.size, model.tab, &model.tabs()).find(|(.., cells)| cells.contains(x, y));
     if let Some((tab, ..)) = hit {
         return navigate::show(model, tab);
     }

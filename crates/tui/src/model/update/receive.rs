@@ -166,6 +166,9 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
     }
     model.hello = Some(hello);
+    if model.tab == Tab::Bench && !model.has_scenarios() {
+        model.tab = Tab::Node;
+    }
 }
 
 fn tick(model: &mut Model, frame: Box<Frame>) {

@@ -43,7 +43,8 @@ pub(super) fn render(painter: &mut Painter<'_>, line: &Palette) {
     if line.found.is_empty() {
         painter.line(inner, 2, &Line::from(Span::styled(" no command matches", theme.style(Role::Dim))));
     }
-    painter.line(inner, inner.height.saturating_sub(1), &keys_line(Context::Palette, theme));
+    let keys = keys_line(Context::Palette, painter);
+    painter.line(inner, inner.height.saturating_sub(1), &keys);
 }
 
 /// Returns the commands for the help.

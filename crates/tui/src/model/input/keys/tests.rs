@@ -1,6 +1,7 @@
 //! Tests of the table of key bindings.
 
 use super::*;
+use crate::model::input::keymap::KeyMap;
 
 #[test]
 fn no_key_stands_twice_in_a_context() {
@@ -25,14 +26,14 @@ fn every_context_has_a_binding_and_every_binding_a_help_text() {
 fn a_context_shadows_the_global_table() {
     let contexts = [Context::Lost, Context::Node, Context::Global];
 
-    assert_eq!(action(&contexts, Key::char('r')), Some(Action::Retry));
-    assert_eq!(action(&contexts[1..], Key::char('r')), Some(Action::Run));
-    assert_eq!(action(&contexts, Key::char('q')), Some(Action::Quit));
+    assert_eq!(KeyMap::default().action(&contexts, Key::char('r')), Some(Action::Retry));
+    assert_eq!(KeyMap::default().action(&contexts[1..], Key::char('r')), Some(Action::Run));
+    assert_eq!(KeyMap::default().action(&contexts, Key::char('q')), Some(Action::Quit));
 }
 
 #[test]
 fn every_view_has_its_key() {
     for &tab in Tab::ALL {
-        assert_eq!(action(&[Context::Global], Key::char(tab.key())), Some(Action::Show(tab)));
+        assert_eq!(KeyMap::default().action(&[Context::Global], Key::char(tab.key())), Some(Action::Show(tab)));
     }
 }

@@ -103,7 +103,7 @@ fn the_process_of_a_lint_is_the_one_that_is_selected() {
 fn a_click_on_another_view_closes_the_filter_and_keeps_it() {
     let mut model = attached(Tab::Processes);
     typed(&mut model, "/kv");
-    let (.., cells) = layout::tabs(model.size, model.tab).find(|(tab, ..)| *tab == Tab::Bench).unwrap();
+    let (.., cells) = layout::tabs(model.size, model.tab, &model.tabs()).find(|(tab, ..)| *tab == Tab::Bench).unwrap();
 
     let click = Mouse { kind: MouseKind::Click, x: cells.x, y: cells.y };
     update(&mut model, Msg::Mouse(click), Duration::ZERO);

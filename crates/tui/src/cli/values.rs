@@ -1,0 +1,90 @@
+//! Parsers of the values of options.
+
+use std::time::Duration;
+
+use rusm_protocol::{Column, SortKey};
+use rusm_text::suggestion;
+
+use crate::model::panes::columns;
+use crate::model::tab::Tab;
+
+/// Maximum connection timeout.
+const TIMEOUT_MAX: Duration = Duration::from_hours(1);
+
+/// Shortest and longest time between two frames.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(10);
+
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 =
+        text.trim_end_matches('s').parse().map_err(|_no_number| "expected seconds, such as 5 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(number)
+        .ok()
+        .filter(|time| !time.is_zero() && *time <= TIMEOUT_MAX)
+        .ok_or_else(|| format!("expected more than 0 and at most {} seconds", TIMEOUT_MAX.as_secs()))
+}
+
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.trim_end_matches('s'), 1.0),
+    };
+    let number: f64 = number.parse().map_err(|_no_number| "expected a time, such as 250ms or 2s".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * unit).ok();
+    time.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "expected 20ms to 10s".to_owned())
+}
+
+pub(super) fn tab(text: &str) -> Result<Tab, String> {
+    Tab::from_id(text).ok_or_else(|| suggestion(text, Tab::ALL.iter().map(|tab| tab.id())))
+}
+
+pub(super) fn column(text: &str) -> Result<Column, String> {
+    let wanted = text.to_ascii_lowercase();
+    let short = |column: Column| columns::heading(column).to_ascii_lowercase();
+    let known = Column::ALL.into_iter().find(|column| column.word() == wanted || short(*column) == wanted);
+    match (known, wanted.as_str()) {
+        (Some(column), _) => Ok(column),
+        (None, "busy") => Ok(Column::BusyPct),
+        (None, "memory") => Ok(Column::MemoryBytes),
+        (None, "mailbox") => Ok(Column::MailboxLen),
+        _ => Err(suggestion(&wanted, Column::ALL.map(Column::word))),
+    }
+}
+
+pub(super) fn sort(text: &str) -> Result<SortKey, String> {
+    let (name, reversed) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+    let key = column(name)?;
+    Ok(SortKey { key, desc: columns::falls(key) != reversed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_known_by_their_word_and_their_heading() {
+        assert_eq!(sort("mem").unwrap(), SortKey { key: Column::MemoryBytes, desc: true });
+        assert_eq!(sort("name").unwrap(), SortKey { key: Column::Name, desc: false });
+        assert_eq!(sort("-age_ms").unwrap(), SortKey { key: Column::AgeMs, desc: false });
+        assert!(sort("xyzzy").unwrap_err().starts_with("expected one of pid, name"));
+        assert_eq!(sort("mailbx").unwrap_err(), "did you mean \"mailbox_len\"?");
+    }
+
+    #[test]
+    fn a_timeout_is_a_time_that_can_pass() {
+        assert_eq!(seconds("0.5s"), Ok(Duration::from_millis(500)));
+        for text in ["0", "-1", "1e300", "inf", "NaN", "3601"] {
+            assert_eq!(seconds(text).unwrap_err(), "expected more than 0 and at most 3600 seconds", "{text}");
+        }
+        assert_eq!(seconds("soon").unwrap_err(), "expected seconds, such as 5 or 0.5");
+    }
+
+    #[test]
+    fn an_interval_has_a_unit() {
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("11s").unwrap_err(), "expected 20ms to 10s");
+        assert_eq!(interval("-1").unwrap_err(), "expected 20ms to 10s");
+        assert_eq!(interval("soon").unwrap_err(), "expected a time, such as 250ms or 2s");
+    }
+}

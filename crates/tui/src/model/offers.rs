@@ -1,0 +1,51 @@
+//! What this observer may do on this node: the keys of everything else are hidden, and explained when pressed.
+
+use rusm_protocol::Role;
+
+use crate::model::Model;
+use crate::model::input::keys::Action;
+use crate::model::tab::Tab;
+
+impl Action {
+    /// Returns true if the action changes something on the node. It needs the control role.
+    pub const fn changes_node(self) -> bool {
+        matches!(self, Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::Kill | Self::KillAll)
+    }
+
+    /// Returns true if the action is about scenarios, which an application's node does not have.
+    const fn needs_scenarios(self) -> bool {
+        matches!(self, Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::About | Self::Show(Tab::Bench))
+    }
+}
+
+impl Model {
+    /// Returns the reason why an action is not possible here; `None` if it is.
+    pub(crate) fn refusal(&self, action: Action) -> Option<&'static str> {
+        if action.needs_scenarios() && !self.has_scenarios() {
+            return Some("this node has no scenarios");
+        }
+        if !action.changes_node() {
+            return None;
+        }
+        match self.role() {
+            _ if self.read_only => Some("this observer is read-only: start it without --read-only to change the node"),
+            Some(Role::Observe) => Some("this connection may only observe: attach with the control token"),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the action is possible here, so that the footer and the help show its key.
+    pub(crate) fn offers(&self, action: Action) -> bool {
+        self.refusal(action).is_none()
+    }
+
+    /// Returns true if the node has scenarios, or has not said yet what it has.
+    pub(crate) fn has_scenarios(&self) -> bool {
+        self.hello.as_ref().is_none_or(|hello| !hello.scenarios.is_empty())
+    }
+
+    /// Returns the views that this node has something for.
+    pub(crate) fn tabs(&self) -> Vec<Tab> {
+        Tab::ALL.iter().copied().filter(|tab| self.offers(Action::Show(*tab))).collect()
+    }
+}
