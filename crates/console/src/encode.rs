@@ -5,6 +5,7 @@ pub(crate) mod cpu;
 pub(super) mod engines;
 pub(super) mod events;
 pub(super) mod inspect;
+pub(super) mod schedulers;
 pub(super) mod stores;
 pub(crate) mod text;
 pub(super) mod time;
@@ -109,16 +110,7 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
                 wakes_per_sec: round(scheduler.wakes_per_sec),
             })
             .collect(),
-        memory: MemorySnapshot {
-            rss_bytes: sample.rss_bytes,
-            limit_bytes: sample.limit_bytes,
-            control_block_bytes: control_blocks,
-            future_bytes: sample.census.future_bytes,
-            mailbox_bytes: sample.census.mailbox_bytes,
-            mailbox_limit_bytes: sample.mailboxes.max_bytes,
-            mailboxes_full: sample.mailboxes.is_full,
-            mailboxes_filled_total: sample.mailboxes.filled_total,
-        },
+        memory: memory(sample),
         cpu_pct: round(sample.cpu_pct),
         others_pct: sample.others_pct.map(round),
         stuck: sample.stuck.iter().map(ToString::to_string).collect(),
@@ -130,6 +122,22 @@ fn observer(sample: &Sample, uptime_ms: u64) -> ObserverSnapshot {
         lints: sample.lints.iter().map(lint).collect(),
         log: sample.log.clone(),
         delays: sample.delays.clone(),
+    }
+}
+
+/// Encodes the memory of the node by use.
+pub(super) fn memory(sample: &Sample) -> MemorySnapshot {
+    let control_blocks = control_block_bytes(sample.totals.live);
+    MemorySnapshot {
+        rss_bytes: sample.rss_bytes,
+        limit_bytes: sample.limit_bytes,
+        control_block_bytes: control_blocks,
+        future_bytes: sample.census.future_bytes,
+        mailbox_bytes: sample.census.mailbox_bytes,
+        mailbox_limit_bytes: sample.mailboxes.max_bytes,
+        mailboxes_full: sample.mailboxes.is_full,
+        mailboxes_filled_total: sample.mailboxes.filled_total,
+        uses: sample.memory.map(|(reading, read_at)| reading.uses(control_blocks, sample.uptime, read_at)),
     }
 }
 

@@ -9,6 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::encode;
 use super::sampler::sample::Sample;
 use rusm_runtime::Handle;
 use rusm_runtime::observe;
@@ -17,9 +18,9 @@ use rusm_runtime::observe;
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Returns all metrics of a node to which `clients` observers are attached.
-pub(super) fn text(runtime: &Handle, sample: &Sample, clients: u32) -> String {
+pub(super) fn text(runtime: &Handle, sample: Sample, clients: u32) -> String {
     let mut registry = Registry::with_prefix("rusm");
-    registry.register_collector(Box::new(Node { runtime: runtime.clone(), sample: sample.clone(), clients }));
+    registry.register_collector(Box::new(Node { runtime: runtime.clone(), sample, clients }));
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &registry) {
         Ok(()) => text,
@@ -36,6 +37,7 @@ struct Node {
 }
 
 type PerScheduler<M> = Family<Vec<(&'static str, String)>, M>;
+type PerUse<M> = Family<Vec<(&'static str, &'static str)>, M>;
 
 impl Collector for Node {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
@@ -84,11 +86,47 @@ impl Collector for Node {
             Some(&Unit::Other("ratio".to_owned())),
             self.sample.duty_pct / 100.0,
         )?;
+        self.memory(&mut to)?;
         self.schedulers(to)
     }
 }
 
 impl Node {
+    /// Encodes the memory by use. The uses together are the resident set, except for what is not known.
+    fn memory(&self, to: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let memory = encode::memory(&self.sample);
+        let Some(uses) = memory.uses else { return Ok(()) };
+        let bytes = PerUse::<Gauge>::default();
+        let figures = [
+            ("control_blocks", memory.control_block_bytes),
+            ("futures", memory.future_bytes),
+            ("mailboxes", memory.mailbox_bytes),
+            ("free_slots", uses.free_slot_bytes),
+            ("side_tables", uses.side_table_bytes),
+            ("free_nodes", uses.free_node_bytes),
+            ("topics", uses.topic_bytes),
+            ("rings", uses.ring_bytes),
+            ("timers", uses.timer_bytes),
+            ("stores", uses.store_bytes),
+            ("linear_memory", uses.linear_bytes),
+            ("guest_stacks", uses.guest_stack_bytes),
+            ("engines", uses.engine_bytes),
+            ("code", uses.code_bytes),
+            ("observers", uses.observer_bytes),
+            ("log", uses.log_bytes),
+            ("thread_stacks", uses.thread_stack_bytes),
+            ("program", uses.program_bytes),
+            ("other", uses.other_bytes),
+            ("allocator", uses.allocator_bytes),
+        ];
+        for (used_for, count) in figures {
+            bytes.get_or_create(&vec![("use", used_for)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        let help = "Resident memory of the node by use";
+        let encoder = to.encode_descriptor("memory", help, Some(&Unit::Bytes), bytes.metric_type())?;
+        bytes.encode(encoder)
+    }
+
     fn schedulers(&self, mut to: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let busy = PerScheduler::<Counter<f64, AtomicU64>>::default();
         let queue = PerScheduler::<Gauge>::default();

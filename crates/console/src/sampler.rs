@@ -5,6 +5,7 @@
 //! ```
 
 pub(crate) mod delays;
+pub(crate) mod memory;
 pub(crate) mod os_cpu;
 pub(crate) mod sample;
 
@@ -17,7 +18,7 @@ use super::budget::{BusyShare, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
 use super::lints::{LintLevels, Lints};
 use rusm_runtime::Handle;
-use rusm_runtime::observe::{self, ProcessRef, SchedulerCounters, Totals};
+use rusm_runtime::observe::{self, BodyFact, ProcessRef, SchedulerCounters, Totals};
 use sample::{Census, Sample, SchedulerRates};
 
 /// Number of ticks that the throughput window holds.
@@ -225,7 +226,10 @@ impl Sampler {
             let first = mailboxes.as_ref().map_or(0, |mailboxes| mailboxes.first_part(parts));
             for part in (first..parts).chain(0..first) {
                 observe::for_each_process(&self.runtime, part, |seen| {
-                    census.future_bytes += seen.future_bytes();
+                    let linear_bytes = linear_size(&seen);
+                    census.linear_size_bytes += linear_bytes;
+                    census.future_bytes += seen.future_bytes().saturating_sub(linear_bytes);
+                    census.side_table_bytes += seen.side_table_bytes();
                     census.mailbox_bytes += seen.mailbox_bytes();
                     if let Some(mailboxes) = &mut mailboxes {
                         mailboxes.meet(&seen);
@@ -251,6 +255,21 @@ impl Sampler {
         let bytes = pages.unwrap_or(0) * rustix::param::page_size() as u64;
         self.rss = Some((bytes, now));
         bytes
+    }
+}
+
+/// Size of a page of WebAssembly: no guest has less linear memory, if it has any.
+const LINEAR_MIN_BYTES: u64 = 64 << 10;
+
+/// Returns the size of a guest's linear memory, which its process counts as a part of its future. Looks only at processes
+/// that are large enough.
+fn linear_size(seen: &ProcessRef<'_>) -> u64 {
+    if seen.future_bytes() < LINEAR_MIN_BYTES {
+        return 0;
+    }
+    match observe::body_info_of(seen).and_then(|info| info.fact("linear_memory_bytes")) {
+        Some(BodyFact::Bytes(bytes)) => bytes,
+        _ => 0,
     }
 }
 

@@ -128,6 +128,9 @@ async fn sample(
         }
         let mut sample = sampler.tick(Instant::now(), run, node.clients());
         sample.log = log.as_ref().map(|read| read());
+        if node.clients() > 0 {
+            sample.memory = node.memory(&sample);
+        }
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
         node.set_pause(pause);
         newest.send_replace(Arc::new(sample));

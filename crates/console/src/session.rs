@@ -42,6 +42,7 @@ use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
 use super::view::inspect::InspectSource;
 use super::view::node::Node;
+use super::view::schedulers::SchedulersSource;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
 use super::view::time::TimeSource;
@@ -105,6 +106,7 @@ pub(super) struct Session<S> {
     stores: Option<Window<StoresSource>>,
     topics: Option<Window<TopicsSource>>,
     cpu: Option<Window<CpuSource>>,
+    schedulers: Option<Window<SchedulersSource>>,
     process: Option<(Pid, RowEncoder)>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
@@ -146,6 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             stores: None,
             topics: None,
             cpu: None,
+            schedulers: None,
             process: None,
             killing: None,
             next_process: now,
@@ -252,6 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.stores, node, soon),
             refresh(&mut self.topics, node, soon),
             refresh(&mut self.cpu, node, soon),
+            refresh(&mut self.schedulers, node, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;

@@ -68,6 +68,8 @@ pub struct LogCounters {
     pub errors_total: u64,
     /// The last error of the destination; cleared by the next successful write.
     pub error: Option<String>,
+    /// Size of the buffer for lines that wait to be written, in bytes.
+    pub queued_bytes: u64,
 }
 
 impl Log {
@@ -118,6 +120,7 @@ impl Log {
             dropped_total: counts.dropped.load(Relaxed),
             errors_total: counts.errors.load(Relaxed),
             error: counts.error.lock().clone(),
+            queued_bytes: self.0.queue.buffer_bytes(),
         }
     }
 

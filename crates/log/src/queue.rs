@@ -42,6 +42,11 @@ impl Queue {
         true
     }
 
+    /// Returns the size of the buffer that lines wait in.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.state.lock().bytes.capacity() as u64
+    }
+
     /// Waits for lines and swaps them into `lines`, which must be empty.
     pub(crate) fn take(&self, lines: &mut Vec<u8>) {
         let mut state = self.state.lock();

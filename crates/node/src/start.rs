@@ -174,5 +174,6 @@ fn snapshot(log: &Log) -> LogSnapshot {
         dropped_total: counters.dropped_total,
         errors_total: counters.errors_total,
         error: counters.error,
+        queued_bytes: counters.queued_bytes,
     }
 }

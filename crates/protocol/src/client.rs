@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, StoresView, TimeView, TopicsView, TreeView,
-    ViewWindow,
+    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, SchedulersView, StoresView, TimeView,
+    TopicsView, TreeView, ViewWindow,
 };
 
 /// A message from an observer to a node.
@@ -96,6 +96,11 @@ pub enum ClientMessage {
     Cpu {
         /// The view; `null` to receive nothing.
         view: Option<CpuView>,
+    },
+    /// Selects what this client receives about the node's schedulers. Replaces the client's earlier view.
+    Schedulers {
+        /// The view; `null` to receive nothing.
+        view: Option<SchedulersView>,
     },
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.

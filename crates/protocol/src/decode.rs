@@ -13,7 +13,7 @@ pub use self::error::DecodeError;
 use self::error::truncated;
 use crate::{CLIENT_MESSAGE_MAX_BYTES, ClientMessage, SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
-const SERVER_TYPES: [&str; 15] = [
+const SERVER_TYPES: &[&str] = &[
     "hello",
     "tick",
     "rows",
@@ -23,6 +23,7 @@ const SERVER_TYPES: [&str; 15] = [
     "stores",
     "topics",
     "cpu",
+    "schedulers",
     "process",
     "inspection",
     "causes",
@@ -31,7 +32,7 @@ const SERVER_TYPES: [&str; 15] = [
     "error",
 ];
 /// Messages that are not commands: if they have an `id`, it does not identify a command that the node answers.
-const WITHOUT_ANSWER: [&str; 13] = [
+const WITHOUT_ANSWER: &[&str] = &[
     "set_observer_detail",
     "watch",
     "view",
@@ -44,6 +45,7 @@ const WITHOUT_ANSWER: [&str; 13] = [
     "cpu",
     "inspect",
     "causes",
+    "schedulers",
     "events",
 ];
 
@@ -64,7 +66,7 @@ pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
 /// Returns [`DecodeError::Unknown`] for a message of a newer version, which a client may skip. Any other error means a
 /// broken node.
 pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
-    decode(text, SERVER_MESSAGE_MAX_BYTES, |error| match head(text, error, &SERVER_TYPES) {
+    decode(text, SERVER_MESSAGE_MAX_BYTES, |error| match head(text, error, SERVER_TYPES) {
         Ok((name, _)) => DecodeError::Malformed { reason: format!("{name}: {error}") },
         Err(error) => error,
     })
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_is_told_so() {
-        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, events, kill_all, kill";
+        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, schedulers, events, kill_all, kill";
         for (text, expected) in [
             ("", "malformed message: the JSON ends too early, at line 1 column 0"),
             ("{", "malformed message: the JSON ends too early, at line 1 column 1"),

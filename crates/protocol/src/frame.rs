@@ -185,6 +185,14 @@ pub struct LogSnapshot {
     pub errors_total: u64,
     /// The last error, until a write succeeds.
     pub error: Option<String>,
+    /// Size of the lines that wait for the log thread, in bytes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub queued_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// State of one scheduler over the last tick.
@@ -215,7 +223,7 @@ pub struct MemorySnapshot {
     pub limit_bytes: u64,
     /// Control blocks of live processes.
     pub control_block_bytes: u64,
-    /// Futures too large for their control block.
+    /// Futures too large for their control block; from older nodes, with the linear memory of guests.
     pub future_bytes: u64,
     /// Messages waiting in mailboxes.
     pub mailbox_bytes: u64,
@@ -225,6 +233,112 @@ pub struct MemorySnapshot {
     pub mailboxes_full: bool,
     /// Number of times that the limit was reached.
     pub mailboxes_filled_total: u64,
+    /// The other uses; absent from older nodes and while no observer is attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses: Option<MemoryUses>,
+}
+
+/// Memory of a node by use, in bytes: all that is not in [`MemorySnapshot`] itself. Together with its control blocks,
+/// futures and mailboxes, the sum is `resident_bytes`, except for the rest that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryUses {
+    /// Control blocks that are kept for the next processes.
+    pub free_slot_bytes: u64,
+    /// Links, monitors, names and labels of processes.
+    pub side_table_bytes: u64,
+    /// Nodes of messages that are kept for the next messages.
+    pub free_node_bytes: u64,
+    /// Messages that topics hold.
+    pub topic_bytes: u64,
+    /// Rings and streams.
+    pub ring_bytes: u64,
+    /// Timers that have not fired.
+    pub timer_bytes: u64,
+    /// Pages of stores in memory.
+    pub store_bytes: u64,
+    /// Linear memory of guests, as far as it is resident.
+    pub linear_bytes: u64,
+    /// Size of the linear memory of guests, resident or not. Not a part of the sum.
+    pub linear_size_bytes: u64,
+    /// Stacks of guests, as far as they are resident.
+    pub guest_stack_bytes: u64,
+    /// Other resident memory of the engines of guests, for example tables.
+    pub engine_bytes: u64,
+    /// Compiled code of guests.
+    pub code_bytes: u64,
+    /// Buffers for observers.
+    pub observer_bytes: u64,
+    /// Lines that wait for the log thread.
+    pub log_bytes: u64,
+    /// Stacks of threads.
+    pub thread_stack_bytes: u64,
+    /// The program and its libraries: code and static data.
+    pub program_bytes: u64,
+    /// Allocated memory that is none of the above.
+    pub other_bytes: u64,
+    /// Memory that was freed and that the allocator keeps.
+    pub allocator_bytes: u64,
+    /// Resident set when these figures were read. Not a part of the sum.
+    pub resident_bytes: u64,
+    /// Age of these figures, in milliseconds.
+    pub age_ms: u64,
+    /// CPU time that it took to read them, in microseconds.
+    pub cost_us: u64,
+}
+
+impl MemorySnapshot {
+    /// Returns the sum of all uses, in bytes; 0 if the node does not report them.
+    pub fn known_bytes(&self) -> u64 {
+        let Some(uses) = &self.uses else { return 0 };
+        let MemoryUses {
+            free_slot_bytes,
+            side_table_bytes,
+            free_node_bytes,
+            topic_bytes,
+            ring_bytes,
+            timer_bytes,
+            store_bytes,
+            linear_bytes,
+            linear_size_bytes: _,
+            guest_stack_bytes,
+            engine_bytes,
+            code_bytes,
+            observer_bytes,
+            log_bytes,
+            thread_stack_bytes,
+            program_bytes,
+            other_bytes,
+            allocator_bytes,
+            resident_bytes: _,
+            age_ms: _,
+            cost_us: _,
+        } = *uses;
+        [
+            self.control_block_bytes,
+            self.future_bytes,
+            self.mailbox_bytes,
+            free_slot_bytes,
+            side_table_bytes,
+            free_node_bytes,
+            topic_bytes,
+            ring_bytes,
+            timer_bytes,
+            store_bytes,
+            linear_bytes,
+            guest_stack_bytes,
+            engine_bytes,
+            code_bytes,
+            observer_bytes,
+            log_bytes,
+            thread_stack_bytes,
+            program_bytes,
+            other_bytes,
+            allocator_bytes,
+        ]
+        .iter()
+        .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
+    }
 }
 
 /// Cost of observing the node.

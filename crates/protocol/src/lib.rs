@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
-//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu, process,
-//!                                             events, ack, error
+//!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu,
+//!                                             schedulers, process, events, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
-//! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`, `cpu`)
-//! holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
+//! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`, `cpu`,
+//! `schedulers`) holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
 //! types and text encoding, but no clocks and no sockets.
 
 mod client;
@@ -21,6 +21,7 @@ mod frame;
 mod limits;
 mod lints;
 mod scenario;
+mod schedulers;
 mod server;
 mod stores;
 mod table;
@@ -40,7 +41,7 @@ pub use engines::{
 pub use events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
 pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
-    Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, ObserverSnapshot, ProcessInfo, ProcessStatus,
+    Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo, ProcessStatus,
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use limits::{
@@ -49,6 +50,7 @@ pub use limits::{
 };
 pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
+pub use schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
 pub use server::inspection::{
     BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,

@@ -6,8 +6,8 @@ pub(crate) mod inspection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Stores, Time,
-    Topics, TreeRows,
+    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Schedulers, Stores,
+    Time, Topics, TreeRows,
 };
 
 /// A message from a node to an observer.
@@ -35,6 +35,8 @@ pub enum ServerMessage {
     Topics(Topics),
     /// CPU time of the node, for a client that requested it by a view.
     Cpu(Cpu),
+    /// The window of the node's schedulers that this client's view requested.
+    Schedulers(Schedulers),
     /// The process that this client requested in full.
     Process {
         /// The process; `null` once it has ended.

@@ -21,6 +21,7 @@ pub(crate) mod events;
 mod extensions;
 pub(crate) mod inspect;
 pub(crate) mod kinds;
+mod memory;
 mod processes;
 mod schedulers;
 pub(crate) mod stores;
@@ -31,7 +32,7 @@ pub(crate) mod totals;
 
 pub use body_info::{BodyFact, BodyInfo};
 pub use cpu::{ended_groups, kind};
-pub use engines::{CacheReport, Engine, EngineReport, FaultReport, ModuleReport, Slots};
+pub use engines::{CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
@@ -43,11 +44,15 @@ pub use inspect::{
     ended, keep_ended, note_end_by, process_belongings, set_sampling, watch,
 };
 pub use kinds::{EndedGroup, ProcessKind};
+pub use memory::{RuntimeMemory, memory, resident_bytes};
 pub use processes::{
     ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, link_counts,
     links, names, process, process_in_slot, process_limit, process_ref, table_parts,
 };
-pub use schedulers::{SchedulerCounters, polled, running, running_processes, schedulers, stuck};
+pub use schedulers::{
+    SchedulerCounters, SchedulerReport, SchedulerWatch, injected, polled, running, running_processes,
+    scheduler_reports, schedulers, stuck,
+};
 pub use stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use streams::streams;
 pub use supervision::{SupervisionCounters, restart_pressure, supervision};

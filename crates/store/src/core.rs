@@ -103,6 +103,7 @@ impl Core {
             path: self.disk.path().to_string_lossy().into(),
             durability: self.config.durability.word(),
             file_bytes: disk.bytes.load(Relaxed),
+            cache_bytes: self.disk.cache_bytes(),
             queued: self.queue.len() as u64,
             queue_capacity: self.config.queue_operations as u64,
             waiting: self.waiting.load(Relaxed),

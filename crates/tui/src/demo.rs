@@ -10,6 +10,7 @@ pub(crate) mod guests;
 mod inspect;
 mod processes;
 mod random;
+pub(crate) mod sched;
 pub(crate) mod stores;
 pub(crate) mod time;
 pub(crate) mod topics;
@@ -19,9 +20,9 @@ use std::time::Duration;
 
 use rusm_protocol::{
     CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView,
-    LatencySnapshot, Lint, LintInfo, MemorySnapshot, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION, ProcessFilter, Role,
-    SchedulerSnapshot, ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView,
-    TopicsView, TreeView, View,
+    LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION,
+    ProcessFilter, Role, SchedulerSnapshot, SchedulersView, ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS,
+    TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -70,6 +71,8 @@ pub struct Demo {
     next_causes_ms: u64,
     cpu: Option<CpuView>,
     next_cpu_ms: u64,
+    schedulers: Option<SchedulersView>,
+    next_schedulers_ms: u64,
     processes: Processes,
 }
 
@@ -116,6 +119,8 @@ impl Demo {
             next_causes_ms: 0,
             cpu: None,
             next_cpu_ms: 0,
+            schedulers: None,
+            next_schedulers_ms: 0,
             processes: Processes::new(seed),
         }
     }
@@ -211,6 +216,11 @@ impl Demo {
                 self.next_cpu_ms = now_ms;
                 Vec::new()
             }
+            ClientMessage::Schedulers { view } => {
+                self.schedulers = view;
+                self.next_schedulers_ms = now_ms;
+                Vec::new()
+            }
             ClientMessage::Events(request) => {
                 self.next_events_ms = request.enabled.then_some(now_ms);
                 self.events = request;
@@ -287,6 +297,13 @@ impl Demo {
             let loads: Vec<f64> = (0..SCHEDULERS).map(|scheduler| self.load(scheduler, now_ms)).collect();
             out.push(ServerMessage::Cpu(cpu::cpu(&view, self.rows_seq, now_ms, &loads)));
         }
+        if let Some(view) = self.schedulers.clone().filter(|_| now_ms >= self.next_schedulers_ms) {
+            self.next_schedulers_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            let rate = self.run.as_ref().map_or(0.0, |run| self.rate(run, now_ms));
+            let figures = self.observer(now_ms, rate).schedulers;
+            out.push(ServerMessage::Schedulers(sched::schedulers(&view, self.rows_seq, now_ms, &figures)));
+        }
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
             out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
@@ -306,23 +323,10 @@ impl Demo {
         let cpu = self.cpu.as_ref().map(|_| self.next_cpu_ms);
         let inspect = self.inspect.as_ref().map(|_| self.next_inspect_ms);
         let causes = self.causes.as_ref().map(|_| self.next_causes_ms);
-        let due = [
-            Some(self.next_frame_ms),
-            rows,
-            detail,
-            tree,
-            engines,
-            time,
-            stores,
-            topics,
-            cpu,
-            inspect,
-            causes,
-            self.next_events_ms,
-        ]
-        .into_iter()
-        .flatten()
-        .min();
+        let schedulers = self.schedulers.as_ref().map(|_| self.next_schedulers_ms);
+        let views =
+            [rows, detail, tree, engines, time, stores, topics, cpu, inspect, causes, schedulers, self.next_events_ms];
+        let due = views.into_iter().chain([Some(self.next_frame_ms)]).flatten().min();
         Duration::from_millis(due.unwrap_or(self.next_frame_ms))
     }
 
@@ -456,6 +460,18 @@ impl Demo {
         let control_block_bytes = PROCESSES * 192;
         let (future_bytes, mailbox_bytes) = (38 << 20, (9 << 20) + (4e6 * (1.0 + self.drift(8, ms))) as u64);
         let total = control_block_bytes + future_bytes + mailbox_bytes;
+        let uses = sched::memory(ms);
+        let mut memory = MemorySnapshot {
+            limit_bytes: 8 << 30,
+            control_block_bytes,
+            future_bytes,
+            mailbox_bytes,
+            mailbox_limit_bytes: 2 << 30,
+            uses: Some(uses),
+            ..MemorySnapshot::default()
+        };
+        memory.rss_bytes = memory.known_bytes() + (1 << 20);
+        memory.uses = Some(MemoryUses { resident_bytes: memory.rss_bytes, ..uses });
         let (polled, ready) = ((SCHEDULERS as f64 * busy).round() as u64, (busy * 90.0) as u64);
         let running = polled + ready;
         ObserverSnapshot {
@@ -477,15 +493,7 @@ impl Demo {
             finished_per_sec: rate * 0.999,
             messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.drift(9, ms)),
             schedulers: schedulers.collect(),
-            memory: MemorySnapshot {
-                rss_bytes: total + (21 << 20),
-                limit_bytes: 8 << 30,
-                control_block_bytes,
-                future_bytes,
-                mailbox_bytes,
-                mailbox_limit_bytes: 2 << 30,
-                ..MemorySnapshot::default()
-            },
+            memory,
             cpu_pct: (0..SCHEDULERS).map(load).sum::<f64>() * 100.0,
             others_pct: Some(21.0),
             clients: 1,

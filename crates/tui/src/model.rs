@@ -43,6 +43,7 @@ use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::lints::LintsPane;
 use crate::model::panes::menu;
+use crate::model::panes::sched::SchedPane;
 use crate::model::panes::store::StorePane;
 use crate::model::panes::subscription::Subscription;
 use crate::model::panes::table::Table;
@@ -149,6 +150,10 @@ pub(crate) struct Histories {
     pub(crate) ops: Series,
     pub(crate) msgs: Series,
     pub(crate) schedulers: Vec<Series>,
+    /// Resident set, in bytes.
+    pub(crate) rss: Series,
+    /// Memory in bytes, by [`MemoryKind`](panes::sched::memory_kind::MemoryKind).
+    pub(crate) memory: Vec<Series>,
 }
 
 /// The complete state of the observer.
@@ -184,6 +189,7 @@ pub struct Model {
     pub(crate) store: StorePane,
     pub(crate) topics: TopicsPane,
     pub(crate) cpu: CpuPane,
+    pub(crate) sched: SchedPane,
     pub(crate) lints: LintsPane,
     pub(crate) detail: Option<DetailPane>,
     /// Requests of one process in depth.
@@ -240,6 +246,7 @@ impl Model {
             store: StorePane::default(),
             topics: TopicsPane::default(),
             cpu: CpuPane::default(),
+            sched: SchedPane::default(),
             lints: LintsPane::default(),
             detail: None,
             inspect: detail::requests::Requests::default(),
@@ -316,9 +323,8 @@ impl Model {
             Tab::Events => contexts.extend([Context::Events, Context::List]),
             Tab::Wasm => contexts.extend([Context::Wasm, Context::List]),
             Tab::Store => contexts.extend([Context::Store, Context::List]),
-            Tab::Time | Tab::Topics => contexts.push(Context::List),
+            Tab::Time | Tab::Topics | Tab::Sched => contexts.push(Context::List),
             Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
-            Tab::Sched => {}
         }
         contexts.push(Context::Global);
         contexts
@@ -396,6 +402,22 @@ impl Model {
     /// Returns true if the node has sent shares of its CPU time.
     pub(crate) fn has_cpu(&self) -> bool {
         self.cpu.newest.as_ref().is_some_and(|cpu| cpu.span_ms > 0)
+    }
+
+    /// Returns the number of schedulers of the node.
+    pub(crate) fn scheduler_count(&self) -> usize {
+        let known = self.sched.newest.as_ref().map_or(0, |newest| newest.total as usize);
+        known.max(self.frame.as_ref().map_or(0, |frame| frame.observer.scheduler_load.len()))
+    }
+
+    /// Returns the number of schedulers that the Schedulers view shows.
+    pub(crate) fn visible_schedulers(&self) -> u16 {
+        layout::sched(self.size, self.scheduler_count()).schedulers.inner().height.saturating_sub(2)
+    }
+
+    /// Returns true if the node has sent its schedulers.
+    pub(crate) fn has_schedulers(&self) -> bool {
+        self.sched.newest.is_some()
     }
 
     /// Returns true if the node has sent its recent events.

@@ -214,7 +214,8 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
         Tab::Events => is_patient && !model.has_events(),
         Tab::Node => is_patient && model.top.is_none(),
         Tab::Cpu => is_patient && !model.has_cpu(),
-        Tab::Bench | Tab::Sched => false,
+        Tab::Sched => is_patient && !model.has_schedulers(),
+        Tab::Bench => false,
     };
     if is_awaited || !model.commands.is_empty() {
         return Ok(false);

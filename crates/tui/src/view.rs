@@ -52,7 +52,7 @@ fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Tab::Store => tabs::store::render(painter, model),
         Tab::Topics => tabs::topics::render(painter, model),
         Tab::Cpu => tabs::cpu::render(painter, model),
-        Tab::Sched => tabs::sched::render(painter, body, model),
+        Tab::Sched => tabs::sched::render(painter, model),
     }
     if matches!(model.link, Link::Lost { .. }) {
         painter.buffer.set_style(body, Style::new().add_modifier(Modifier::DIM));

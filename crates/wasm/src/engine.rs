@@ -1,5 +1,6 @@
 //! The engine: compiled code and its cache, memory of instances and stacks, and the ticker that preempts guests.
 
+pub(crate) mod address_space;
 pub(crate) mod allocator;
 pub(crate) mod cache;
 pub(crate) mod counters;

@@ -175,6 +175,7 @@ impl Engine for EngineInner {
             faults_total: counted(traps::CODES, &self.traps),
             refusals_total: self.refusals(),
             faults: self.faults.all(),
+            regions: self.regions.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_protocol::{DelaysInfo, LogSnapshot};
+use rusm_protocol::{DelaysInfo, LogSnapshot, MemoryUses};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::{MailboxBytes, SupervisionCounters, Totals};
 
@@ -26,6 +26,8 @@ pub(crate) struct Sample {
     pub(crate) others_pct: Option<f64>,
     pub(crate) rss_bytes: u64,
     pub(crate) limit_bytes: u64,
+    /// Memory by use, with the uptime at which it was read; `None` while no observer is attached.
+    pub(crate) memory: Option<(MemoryReading, Duration)>,
     pub(crate) census: Census,
     pub(crate) mailboxes: MailboxBytes,
     pub(crate) stuck: Vec<Pid>,
@@ -60,11 +62,33 @@ pub(crate) struct SchedulerRates {
     pub(crate) wakes_per_sec: f64,
 }
 
+/// A reading, and the size of the process table that its figures of slots are based on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemoryReading {
+    pub(super) uses: MemoryUses,
+    pub(super) table_bytes: u64,
+}
+
+impl MemoryReading {
+    /// Returns the uses, when live processes have `control_block_bytes` of the table, `age` after the reading.
+    pub(crate) fn uses(&self, control_block_bytes: u64, uptime: Duration, read_at: Duration) -> MemoryUses {
+        MemoryUses {
+            free_slot_bytes: self.table_bytes.saturating_sub(control_block_bytes),
+            age_ms: uptime.saturating_sub(read_at).as_millis() as u64,
+            ..self.uses
+        }
+    }
+}
+
 /// Figures that require a pass over all processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Census {
     pub(crate) future_bytes: u64,
     pub(crate) mailbox_bytes: u64,
+    /// Size of the side tables: links, monitors, names and labels.
+    pub(crate) side_table_bytes: u64,
+    /// Size of the linear memory of guests, which is not a part of the futures.
+    pub(crate) linear_size_bytes: u64,
     pub(super) made_at: Option<Instant>,
     pub(super) cost: Duration,
 }

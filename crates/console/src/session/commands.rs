@@ -8,8 +8,8 @@ use rusm_protocol::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    CausesSource, CpuSource, EnginesSource, EventsWatch, InspectSource, RowEncoder, Session, SessionEnd, StoresSource,
-    Table, TimeSource, TopicsSource, TreeSource, ViewSource, Window,
+    CausesSource, CpuSource, EnginesSource, EventsWatch, InspectSource, RowEncoder, SchedulersSource, Session,
+    SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource, Window,
 };
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
@@ -72,6 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Stores { view } => self.set_stores(view),
             ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsSource::new)),
             ClientMessage::Cpu { view } => show(&mut self.cpu, view.map(CpuSource::new)),
+            ClientMessage::Schedulers { view } => show(&mut self.schedulers, view.map(SchedulersSource::new)),
             ClientMessage::Events(request) => {
                 let watch = |request| EventsWatch::new(request, self.peer.role, Instant::now());
                 self.events = request.enabled.then_some(request).map(watch);

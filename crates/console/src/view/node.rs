@@ -11,7 +11,8 @@ use crate::budget::OrderBudget;
 use crate::config::{Limits, LogLines};
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
-use crate::sampler::sample::Sample;
+use crate::sampler::memory::{MemoryProbe, ReportedBytes};
+use crate::sampler::sample::{MemoryReading, Sample};
 use crate::view::filter::Filter;
 use crate::view::ranking::{self, Order};
 use crate::view::sort_key::{FilterRates, Rates};
@@ -38,6 +39,7 @@ pub(crate) struct Node {
     era: Cell<u64>,
     frames: watch::Receiver<Arc<Sample>>,
     stopping: watch::Receiver<bool>,
+    memory: RefCell<MemoryProbe>,
     /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
     rates: Mutex<Vec<Rates>>,
     /// The same for the rates that filters compare: a filter may read them when the order does not.
@@ -68,6 +70,7 @@ impl Node {
             era: Cell::new(0),
             frames,
             stopping,
+            memory: RefCell::default(),
             rates: Mutex::default(),
             filter_rates: Mutex::default(),
         }
@@ -88,6 +91,15 @@ impl Node {
             role,
             node: self.info.clone(),
         }
+    }
+
+    /// Returns the memory of the node by use, for a sample; reads it again if the last reading is old.
+    pub(crate) fn memory(&self, sample: &Sample) -> Option<(MemoryReading, Duration)> {
+        // An order in progress holds the lock; its data is then counted at the next reading.
+        let rates = self.rates.try_lock().map_or(0, |all| all.iter().map(Rates::bytes).sum());
+        let log = sample.log.as_ref().map_or(0, |log| log.queued_bytes);
+        let reported = ReportedBytes { observers: rates, log };
+        self.memory.borrow_mut().read(&self.runtime, &sample.census, reported, Instant::now())
     }
 
     /// Returns the sampler's current pause between two samples.

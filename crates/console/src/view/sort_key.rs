@@ -175,6 +175,11 @@ struct Past {
 }
 
 impl Rates {
+    /// Returns the size of the stored counters, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.past.capacity() * size_of::<Past>()) as u64
+    }
+
     pub(crate) const fn new(column: Column, era: u64) -> Self {
         Self {
             column,

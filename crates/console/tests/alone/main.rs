@@ -7,6 +7,7 @@
 
 mod audit;
 mod many;
+mod memory;
 mod soak;
 #[path = "../it/support.rs"]
 mod support;

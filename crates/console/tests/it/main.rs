@@ -8,6 +8,7 @@ mod inspect;
 mod lints;
 mod population;
 mod probes;
+mod schedulers;
 mod sizes;
 mod store;
 mod support;

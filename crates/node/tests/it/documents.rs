@@ -199,6 +199,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "kill",
         "kill_all",
         "run",
+        "schedulers",
         "set_observer_detail",
         "set_resource_profile",
         "stop",

@@ -90,6 +90,12 @@ const CPU: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const SCHEDULERS: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 const BOND: &[Field] = &[("bond", FieldType::Text, REQUIRED), ("window", FieldType::Object(WINDOW), OPTIONAL)];
 
 const INSPECT: &[Field] = &[
@@ -143,6 +149,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("stores", &[("view", FieldType::ObjectOrNull(STORES), OPTIONAL)]),
     ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("cpu", &[("view", FieldType::ObjectOrNull(CPU), OPTIONAL)]),
+    ("schedulers", &[("view", FieldType::ObjectOrNull(SCHEDULERS), OPTIONAL)]),
     (
         "events",
         &[

@@ -84,6 +84,8 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_time", ClientMessage::Time { view: Some(TimeView { id: 4, hz: 4.0 }) }),
         ("client_time_none", ClientMessage::Time { view: None }),
         ("client_topics", ClientMessage::Topics { view: Some(fixtures::topics_view()) }),
+        ("client_schedulers", ClientMessage::Schedulers { view: Some(fixtures::schedulers_view()) }),
+        ("client_schedulers_none", ClientMessage::Schedulers { view: None }),
         ("client_topics_none", ClientMessage::Topics { view: None }),
         ("client_cpu", ClientMessage::Cpu { view: Some(fixtures::cpu_view()) }),
         ("client_cpu_none", ClientMessage::Cpu { view: None }),
@@ -120,6 +122,7 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("server_engines", ServerMessage::Engines(fixtures::engines())),
         ("server_time", ServerMessage::Time(fixtures::time())),
         ("server_cpu", ServerMessage::Cpu(fixtures::cpu())),
+        ("server_schedulers", ServerMessage::Schedulers(fixtures::schedulers())),
         ("server_topics", ServerMessage::Topics(fixtures::topics())),
         (
             "server_process_guest",
@@ -273,6 +276,7 @@ fn observer() -> ObserverSnapshot {
             mailbox_limit_bytes: 2_000_000_000,
             mailboxes_full: true,
             mailboxes_filled_total: 3,
+            uses: Some(fixtures::memory_uses()),
         },
         cpu_pct: 125.5,
         others_pct: Some(40.2),
@@ -295,6 +299,7 @@ fn observer() -> ObserverSnapshot {
             dropped_total: 7,
             errors_total: 1,
             error: Some("no space left".to_owned()),
+            queued_bytes: 4_096,
         }),
         clients: 2,
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rusm_protocol::{
     Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView,
-    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, ServerMessage, SortKey, StoresView, TimeView,
-    TopicsView, TreeView, View, ViewWindow, decode_client, decode_server, encode,
+    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, SchedulersView, ServerMessage, SortKey,
+    StoresView, TimeView, TopicsView, TreeView, View, ViewWindow, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -61,6 +61,10 @@ fn engines_view() -> impl Strategy<Value = EnginesView> {
     })
 }
 
+fn schedulers_view() -> impl Strategy<Value = SchedulersView> {
+    topics_view().prop_map(|TopicsView { id, window, hz }| SchedulersView { id, window, hz })
+}
+
 fn topics_view() -> impl Strategy<Value = TopicsView> {
     let window = (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
     (any::<u32>(), window, rate()).prop_map(|(id, window, hz)| TopicsView { id, window, hz })
@@ -94,6 +98,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(stores_view()).prop_map(|view| ClientMessage::Stores { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Topics { view }),
         proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
+        proptest::option::of(schedulers_view()).prop_map(|view| ClientMessage::Schedulers { view }),
         (any::<bool>(), proptest::option::of(0..600_u32), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
             |(enabled, backlog, open, log)| ClientMessage::Events(EventsRequest { enabled, backlog, open, log })
         ),

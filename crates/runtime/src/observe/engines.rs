@@ -52,6 +52,35 @@ pub struct EngineReport {
     pub refusals_total: Vec<(&'static str, u64)>,
     /// Most recent faults, oldest first.
     pub faults: Vec<FaultReport>,
+    /// Address ranges that the engine has reserved for its instances.
+    pub regions: Vec<MemoryRegion>,
+}
+
+/// A range of addresses that an engine has reserved. Only a part of it may be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRegion {
+    /// Use of the range.
+    pub used_for: MemoryUse,
+    /// First address.
+    pub start: usize,
+    /// Number of bytes.
+    pub bytes: usize,
+}
+
+/// Use of a [`MemoryRegion`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUse {
+    /// Linear memories of instances.
+    LinearMemories,
+    /// Stacks of instances.
+    Stacks,
+    /// Both of them, and other data of instances, for example tables.
+    Pool {
+        /// Size of a stack, which is above an inaccessible guard.
+        stack_bytes: usize,
+        /// Maximum size of a linear memory.
+        linear_max_bytes: usize,
+    },
 }
 
 /// Usage of one kind of slot.

@@ -10,6 +10,7 @@ use crate::process::header::{
     HAS_SIDE_TABLE, NAMED, ProcessHeader, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
 };
 use crate::process::pid::Pid;
+use crate::process::side_table::{RareEntries, SideTable};
 use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
 use crate::runtime::handle::Handle;
 
@@ -216,6 +217,17 @@ impl ProcessRef<'_> {
     #[inline]
     pub fn future_bytes(&self) -> u64 {
         u64::from(self.header.future_bytes.load(Relaxed))
+    }
+
+    /// Returns the bytes of the side table with links, monitors and names; 0 if the process holds none of these.
+    #[inline]
+    pub fn side_table_bytes(&self) -> u64 {
+        let flags = self.header.flags.load(Relaxed);
+        if flags & HAS_SIDE_TABLE == 0 {
+            return 0;
+        }
+        let rare = if flags & NAMED == 0 { 0 } else { size_of::<RareEntries>() };
+        (size_of::<SideTable>() + rare) as u64
     }
 
     /// Returns the bytes of control block, future and mailbox.

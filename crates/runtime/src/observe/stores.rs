@@ -74,6 +74,8 @@ pub struct StorageReport {
     pub durability: &'static str,
     /// Size of the file, in bytes.
     pub file_bytes: u64,
+    /// Size of the pages of the file that are in memory, in bytes.
+    pub cache_bytes: u64,
     /// Number of operations that wait for the writer.
     pub queued: u64,
     /// Number of operations that may wait before further ones are held back (back-pressure).

@@ -358,6 +358,12 @@ impl ProcessTable {
         self.len.load(Ordering::Acquire)
     }
 
+    /// Returns the address and the size of each chunk.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
+        let address = |chunk: &AtomicPtr<ProcessHeader>| chunk.load(Ordering::Acquire) as usize;
+        self.chunks[..self.chunk_count()].iter().map(move |chunk| (address(chunk), CHUNK_BYTES))
+    }
+
     /// Returns the headers of a chunk, with the number of the first one. Header 0 is not a slot.
     pub(crate) fn headers(&self, chunk: usize) -> Option<(u32, &[ProcessHeader])> {
         let base = self.chunks.get(chunk)?.load(Ordering::Acquire);

@@ -81,6 +81,8 @@ pub(crate) struct RuntimeShared {
     /// Pids of processes in a poll that does not return.
     pub(crate) stuck: Mutex<Vec<Pid>>,
     stop_signal: (Mutex<()>, Condvar),
+    /// Number of observers that watch single schedulers: these then publish more about their slices.
+    pub(crate) scheduler_watchers: AtomicUsize,
 }
 
 // The flags of a process have room for the number of every scheduler.
@@ -128,6 +130,7 @@ impl RuntimeShared {
             pause: Pause::default(),
             stuck: Mutex::default(),
             stop_signal: (Mutex::new(()), Condvar::new()),
+            scheduler_watchers: AtomicUsize::new(0),
             config,
         });
         Ok((shared, queues))

@@ -47,6 +47,7 @@ impl Local {
     fn steal_preempted(&self) -> Option<Slot> {
         let (_, other) = self.others().max_by_key(|(_, other)| other.preempted.len())?;
         let slot = retry_steal(|| other.preempted.steal())?;
+        other.count_stolen(1, 0);
         bump(&self.me.counters.steals, 1);
         Some(slot)
     }
@@ -55,6 +56,7 @@ impl Local {
     fn steal_ready(&self) -> Option<Slot> {
         for (_, other) in self.others() {
             if let Some(slot) = other.steal_lifo() {
+                other.count_stolen(1, 0);
                 bump(&self.me.counters.steals, 1);
                 return Some(slot);
             }
@@ -76,7 +78,9 @@ impl Local {
     fn steal_from(&self, other: &SchedulerShared) -> Option<Slot> {
         let before = self.queue.len();
         let Steal::Success(slot) = other.stealer.steal_batch_and_pop(&self.queue) else { return None };
-        bump(&self.me.counters.steals, 1 + (self.queue.len() - before) as u64);
+        let stolen = 1 + (self.queue.len() - before) as u64;
+        other.count_stolen(stolen, stolen);
+        bump(&self.me.counters.steals, stolen);
         Some(slot)
     }
 
@@ -126,7 +130,9 @@ impl Local {
         self.yield_to_reactor(cx);
         self.steal_monitor.wake_soon(cx);
         let counters = &self.me.counters;
-        self.slept_at_ns.set(counters.busy_since_ns.load(Ordering::Relaxed));
+        let slept_at_ns = counters.busy_since_ns.load(Ordering::Relaxed);
+        self.slept_at_ns.set(slept_at_ns);
+        counters.slept_at_ns.store(slept_at_ns, Ordering::Relaxed);
         counters.busy_since_ns.store(0, Ordering::Relaxed);
         bump(&counters.parks, 1);
         true

@@ -12,6 +12,7 @@ use crossbeam_deque::Worker;
 
 use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
+use super::queue::age::QueueAge;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
@@ -31,6 +32,7 @@ pub(crate) struct Local {
     pub(crate) id: usize,
     pub(crate) me: Arc<SchedulerShared>,
     pub(super) queue: Worker<Slot>,
+    pub(super) queue_age: QueueAge,
     /// Selects the next process instead of the queue, in runs with a seed.
     pub(crate) fuzzer: Option<ScheduleFuzzer>,
     pub(super) slots: FreeList<Slot>,

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "reads slots back from the LIFO slot")]
 
+pub(super) mod age;
+
 use std::ops::Not;
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -69,8 +71,7 @@ impl Local {
             return Some(slot);
         }
         self.lifo_left.set(LIFO_STREAK_MAX);
-        self.queue
-            .pop()
+        self.pop_queue()
             .or_else(|| self.pop_lifo())
             .or_else(|| self.pinned())
             .or_else(|| self.injected())
@@ -200,6 +201,7 @@ impl Local {
     #[cold]
     pub(super) fn enqueue_preempted(&self, slot: Slot) {
         self.preempted.set(None);
+        bump(&self.me.counters.preemptions, 1);
         if self.resumed.get() == Some(slot) {
             self.preempted_due.set(false);
             self.resumed_long.set(true);
@@ -281,6 +283,14 @@ impl Local {
             self.shared.fire_due();
         }
         fuzzer.pick()
+    }
+
+    /// Takes the process that waits longest in the queue.
+    #[inline]
+    fn pop_queue(&self) -> Option<Slot> {
+        let slot = self.queue.pop()?;
+        self.queue_age.count_pop();
+        Some(slot)
     }
 
     #[inline]

@@ -63,6 +63,9 @@ impl Local {
         self.now_ms.set((now_ns / 1_000_000) as u32);
         self.busy_timer.resume(now_ns, since_ns == 0);
         self.schedule_preempted(now_ns);
+        if self.shared.scheduler_watchers.load(Ordering::Relaxed) != 0 {
+            self.publish_queue_age(now_ns);
+        }
         self.events_left.set(EVENTS_PER_SLICE);
         self.samples.set(self.shared.watches.is_active());
         self.ends_left.set(EVENTS_PER_SLICE);
@@ -121,6 +124,14 @@ impl Local {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Publishes the age of the queue at the start of a slice, for observers.
+    #[cold]
+    fn publish_queue_age(&self, now_ns: u64) {
+        let stolen = self.me.stolen_from_queue.load(Ordering::Relaxed);
+        let oldest_ns = self.queue_age.mark(now_ns, self.queue.len() as u64, stolen);
+        self.me.counters.oldest_ready_ns.store(oldest_ns, Ordering::Relaxed);
     }
 
     fn run_maintenance(&self) {

@@ -31,6 +31,12 @@ pub(crate) struct SchedulerShared {
     pub(super) prewoken: AtomicBool,
     /// Number of the scheduler that monitors this one, counted from 1, or 0 for none. See `steal_monitor.rs`.
     pub(super) monitored_by: AtomicU32,
+    /// Number of processes that other threads took from the queues of this scheduler.
+    pub(crate) stolen: AtomicU64,
+    /// Part of `stolen` that was in the stealable queue.
+    pub(super) stolen_from_queue: AtomicU64,
+    /// Thread id in the operating system; 0 before the thread has started.
+    pub(crate) thread_id: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
     /// Ended processes by kind and parent.
     pub(crate) ended: EndedProcesses,
@@ -57,6 +63,13 @@ pub(crate) struct Counters {
     pub(super) refills: AtomicU64,
     pub(crate) parks: AtomicU64,
     pub(crate) wakes: AtomicU64,
+    /// Number of polls that ended because the time slice was used up.
+    pub(crate) preemptions: AtomicU64,
+    /// Time at which the scheduler last went to sleep, in nanoseconds since the start of the runtime; 0 for never.
+    pub(crate) slept_at_ns: AtomicU64,
+    /// Time at which the oldest process in the queue was already there, at the start of the current slice; 0 for none.
+    /// Written only while schedulers are watched.
+    pub(crate) oldest_ready_ns: AtomicU64,
     /// Events that were dropped because there were too many.
     pub(crate) events_dropped: AtomicU64,
     /// Of these, those that an exit signal from another process or from outside has ended.
@@ -88,6 +101,9 @@ impl SchedulerShared {
             external_wake: AtomicBool::new(false),
             prewoken: AtomicBool::new(false),
             monitored_by: AtomicU32::new(0),
+            stolen: AtomicU64::new(0),
+            stolen_from_queue: AtomicU64::new(0),
+            thread_id: AtomicU32::new(0),
             counters: CachePadded::default(),
             ended: EndedProcesses::default(),
         }
@@ -115,6 +131,13 @@ impl SchedulerShared {
     pub(crate) fn steal_lifo(&self) -> Option<Slot> {
         // SAFETY: the LIFO slot holds slots of its own runtime, which is running.
         unsafe { Slot::from_ptr(self.lifo_slot.steal()) }
+    }
+
+    /// Counts processes that another thread took from here, `queued` of them from the stealable queue. Relaxed: the
+    /// numbers are only shown.
+    pub(super) fn count_stolen(&self, processes: u64, queued: u64) {
+        self.stolen.fetch_add(processes, Ordering::Relaxed);
+        self.stolen_from_queue.fetch_add(queued, Ordering::Relaxed);
     }
 
     /// Returns true if the scheduler waits for work.

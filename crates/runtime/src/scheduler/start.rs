@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use crossbeam_deque::Worker;
@@ -14,6 +15,7 @@ use super::Local;
 use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
+use super::queue::age::QueueAge;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
@@ -48,6 +50,7 @@ impl Local {
             id,
             me: Arc::clone(&shared.schedulers[id]),
             queue,
+            queue_age: QueueAge::default(),
             fuzzer,
             slots: FreeList::of(shared.slots.batch()),
             nodes: NodePool::new(),
@@ -112,6 +115,8 @@ impl Local {
         reactor: &tokio::runtime::Runtime,
         companion: impl Future<Output = T>,
     ) -> T {
+        let thread_id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        shared.schedulers[id].thread_id.store(thread_id, Ordering::Relaxed);
         let local = Self::new(shared, id, queue, fuzzer);
         let guard = EnterGuard::take(&local);
         let work = tokio::task::unconstrained(poll_fn(|cx| match super::local() {

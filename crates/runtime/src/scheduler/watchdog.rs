@@ -115,16 +115,20 @@ fn drain_to_injector(shared: &RuntimeShared, stuck: &SchedulerShared) {
     if shared.schedulers.len() == 1 {
         return;
     }
-    let stolen = || {
-        let queued = stuck.steal_lifo().or_else(|| retry_steal(|| stuck.stealer.steal()));
-        queued.or_else(|| retry_steal(|| stuck.preempted.steal()))
+    // Each process with the number of processes that leave the stealable queue with it.
+    let next = || {
+        let queued = || retry_steal(|| stuck.stealer.steal()).map(|slot| (slot, 1));
+        let preempted = || retry_steal(|| stuck.preempted.steal()).map(|slot| (slot, 0));
+        stuck.steal_lifo().map(|slot| (slot, 0)).or_else(queued).or_else(preempted)
     };
-    let mut any = false;
-    while let Some(slot) = stolen() {
+    let (mut moved, mut moved_from_queue) = (0, 0);
+    while let Some((slot, from_queue)) = next() {
         shared.injector.push(slot);
-        any = true;
+        moved += 1;
+        moved_from_queue += from_queue;
     }
-    if any {
+    if moved > 0 {
+        stuck.count_stolen(moved, moved_from_queue);
         Parking::announce_work();
         shared.wake_one();
     }

@@ -298,6 +298,13 @@ impl Log {
         self.state.lock().closed
     }
 
+    /// Returns the size of the messages held, with their slots.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let slots: usize = state.segments.iter().map(|pinned| pinned.segment.memory_bytes()).sum();
+        (state.bytes + slots) as u64
+    }
+
     pub(super) fn stats(&self) -> LogStats {
         let state = self.state.lock();
         LogStats {

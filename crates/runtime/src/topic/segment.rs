@@ -56,6 +56,11 @@ impl Segment {
         self.sealed.store(true, Ordering::Release);
     }
 
+    /// Returns the size of the slots and the timestamps.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.timestamps)
+    }
+
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }

@@ -31,6 +31,7 @@ mod rings_model;
 mod rings_observed;
 mod rings_schedules;
 mod rings_waiting;
+mod schedulers_observed;
 mod servers;
 mod state_machines;
 mod streams;

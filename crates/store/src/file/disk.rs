@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use redb::{BackendError, DatabaseError, StorageBackend};
+use redb::{BackendError, DatabaseError, ReadableDatabase, StorageBackend};
 
 use crate::config::defaults::CACHE_BYTES;
 use crate::error::{OpenError, StoreError};
@@ -103,6 +103,12 @@ impl Disk {
 
     pub(crate) fn is_open(&self) -> bool {
         self.source().is_some()
+    }
+
+    /// Returns the size of the pages that redb keeps in memory.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        let Some(Source::Database(database)) = self.source() else { return 0 };
+        database.run(|database| database.cache_stats().used_bytes() as u64).unwrap_or(0)
     }
 
     /// Returns true if a read may take longer than a scheduler should wait, judging by recent reads.

@@ -61,6 +61,11 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
             }
             cpu.runtime.iter_mut().for_each(|part| clean(&mut part.name));
         }
+        ServerMessage::Schedulers(schedulers) => {
+            for scheduler in &mut schedulers.schedulers {
+                clean_all([&mut scheduler.running, &mut scheduler.name].into_iter().flatten());
+            }
+        }
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }

@@ -383,6 +383,27 @@ pub(crate) fn cpu(size: Size) -> CpuLayout {
     CpuLayout { chart, groups }
 }
 
+/// Panels of the Schedulers view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SchedLayout {
+    /// Includes the border, the heading, and the sums below the rows.
+    pub(crate) schedulers: Cells,
+    /// Memory by kind.
+    pub(crate) memory: Cells,
+    /// One kind of memory over time. Empty on a narrow screen.
+    pub(crate) chart: Cells,
+}
+
+/// Computes the panels of the Schedulers view for this number of schedulers.
+pub(crate) fn sched(size: Size, schedulers: usize) -> SchedLayout {
+    let body = body(size);
+    let wanted = u16::try_from(schedulers).unwrap_or(u16::MAX).saturating_add(4).max(6);
+    let (schedulers, rest) = body.split_top(wanted.min(body.height.div_ceil(2)));
+    let (memory, chart) =
+        if size.width >= WIDE { rest.split_left(rest.width * 11 / 20) } else { (rest, Cells::default()) };
+    SchedLayout { schedulers, memory, chart }
+}
+
 impl ProcessesLayout {
     /// Returns the number of visible rows.
     pub(crate) fn visible(self) -> u16 {
@@ -412,6 +433,8 @@ mod tests {
                 let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys]);
                 let more = more.chain([events(size, height / 3, true).events]);
                 let more = more.chain([topics(size).topics, topics(size).receivers, cpu(size).chart, cpu(size).groups]);
+                let sched = sched(size, usize::from(width));
+                let more = more.chain([sched.schedulers, sched.memory, sched.chart]);
                 for cells in all.into_iter().chain(more).filter(|cells| cells.height > 0 && cells.width > 0) {
                     assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");
                     assert!(cells.y + cells.height <= height, "{cells:?} at {size:?}");

@@ -6,6 +6,7 @@ pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod lints;
 pub(crate) mod menu;
+pub(crate) mod sched;
 pub(crate) mod store;
 pub(crate) mod subscription;
 pub(crate) mod table;

@@ -237,6 +237,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.inspect.reset();
     model.causes.reset();
     model.cpu.reset();
+    model.sched.reset();
     process::request_detail(model, effects);
 }
 
@@ -259,6 +260,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Inspect { view: None },
         ClientMessage::Causes { view: None },
         ClientMessage::Cpu { view: None },
+        ClientMessage::Schedulers { view: None },
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
@@ -302,6 +304,8 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.topics.requests(visible, model.now).map(Effect::Send));
     let is_shown = model.tab == Tab::Cpu && !layout::too_small(model.size);
     effects.extend(model.cpu.requests(is_shown, model.now).map(Effect::Send));
+    let visible = (model.tab == Tab::Sched && !layout::too_small(model.size)).then(|| model.visible_schedulers());
+    effects.extend(model.sched.requests(visible, model.now).map(Effect::Send));
 }
 
 /// Returns the process that is wanted in depth: the one that is about to be ended, else the one in the detail pane.

@@ -5,11 +5,15 @@ use ratatui::text::{Line, Span};
 
 use crate::model::Model;
 use crate::model::input::keys::{self, Context};
+use crate::view::notice;
 use crate::view::painter::{self, Painter};
 use crate::view::theme::Role;
 
 pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
+    let notice = notice::in_footer(model, theme, area.width).unwrap_or_default();
+    painter.line_right(area, 0, &notice);
+    let area = Rect { width: area.width - notice.width() as u16, ..area };
     let mut spans: Vec<Span> = Vec::new();
     for (key, hint) in fitting(hints(model), area.width) {
         spans.push(Span::raw(" "));

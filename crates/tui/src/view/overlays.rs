@@ -48,14 +48,13 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     let theme = painter.theme;
     let view = match model.tab {
         Tab::Cpu => Context::Cpu,
-        Tab::Sched => Context::Global,
         Tab::Node => Context::Node,
         Tab::Bench => Context::Bench,
         Tab::Processes if model.detail_in_full() => Context::Detail,
         Tab::Processes => Context::Processes,
         Tab::Tree => Context::Tree,
         Tab::Events => Context::Events,
-        Tab::Time | Tab::Topics => Context::List,
+        Tab::Time | Tab::Topics | Tab::Sched => Context::List,
         Tab::Wasm => Context::Wasm,
         Tab::Store => Context::Store,
     };

@@ -266,6 +266,62 @@ fn a_bucket_is_looked_into_page_by_page() {
 }
 
 #[test]
+fn one_kind_of_memory_is_drawn_large() {
+    let mut watched = busy(Tab::Sched, LARGE, false);
+    watched.press("jjj").pass(1);
+    insta::assert_snapshot!("sched_kind", watched.text());
+
+    watched.press("g");
+    assert!(watched.text().contains("│ resident"), "{}", watched.text());
+}
+
+#[test]
+fn schedulers_of_a_large_machine_are_counted_beyond_the_rows_that_fit() {
+    let mut watched = busy(Tab::Sched, USUAL, false);
+    let mut schedulers = watched.model.sched.newest.clone().unwrap();
+    let one = schedulers.schedulers[0].clone();
+    schedulers.schedulers = (0..200).map(|number| rusm_protocol::SchedulerInfo { number, ..one.clone() }).collect();
+    (schedulers.total, schedulers.idle) = (256, None);
+    watched.feed(Msg::Server(ServerMessage::Schedulers(schedulers)));
+
+    insta::assert_snapshot!("sched_many", watched.text());
+}
+
+#[test]
+fn a_short_notice_leaves_the_view_whole() {
+    let mut watched = busy(Tab::Topics, USUAL, false);
+    let before = watched.text();
+
+    watched.feed(Msg::Server(ServerMessage::Error {
+        message: "no process <0.9.1>".to_owned(),
+        code: rusm_protocol::ErrorCode::Unknown,
+        id: None,
+    }));
+
+    let text = watched.text();
+    let body = |text: &str| text.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(body(&text), body(&before));
+    assert!(text.lines().last().unwrap().ends_with("✗ no process <0.9.1>"), "{text}");
+    assert!(text.contains("? help"), "{text}");
+}
+
+#[test]
+fn a_supervisor_without_a_name_is_shown_by_its_pid() {
+    let mut watched = busy(Tab::Tree, LARGE, false);
+    let mut rows = watched.model.tree.rows.clone().unwrap();
+    (rows.rows[0].name, rows.rows[0].pid) = (String::new(), Some("<0.2.2>".to_owned()));
+    let branch = rows.rows[0].branch.as_mut().unwrap();
+    (branch.running, branch.waiting, branch.ended) = (1, 0, 0);
+    (branch.used, branch.allowed, branch.period_ms) = (2, 100, 10_000);
+    watched.press("d");
+    watched.model.tree.rows = Some(rows);
+
+    let text = watched.text();
+    assert!(text.contains("Supervisor <0.2.2> · 1 child"), "{text}");
+    assert!(text.contains("POLICY") && text.contains("BUDGET") && text.contains("  2 of 100, 10 s"), "{text}");
+}
+
+#[test]
 fn overlays() {
     let mut watched = busy(Tab::Processes, USUAL, false);
     insta::assert_snapshot!("filter", watched.press("/name=kv*").pass(1).text());

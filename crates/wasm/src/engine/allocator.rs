@@ -1,5 +1,8 @@
 //! Configuration of the engine and of wasmtime's pooling instance allocator.
 
+use std::ops::Range;
+
+use rusm_runtime::observe::{MemoryRegion, MemoryUse};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::config::{InstanceAllocator, WasmConfig, defaults};
@@ -45,6 +48,13 @@ pub(crate) const fn memory_bytes(config: &WasmConfig) -> u64 {
 /// Maximum number of memories, of tables and of core instances, over all guests.
 const fn parts(config: &WasmConfig) -> u32 {
     config.capacity.saturating_mul(config.parts_max)
+}
+
+/// Describes the address ranges of a pool to observers.
+pub(crate) fn regions(config: &WasmConfig, ranges: &[Range<usize>]) -> Vec<MemoryRegion> {
+    let linear_max_bytes = memory_bytes(config) as usize;
+    let used_for = MemoryUse::Pool { stack_bytes: POOL_STACK_BYTES, linear_max_bytes };
+    ranges.iter().map(|range| MemoryRegion { used_for, start: range.start, bytes: range.len() }).collect()
 }
 
 /// Creates an engine with wasmtime's pool, tuned for short-lived instances.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rusm_runtime::ExitReason;
-use rusm_runtime::observe::FaultReport;
+use rusm_runtime::observe::{FaultReport, MemoryRegion};
 use wasmtime::{Engine, Linker, component};
 
 use super::cache::CodeCache;
@@ -38,6 +38,8 @@ pub(crate) struct EngineInner {
     pub(crate) slabs: Option<Slabs>,
     /// Name of the instance allocator, for observers.
     pub(crate) allocator: &'static str,
+    /// Address ranges reserved for instances, for observers.
+    pub(crate) regions: Vec<MemoryRegion>,
     pub(crate) components: component::Linker<GuestState>,
     pub(crate) modules: Linker<GuestState>,
     pub(crate) code_cache: CodeCache,

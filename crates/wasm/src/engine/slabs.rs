@@ -21,6 +21,8 @@ use wasmtime::{
     Config, Engine, InstanceAllocationStrategy, LinearMemory, MemoryCreator, MemoryType, StackCreator, StackMemory,
 };
 
+use rusm_runtime::observe::{MemoryRegion, MemoryUse};
+
 use crate::config::WasmConfig;
 use crate::engine::allocator;
 pub(crate) use arena::Arena;
@@ -66,6 +68,16 @@ impl Slabs {
             .with_host_stack(Arc::new(Stacks(Arc::clone(&slabs.stacks))))
             .with_host_memory(Arc::new(Memories(Arc::clone(&slabs.memories))));
         Ok((Engine::new(&engine)?, slabs))
+    }
+
+    /// Returns the address ranges of the mappings.
+    pub(crate) fn regions(&self) -> Vec<MemoryRegion> {
+        let region = |used_for, arena: &Arena| MemoryRegion {
+            used_for,
+            start: arena.address(0) as usize,
+            bytes: arena.slot_bytes() * arena.slots() as usize,
+        };
+        vec![region(MemoryUse::LinearMemories, &self.memories), region(MemoryUse::Stacks, &self.stacks)]
     }
 }
 

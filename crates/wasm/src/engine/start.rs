@@ -7,6 +7,7 @@ use std::sync::{Arc, RwLock};
 use wasmtime::component::HasSelf;
 use wasmtime::{Engine, Linker, component};
 
+use super::address_space;
 use super::allocator;
 use super::cache::CodeCache;
 use super::counters::{RuntimeLink, TrapLog};
@@ -36,14 +37,16 @@ impl Wasm {
             memory_max_bytes: config.memory_max_bytes,
             why: format!("{error:#}"),
         };
-        let (engine, slabs, allocator) = match allocator::choose(&config) {
+        let (engine, slabs, allocator, regions) = match allocator::choose(&config) {
             InstanceAllocator::Slabs => {
                 let (engine, slabs) = Slabs::engine(&config).map_err(out_of_address_space)?;
-                (engine, Some(slabs), "slabs")
+                let regions = slabs.regions();
+                (engine, Some(slabs), "slabs", regions)
             }
             InstanceAllocator::Pool | InstanceAllocator::ByCapacity => {
-                let (engine, allocator) = allocator::pool(&config).map_err(out_of_address_space)?;
-                (engine, None, allocator)
+                let (pool, ranges) = address_space::reserved_by(|| allocator::pool(&config));
+                let (engine, allocator) = pool.map_err(out_of_address_space)?;
+                (engine, None, allocator, allocator::regions(&config, &ranges))
             }
         };
         let (mut components, mut modules) =
@@ -70,6 +73,7 @@ impl Wasm {
             engine,
             slabs,
             allocator,
+            regions,
             components,
             modules,
             registry: RwLock::default(),

@@ -57,6 +57,9 @@ pub struct ReaderView {
 pub(crate) trait ObservedRing: Send + Sync {
     /// Returns the state of the ring with the number `id`, and at most `readers_limit` of its readers.
     fn view(&self, id: u64, readers_limit: usize) -> RingView;
+
+    /// Returns the address and the size of its slots, and the size of the rest, in bytes.
+    fn memory(&self) -> (usize, usize, usize);
 }
 
 /// Rings that are visible to the observers of a runtime.
@@ -95,11 +98,21 @@ impl RingRegistry {
     }
 
     pub(crate) fn views(&self, readers_limit: usize) -> Vec<RingView> {
-        let rings: Vec<_> = {
-            let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            registered.remove_dropped();
-            registered.rings.iter().filter_map(|(id, ring)| Some((*id, ring.upgrade()?))).collect()
+        self.all().iter().map(|(id, ring)| ring.view(*id, readers_limit)).collect()
+    }
+
+    /// Calls `read` with the address and the size of the slots of each ring, and sums its results and the rest.
+    pub(crate) fn memory_bytes(&self, read: impl Fn(usize, usize) -> u64) -> u64 {
+        let bytes = |ring: &dyn ObservedRing| {
+            let (start, slots, rest) = ring.memory();
+            read(start, slots) + rest as u64
         };
-        rings.iter().map(|(id, ring)| ring.view(*id, readers_limit)).collect()
+        self.all().iter().map(|(_, ring)| bytes(&**ring)).sum()
+    }
+
+    fn all(&self) -> Vec<(u64, Arc<dyn ObservedRing>)> {
+        let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.remove_dropped();
+        registered.rings.iter().filter_map(|(id, ring)| Some((*id, ring.upgrade()?))).collect()
     }
 }

@@ -43,6 +43,11 @@ impl<T> Slots<T> {
         self.layout.size()
     }
 
+    /// Returns the address of the first slot.
+    pub(crate) fn address(&self) -> usize {
+        self.first.as_ptr() as usize
+    }
+
     const fn capacity(&self) -> u64 {
         self.mask + 1
     }

@@ -12,6 +12,10 @@ impl<T: Send + Sync> ObservedRing for RingShared<T> {
         let sizes = RingSizes { item_bytes: size_of::<T>(), bytes: self.bytes() };
         view(id, &self.cursors, &self.info, sizes, readers_limit)
     }
+
+    fn memory(&self) -> (usize, usize, usize) {
+        (self.slots.address(), self.slots.bytes(), self.bytes() - self.slots.bytes())
+    }
 }
 
 /// Sizes that depend on the type of the items, in bytes.

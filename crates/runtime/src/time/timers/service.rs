@@ -64,6 +64,11 @@ impl Timers {
         }
     }
 
+    /// Returns the size of the queued timers: their entries, without what a message of a timer has on the heap.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.lock().queue.len() * (size_of::<Due>() + size_of::<Timer>())) as u64
+    }
+
     /// Queues a timer, and creates the thread with `start` for the first one; returns the timer's id. `others` are the
     /// target's timers.
     pub(super) fn insert(

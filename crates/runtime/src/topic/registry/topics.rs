@@ -17,6 +17,9 @@ pub(crate) trait TopicEntry: Any + Send + Sync {
     /// Returns the state of the topic, with the `subscribers_most` subscribers that are furthest behind.
     fn view(&self, subscribers_most: usize) -> TopicView;
 
+    /// Returns the size of the messages that the topic holds, with their slots in its log.
+    fn memory_bytes(&self) -> u64;
+
     /// Ends the topic with its runtime.
     fn end(&self);
 }
@@ -60,6 +63,12 @@ impl Topics {
             (topics.len(), topics.values().skip(offset).take(most).cloned().collect())
         };
         (total, topics.iter().map(|topic| topic.view(subscribers_most)).collect())
+    }
+
+    /// Returns the size of the messages of all topics, with their slots in the logs.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let topics: Vec<_> = self.0.lock().values().cloned().collect();
+        topics.iter().map(|topic| topic.memory_bytes()).sum()
     }
 
     /// Ends all topics when the runtime ends, and wakes threads that are waiting at one: no process will publish

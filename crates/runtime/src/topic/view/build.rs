@@ -19,6 +19,10 @@ impl TopicEntry for TopicShared {
         topic(self, subscribers_most)
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.log.memory_bytes()
+    }
+
     fn end(&self) {
         self.release_subscriptions();
         for waiter in self.log.close() {

@@ -195,6 +195,7 @@ fn page(model: &Model) -> u16 {
         (Tab::Store, _) => model.visible_buckets(),
         (Tab::Topics, _) => model.visible_topics(),
         (Tab::Cpu, _) => model.visible_groups(),
+        (Tab::Sched, _) => layout::sched(model.size, model.scheduler_count()).memory.inner().height.saturating_sub(1),
         (Tab::Events, _) => model.visible_events() as u16,
         _ => layout::bench(model.size, model.menu_len()).menu.inner().height,
     }
@@ -231,7 +232,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
         None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
         None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
-        None if model.tab == Tab::Sched => {}
+        None if model.tab == Tab::Sched => to_memory_kind(model, lines),
         None => to_scenario(model, (model.bench.selected as u64).saturating_add_signed(lines)),
     }
 }
@@ -239,7 +240,10 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
 fn to_position(model: &mut Model, position: u64) {
     match model.tab {
         Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
-        Tab::Sched => {}
+        Tab::Sched => {
+            model.sched.kind = None;
+            to_memory_kind(model, i64::try_from(position).unwrap_or(i64::MAX));
+        }
         Tab::Processes if model.detail_in_full() => {
             if let Some(pane) = &mut model.detail {
                 pane.go_to(position);
@@ -256,6 +260,13 @@ fn to_position(model: &mut Model, position: u64) {
         Tab::Topics => model.topics.go_to(position, model.visible_topics()),
         Tab::Events => model.events.go_to(position, model.visible_events()),
         _ => to_scenario(model, position),
+    }
+}
+
+/// Moves the cursor over the kinds of memory.
+fn to_memory_kind(model: &mut Model, lines: i64) {
+    if let Some(frame) = &model.frame {
+        model.sched.move_by(lines, &frame.observer.memory);
     }
 }
 

@@ -38,7 +38,8 @@ fn wheel(model: &mut Model, notches: i64) {
     } else if model.tab == Tab::Events {
         let visible = model.visible_events();
         model.events.scroll(notches * WHEEL_ROWS, visible);
-    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu) {
+    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched)
+    {
         actions::lines_by(model, notches);
     }
 }

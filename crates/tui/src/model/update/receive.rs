@@ -12,6 +12,7 @@ use crate::model::format;
 use crate::model::history::Series;
 use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
+use crate::model::panes::sched::memory_kind::MemoryKind;
 use crate::model::tab::Tab;
 
 /// Maximum number of schedulers with a history.
@@ -56,6 +57,7 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
             let visible = model.visible_groups();
             model.dirty |= !model.paused && model.cpu.take(cpu, visible);
         }
+        ServerMessage::Schedulers(schedulers) => model.dirty |= !model.paused && model.sched.take(schedulers),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
@@ -150,6 +152,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.store.forget();
         model.topics.forget();
         model.cpu.forget();
+        model.sched.newest = None;
     }
     model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
     let (profile, run) = std::mem::take(&mut model.on_hello);
@@ -190,6 +193,12 @@ fn remember(model: &mut Model, frame: &Frame) {
     extend(&mut histories.ops, frame, at_ms, known_ms);
     histories.cpu.push(at_ms, frame.observer.cpu_pct / 100.0);
     histories.msgs.push(at_ms, frame.observer.messages_per_sec);
+    let memory = &frame.observer.memory;
+    histories.rss.push(at_ms, memory.rss_bytes as f64);
+    histories.memory.resize_with(MemoryKind::ALL.len(), Series::default);
+    for (series, kind) in histories.memory.iter_mut().zip(MemoryKind::ALL) {
+        series.push(at_ms, kind.bytes(memory) as f64);
+    }
     let loads = &frame.observer.scheduler_load;
     histories.schedulers.resize_with(loads.len().min(SCHEDULERS_MAX), Series::default);
     for (series, &load) in histories.schedulers.iter_mut().zip(loads) {

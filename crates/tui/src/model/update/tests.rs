@@ -11,6 +11,7 @@ use crate::model::panes::table::Selection;
 use crate::model::{Model, Start};
 
 mod another_node;
+mod memory;
 mod pauses;
 mod refusals;
 

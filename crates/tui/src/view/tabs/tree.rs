@@ -32,8 +32,8 @@ impl TreeColumn {
             Self::Name => "TREE",
             Self::Pid => "PID",
             Self::State => "STATE",
-            Self::Strategy => "RESTARTS",
-            Self::Window => "USED",
+            Self::Strategy => "POLICY",
+            Self::Window => "BUDGET",
             Self::Restarts => "TOTAL",
             Self::LastEnd => "LAST END",
         }
@@ -47,11 +47,11 @@ fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
             (TreeColumn::Pid, 15),
             (TreeColumn::State, 10),
             (TreeColumn::Strategy, 16),
-            (TreeColumn::Window, 13),
+            (TreeColumn::Window, 16),
             (TreeColumn::Restarts, 6),
         ],
         64.. => {
-            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)]
+            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 14), (TreeColumn::Restarts, 6)]
         }
         _ => &[(TreeColumn::State, 10), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)],
     };
@@ -190,31 +190,40 @@ fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
         None if depth > 0 => " ",
         None => "",
     };
-    let children = row.branch.as_ref().map(|branch| children(branch, theme));
     let taken = painter::width(&lines) + painter::width(sign);
-    let shown = painter::cut(title(row), width.saturating_sub(taken), theme);
+    let shown = painter::cut(&title(row), width.saturating_sub(taken), theme);
     let left = width.saturating_sub(taken + painter::width(&shown));
     let mut spans = vec![
         Span::styled(lines, theme.style(Role::Dim)),
         Span::styled(sign, theme.style(Role::Accent)),
         Span::styled(shown, theme.style(if row.branch.is_some() { Role::Strong } else { Role::Text })),
     ];
-    spans.extend(children.filter(|children| children.width() as u16 <= left));
+    spans.extend(row.branch.as_ref().and_then(|branch| children(branch, left, theme)));
     Line::from(spans)
 }
 
-fn title(row: &TreeRow) -> &str {
-    if row.name.is_empty() { "supervisor" } else { &row.name }
+/// Returns the name of a row. A supervisor without a name or a label is shown by its pid.
+fn title(row: &TreeRow) -> String {
+    match (&row.pid, row.name.is_empty()) {
+        (_, false) => row.name.clone(),
+        (Some(pid), true) => format!("Supervisor {pid}"),
+        (None, true) => "Supervisor".to_owned(),
+    }
 }
 
-/// Returns the number of running children, and the total if it differs.
-fn children(branch: &TreeBranch, theme: Theme) -> Span<'static> {
+/// Returns the number of running children, and the total if it differs, in words if `width` has room for them.
+fn children(branch: &TreeBranch, width: u16, theme: Theme) -> Option<Span<'static>> {
     let all = branch.running + branch.waiting + branch.ended;
-    if branch.running == all {
-        return Span::styled(format!(" {}", format::count_within(all, 7)), theme.style(Role::Dim));
-    }
-    let text = format!(" {}/{}", format::count_within(branch.running, 7), format::count_within(all, 7));
-    Span::styled(text, theme.style(Role::Warn))
+    let (count, role) = if branch.running == all {
+        (format::count_within(all, 7), Role::Dim)
+    } else {
+        let [running, all] = [branch.running, all].map(|count| format::count_within(count, 7));
+        (format!("{running} of {all}"), Role::Warn)
+    };
+    let word = if all == 1 { "child" } else { "children" };
+    let texts = [format!(" {} {count} {word}", theme.dot()), format!(" {count}")];
+    let text = texts.into_iter().find(|text| painter::width(text) <= width)?;
+    Some(Span::styled(text, theme.style(role)))
 }
 
 fn state_role(row: &TreeRow) -> Role {
@@ -230,7 +239,7 @@ fn short_strategy(strategy: &str, width: u16) -> &str {
     if painter::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
 }
 
-/// Formats the used part of the restart intensity: `2/5 in 10s`.
+/// Formats the used part of the restart intensity: `2 of 5, 10 s`; without the period if there is no room for it.
 fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
     let role = match branch.used {
         0 => Role::Dim,
@@ -238,16 +247,27 @@ fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
         used if used * 2 >= branch.allowed => Role::Warn,
         _ => Role::Text,
     };
-    let mut words = used(branch);
-    if painter::width(&words) > width {
-        words = words.replace(" in ", " ");
-    }
-    text(&words, role, width, theme)
+    let words = used(branch);
+    let short = words.split_once(',').map_or("", |(short, _)| short);
+    let fits = |words: &&str| painter::width(words) <= width;
+    text([&*words, words.trim_start(), short].into_iter().find(fits).unwrap_or(short), role, width, theme)
 }
 
+/// Formats the used part of the restart intensity. The digits keep their places while the number grows.
 fn used(branch: &TreeBranch) -> String {
-    let allowed = if branch.allowed >= ANY_NUMBER { "any".to_owned() } else { format::short(branch.allowed as f64) };
-    format!("{}/{allowed} in {}", format::short(branch.used as f64), format::age(branch.period_ms))
+    if branch.allowed >= ANY_NUMBER {
+        return "no limit".to_owned();
+    }
+    let [used, allowed] = [branch.used, branch.allowed].map(|count| format::short(count as f64));
+    format!("{used:>0$} of {allowed}, {1}", allowed.len(), period(branch.period_ms))
+}
+
+fn period(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..120_000 => format!("{} s", ms / 1000),
+        _ => format!("{} min", ms / 60_000),
+    }
 }
 
 fn is_normal(reason: &str) -> bool {
@@ -283,7 +303,7 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
     let title = Line::from(vec![
-        Span::styled(format!(" {} ", painter::cut(title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(format!(" {} ", painter::cut(&title(row), room, theme)), theme.style(Role::Title)),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
     let inner = painter::inset(painter.panel(area, &title, &Line::default()));
@@ -317,7 +337,7 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
     }
     let mut facts = vec![(first.join(&format!(" {dot} ")), state_role(row))];
     if let Some(branch) = row.branch.as_ref().filter(|branch| !branch.strategy.is_empty()) {
-        let (used, total) = (used(branch), format::grouped(branch.restarts_total));
+        let (used, total) = (used(branch).trim_start().to_owned(), format::grouped(branch.restarts_total));
         facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
         let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::grouped);
         facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
