@@ -48,7 +48,7 @@ pub struct Causes {
     pub offset: u64,
     /// Number of failures of all causes, including those that are not listed.
     pub failures_total: u64,
-    /// Number of failures whose causes came after the maximum number of causes.
+    /// Number of failures with a cause beyond the maximum number of causes.
     pub others_total: u64,
     /// Length of one interval of the histories, in milliseconds.
     pub interval_ms: u64,

@@ -64,7 +64,7 @@ pub struct Inspection {
     /// Its end, if it has ended and the node still knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Box<EndedInfo>>,
-    /// What it waits for; absent while it runs or is ready.
+    /// Event that it waits for; absent while it runs or is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<WaitsFor>,
     /// Processes that spawned it, nearest first, up to eight.
@@ -125,7 +125,7 @@ pub struct BondPage {
     pub processes: Vec<NamedPid>,
 }
 
-/// What a process waits for.
+/// Event that a process waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitsFor {
@@ -230,7 +230,7 @@ pub struct MailboxInfo {
     pub full_ms: Option<u64>,
     /// Number of messages that arrived since the process is watched, as the samples estimate it.
     pub seen: u64,
-    /// Number of messages whose sender was noted.
+    /// Number of messages with a noted sender.
     pub sampled: u64,
     /// Number of different senders that were noted.
     pub senders_total: u64,

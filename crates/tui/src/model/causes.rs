@@ -89,7 +89,7 @@ impl CausesPane {
         self.causes().iter().position(|cause| Some(cause.cause) == self.selected).unwrap_or(0)
     }
 
-    /// Returns the height of the list of causes on a screen with so many rows left; 0 without causes or without room.
+    /// Returns the height of the list of causes on a screen with `left` free rows; 0 without causes or without room.
     pub(crate) fn panel_height(&self, left: u16) -> u16 {
         let causes = self.causes().len().min(usize::from(ROWS_MAX)) as u16;
         if causes == 0 || left < ROOM_MIN {
@@ -98,7 +98,7 @@ impl CausesPane {
         (left / 2).saturating_sub(AROUND).clamp(1, ROWS_MAX).min(causes) + AROUND
     }
 
-    /// Selects the cause `steps` further, wrapping around. Returns false if there is none.
+    /// Selects the cause `steps` further, wrapping around. Returns false without causes.
     pub(crate) fn step(&mut self, steps: isize) -> bool {
         let len = self.causes().len();
         if len == 0 {
@@ -109,7 +109,7 @@ impl CausesPane {
         true
     }
 
-    /// Requests the selected cause in full, the first one if none is selected. Returns false if there is none.
+    /// Requests the selected cause in full, the first one if none is selected. Returns false without causes.
     pub(crate) fn open(&mut self) -> bool {
         if self.selected.is_none() && !self.step(0) {
             return false;

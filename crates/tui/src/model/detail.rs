@@ -57,7 +57,17 @@ impl DetailPane {
 
     /// Returns the pids that can be followed, in the order of the rows.
     pub(crate) fn links(&self) -> Vec<String> {
-        rows::rows(self, "u").into_iter().filter_map(|row| row.link).collect()
+        rows::rows(self.subject(), "u").into_iter().filter_map(|row| row.link).collect()
+    }
+
+    /// Returns what is known about the process.
+    pub(crate) fn subject(&self) -> rows::Subject<'_> {
+        rows::Subject {
+            process: self.process.as_deref(),
+            inspection: self.inspection.as_deref(),
+            gone: self.gone,
+            paged: self.page.as_ref().map(|page| page.bond.as_str()),
+        }
     }
 
     /// Moves the selection among the links.

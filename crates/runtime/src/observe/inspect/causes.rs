@@ -177,7 +177,7 @@ impl Causes {
         Some(id)
     }
 
-    /// Returns all causes, and the number of ends whose causes were beyond the limit.
+    /// Returns all causes, and the number of ends with causes beyond the limit.
     pub(crate) fn report(&self, now: Duration) -> (Vec<CauseReport>, u64) {
         let interval = interval(now);
         let mut reports: Vec<CauseReport> = Vec::new();

@@ -24,7 +24,7 @@ const KEPT: usize = 1024;
 const KEPT_OF_A_CAUSE: usize = 64;
 /// Number of ends kept because an observer has seen them.
 const SEEN_KEPT: usize = 256;
-/// Number of notes about who has ended a process, kept until that process ends.
+/// Number of notes about the origin of an end, kept until the process ends.
 const NOTES_KEPT: usize = 1024;
 
 /// A process that has ended.
@@ -135,7 +135,7 @@ impl EndedMemory {
         drop(oldest);
     }
 
-    /// Notes who is about to end a process. A later note about the same process replaces an earlier one.
+    /// Notes the origin of the coming end of a process. A later note about the same process replaces an earlier one.
     pub(crate) fn note(&self, pid: Pid, by: EndedBy) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.len() == NOTES_KEPT {

@@ -152,7 +152,7 @@ pub struct PreviewedMessage {
     pub value: Option<String>,
 }
 
-/// What is known about a watched process.
+/// Report about a watched process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchReport {
     /// Time since it is watched.
@@ -163,7 +163,7 @@ pub struct WatchReport {
     pub parked_for: Option<(Duration, bool)>,
     /// Messages that arrived since it is watched.
     pub seen: u64,
-    /// Messages whose sender was noted.
+    /// Messages with a noted sender.
     pub sampled: u64,
     /// Number of different senders that were noted.
     pub senders_total: usize,

@@ -9,7 +9,7 @@ const PACE: Duration = Duration::from_millis(80);
 /// Time after which an unanswered request counts as unanswerable.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What this observer wants to know about a process.
+/// Wanted process and the parts that cost extra.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) pid: String,

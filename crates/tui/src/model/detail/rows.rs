@@ -5,7 +5,6 @@ use rusm_protocol::{
     SupervisedInfo, TreeBranch, WaitsFor,
 };
 
-use super::DetailPane;
 use crate::model::format;
 
 /// The relation whose processes are read only on request.
@@ -73,18 +72,29 @@ impl Rows {
     }
 }
 
-/// Returns the rows of a pane. `micro` is the prefix for a millionth that the terminal can show.
-pub(crate) fn rows(pane: &DetailPane, micro: &str) -> Vec<Row> {
+/// Everything that is known about a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Subject<'a> {
+    pub(crate) process: Option<&'a ProcessDetail>,
+    pub(crate) inspection: Option<&'a Inspection>,
+    /// True after the node has reported that the process does not exist any more.
+    pub(crate) gone: bool,
+    /// Relation that is shown by page.
+    pub(crate) paged: Option<&'a str>,
+}
+
+/// Returns the rows of a process. `micro` is the prefix for a millionth that the terminal can show.
+pub(crate) fn rows(subject: Subject<'_>, micro: &str) -> Vec<Row> {
     let mut rows = Rows(Vec::new());
-    let inspection = pane.inspection.as_deref();
+    let inspection = subject.inspection;
     let end = inspection.and_then(|inspection| inspection.ended.as_deref());
-    match (&pane.process, end) {
+    match (subject.process, end) {
         (_, Some(end)) => ended(&mut rows, end, inspection.map_or(0, |inspection| inspection.at_ms), micro),
-        (Some(process), None) => alive(&mut rows, process, inspection, pane.gone, micro),
+        (Some(process), None) => alive(&mut rows, process, inspection, subject.gone, micro),
         (None, None) => {}
     }
     if let Some(inspection) = inspection {
-        family(&mut rows, pane, inspection);
+        family(&mut rows, subject.paged, inspection);
     }
     rows.0.pop_if(|last| last.head.is_some());
     rows.0
@@ -283,7 +293,7 @@ fn ended(rows: &mut Rows, end: &EndedInfo, now_ms: u64, micro: &str) {
 }
 
 /// Adds the relations of the process: its supervisor, its ancestors and its bonds.
-fn family(rows: &mut Rows, pane: &DetailPane, inspection: &Inspection) {
+fn family(rows: &mut Rows, paged: Option<&str>, inspection: &Inspection) {
     if let Some(info) = &inspection.supervised {
         supervised(rows, info, inspection.at_ms);
     }
@@ -300,7 +310,7 @@ fn family(rows: &mut Rows, pane: &DetailPane, inspection: &Inspection) {
         }
     }
     for page in &inspection.bonds {
-        bonds(rows, pane, page);
+        bonds(rows, paged, page);
     }
 }
 
@@ -332,7 +342,7 @@ fn budget(rows: &mut Rows, branch: &TreeBranch) {
     rows.fact("strategy", branch.strategy.replace('_', " "), Tone::Dim);
 }
 
-fn bonds(rows: &mut Rows, pane: &DetailPane, page: &BondPage) {
+fn bonds(rows: &mut Rows, paged: Option<&str>, page: &BondPage) {
     let (title, label) = match page.bond.as_str() {
         "links" => ("links", "links"),
         "monitors" => ("monitors", "monitors"),
@@ -347,7 +357,7 @@ fn bonds(rows: &mut Rows, pane: &DetailPane, page: &BondPage) {
     } else {
         format!("{}-{} of {total}", format::grouped(page.offset + 1), format::grouped(page.offset + shown))
     };
-    let is_paged = pane.page.as_ref().is_some_and(|paged| paged.bond == page.bond);
+    let is_paged = paged == Some(page.bond.as_str());
     rows.fact(label, range, if is_paged { Tone::Strong } else { Tone::Text });
     for process in &page.processes {
         rows.link("", process);
@@ -395,17 +405,15 @@ mod tests {
             mailbox_len: 3,
             ..EndedInfo::default()
         };
-        let mut pane = DetailPane::of("<0.1.1>".to_owned());
-        pane.inspection =
-            Some(Box::new(Inspection { at_ms: 9_000, ended: Some(Box::new(end)), ..Inspection::default() }));
+        let inspection = Inspection { at_ms: 9_000, ended: Some(Box::new(end)), ..Inspection::default() };
 
-        let rows = rows(&pane, "u");
+        let rows = rows(Subject { inspection: Some(&inspection), ..Subject::default() }, "u");
 
         let value = |label: &str| rows.iter().find(|row| row.label == label).map(|row| row.value.as_str());
         assert_eq!(value("state"), Some("ended 5s ago"));
         assert_eq!((value("reason"), value("by")), (Some("killed"), Some("reaper <0.9.1>")));
         assert_eq!(value("left in mailbox"), Some("3"));
-        assert_eq!(pane.links(), ["<0.9.1>"]);
+        assert_eq!(rows.iter().filter_map(|row| row.link.as_deref()).collect::<Vec<_>>(), ["<0.9.1>"]);
     }
 
     #[test]

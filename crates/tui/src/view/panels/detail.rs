@@ -26,7 +26,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Span::styled(pane.name().map(|name| format!("{name} ")).unwrap_or_default(), theme.style(Role::Title)),
     ]);
     let inner = painter::inset(painter.panel(area, &title, &right(model, pane, theme)));
-    let mut rows = rows::rows(pane, theme.micro());
+    let mut rows = rows::rows(pane.subject(), theme.micro());
     if rows.is_empty() {
         let text = match (pane.gone, &pane.inspection) {
             (true, Some(_)) => "this process has ended, and the node does not know its end any more",
