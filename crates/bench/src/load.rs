@@ -115,7 +115,7 @@ impl Load {
     }
 
     /// Creates the system under test for a search for the highest rate.
-    pub fn system(&self, recipe: &Recipe, runtime: Config) -> ScenarioSystem {
+    pub fn system(&self, recipe: &Recipe, runtime: Config) -> ScenarioSystem<'static> {
         ScenarioSystem::of_plan(self.plan.clone(), self.recipe(recipe), runtime)
     }
 

@@ -228,6 +228,11 @@ impl Verdict {
 impl Report {
     /// Creates the report of a measured run. [`ended`](Self::ended) adds later how the run ended.
     pub(crate) fn of(run: &mut Run, schedulers: usize) -> Self {
+        Self::on(run, schedulers, Machine::look())
+    }
+
+    /// Creates the report of a run that may go on, on a machine that was described before.
+    pub(crate) fn on(run: &mut Run, schedulers: usize, machine: Machine) -> Self {
         let card = run.plan.scenario.card();
         let start = run.sampler.cut().map_or_else(|| *run.sampler.first(), |cut| cut.reading);
         let end = *run.sampler.last();
@@ -290,7 +295,7 @@ impl Report {
             stolen_cores: since(|cpu| cpu.stolen).map(|stolen| cores_of(stolen, duration)),
             verdict: Verdict::Failed,
             error: None,
-            machine: Machine::look(),
+            machine,
         };
         report.verdict = report.judge(Circumstances {
             in_flight_max: run.meter.workers() as u64,

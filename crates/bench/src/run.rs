@@ -1,6 +1,5 @@
 //! Plans runs, and runs them: headless, repeatedly, or for the observers of a node.
 
-pub(crate) mod engine;
 pub(crate) mod error;
 pub(crate) mod execution;
 pub(crate) mod flags;
@@ -9,4 +8,5 @@ pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod recipe;
+pub(crate) mod runner;
 pub(crate) mod series;

@@ -5,6 +5,9 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use rusm_protocol::ScenarioMeta;
+use rusm_runtime::Config;
+
 use crate::card::Card;
 use crate::context::RunContext;
 use crate::parameter::{ParameterError, Params};
@@ -65,6 +68,21 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
     /// when the scenario calls [`RunContext::prepared`].
     fn prepares(&self) -> bool {
         false
+    }
+
+    /// Returns the requirement for its default parameters that this machine or this runtime lacks; `None` if the
+    /// scenario can run.
+    fn lacks(&self, runtime: &Config) -> Option<String> {
+        let _ = runtime;
+        None
+    }
+
+    /// Returns the description for observers of a runtime. `real` and `real_after_phase` say whether a run of it would
+    /// be one: they follow from `lacks`.
+    fn meta(&self, runtime: &Config) -> ScenarioMeta {
+        let lacks = self.lacks(runtime);
+        let real = lacks.is_none();
+        ScenarioMeta { real, real_after_phase: u8::from(real), lacks, ..self.card().meta() }
     }
 
     /// Fills in values that follow from the given ones, such as those of a preset. Given values are not changed.

@@ -59,6 +59,7 @@ pub(super) fn frame(sample: &Sample) -> Frame {
         dropped_total: run.dropped,
         dropped_per_sec: round(sample.dropped_per_sec),
         offered_per_sec: round(run.offered_per_sec),
+        others_alive: if run.scenario.is_some() { run.others_alive } else { sample.totals.live },
         cpu_ns_per_op: round(sample.cpu_ns_per_op),
         latency_window: run.latency_window,
         latency_sampling: run.latency_sampling,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rusm_protocol::{ErrorCode, LatencySnapshot, ResourceProfileMeta, ScenarioMeta};
+use rusm_protocol::{
+    ErrorCode, LatencySnapshot, ReportPart, ResourceProfileMeta, Results, ResultsView, RunSettings, ScenarioMeta,
+};
 use rusm_text::escaped;
 
 /// Runs scenarios on this node.
@@ -21,6 +23,42 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// [`HostError`] with a line for the observer, for example an unknown id with the nearest known one.
     fn run(&self, scenario: &str, params: &BTreeMap<String, String>) -> Result<(), HostError>;
+
+    /// Starts a measurement of a scenario with its settings; stops a running one first.
+    ///
+    /// # Errors
+    /// [`HostError`] with a line for the observer.
+    fn measure(
+        &self,
+        scenario: &str,
+        params: &BTreeMap<String, String>,
+        settings: &RunSettings,
+    ) -> Result<(), HostError> {
+        if *settings != RunSettings::default() {
+            return Err(HostError::out_of_range("this node runs scenarios without settings only".to_owned()));
+        }
+        self.run(scenario, params)
+    }
+
+    /// Returns a number that changes with the results, or with anything that [`results`](Self::results) returns.
+    fn results_revision(&self) -> u64 {
+        0
+    }
+
+    /// Returns the results that a view selects; `id`, `seq`, `at_ms` and `cost_us` are filled in by the console.
+    fn results(&self, view: &ResultsView) -> Results {
+        let _ = view;
+        Results::default()
+    }
+
+    /// Returns the part of a result's JSON report that begins at `offset`.
+    ///
+    /// # Errors
+    /// [`HostError`] with a line for the observer, if the node does not have the result.
+    fn report(&self, run: u64, offset: u64) -> Result<ReportPart, HostError> {
+        let _ = offset;
+        Err(HostError { code: ErrorCode::Unknown, message: format!("no result {run} on this node") })
+    }
 
     /// Stops the running scenario, if any.
     fn stop(&self);
@@ -76,6 +114,8 @@ pub struct RunSnapshot {
     pub dropped: u64,
     /// Operations per second that an open loop offers; 0 for a closed one.
     pub offered_per_sec: f64,
+    /// Number of processes that do not belong to the run: those alive before it started.
+    pub others_alive: u64,
     /// Maximum number of processes alive at once since the run started.
     pub peak_concurrent: u64,
     /// Latency since the warm-up.

@@ -102,7 +102,7 @@ fn node_info(runtime: &Handle, config: &ConsoleConfig) -> NodeInfo {
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         schedulers: runtime.config().schedulers as u32,
         process_limit: observe::process_limit(runtime) as u64,
-        features: vec!["console".to_owned()],
+        features: Vec::new(),
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
     }
 }

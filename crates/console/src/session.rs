@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use rusm_protocol::{KillReason, ServerMessage, encode as to_text};
+use rusm_protocol::{KillReason, ReportPart, ServerMessage, encode as to_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -42,6 +42,7 @@ use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
 use super::view::inspect::InspectSource;
 use super::view::node::Node;
+use super::view::results::ResultsSource;
 use super::view::schedulers::SchedulersSource;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
@@ -107,6 +108,9 @@ pub(super) struct Session<S> {
     topics: Option<Window<TopicsSource>>,
     cpu: Option<Window<CpuSource>>,
     schedulers: Option<Window<SchedulersSource>>,
+    results: Option<Window<ResultsSource>>,
+    /// A part of a report, before it is sent.
+    reporting: Option<ReportPart>,
     process: Option<(Pid, RowEncoder)>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
@@ -149,6 +153,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             topics: None,
             cpu: None,
             schedulers: None,
+            results: None,
+            reporting: None,
             process: None,
             killing: None,
             next_process: now,
@@ -256,6 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.topics, node, soon),
             refresh(&mut self.cpu, node, soon),
             refresh(&mut self.schedulers, node, soon),
+            refresh(&mut self.results, node, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;

@@ -7,6 +7,7 @@ pub(crate) mod filter;
 pub(crate) mod inspect;
 pub(crate) mod node;
 pub(crate) mod ranking;
+pub(crate) mod results;
 pub(crate) mod schedulers;
 pub(crate) mod sort_key;
 pub(crate) mod stores;

@@ -40,7 +40,9 @@ impl Node {
     /// Starts a node that runs scenarios.
     pub(crate) fn start(settings: &Settings, default_name: DefaultName<'_>) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, open_store(settings)?)?;
-        let engine = Engine::start(runtime.clone()).map_err(system("start the bench thread"))?;
+        let history = crate::bench::history::path();
+        let engine =
+            Engine::with_history(runtime.clone(), history.as_deref()).map_err(system("start the bench thread"))?;
         // The profiles of a new engine are always known.
         engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
         let engine = Arc::new(engine);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, SchedulersView, StoresView, TimeView,
-    TopicsView, TreeView, ViewWindow,
+    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, ResultsView, RunSettings, SchedulersView,
+    StoresView, TimeView, TopicsView, TreeView, ViewWindow,
 };
 
 /// A message from an observer to a node.
@@ -22,6 +22,9 @@ pub enum ClientMessage {
         /// Parameters by name; omitted ones keep their defaults.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         params: BTreeMap<String, String>,
+        /// Settings of the measurement.
+        #[serde(flatten)]
+        settings: Box<RunSettings>,
         /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
@@ -101,6 +104,21 @@ pub enum ClientMessage {
     Schedulers {
         /// The view; `null` to receive nothing.
         view: Option<SchedulersView>,
+    },
+    /// Selects what this client receives about the results of scenarios. Replaces the client's earlier view.
+    Results {
+        /// The view; `null` to receive nothing.
+        view: Option<ResultsView>,
+    },
+    /// Requests a part of the JSON report of a result. The node answers with `report` or `error`.
+    Report {
+        /// Number of the result.
+        run: u64,
+        /// Number of bytes to skip.
+        #[serde(default)]
+        offset: u64,
+        /// Id of the answer.
+        id: u64,
     },
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.

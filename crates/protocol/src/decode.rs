@@ -24,6 +24,8 @@ const SERVER_TYPES: &[&str] = &[
     "topics",
     "cpu",
     "schedulers",
+    "results",
+    "report",
     "process",
     "inspection",
     "causes",
@@ -46,6 +48,7 @@ const WITHOUT_ANSWER: &[&str] = &[
     "inspect",
     "causes",
     "schedulers",
+    "results",
     "events",
 ];
 
@@ -140,9 +143,9 @@ mod tests {
 
     #[test]
     fn an_unknown_message_is_named_in_the_error() {
-        let error = decode_client(r#"{"type":"reboot"}"#).unwrap_err();
+        let error = decode_client(r#"{"type":"frobnicate"}"#).unwrap_err();
 
-        assert!(error.to_string().starts_with("unknown message \"reboot\": expected one of run, stop"), "{error}");
+        assert!(error.to_string().starts_with("unknown message \"frobnicate\": expected one of run, stop"), "{error}");
     }
 
     #[test]
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_is_told_so() {
-        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, schedulers, events, kill_all, kill";
+        let types = "run, stop, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, schedulers, events, results, report, kill_all, kill";
         for (text, expected) in [
             ("", "malformed message: the JSON ends too early, at line 1 column 0"),
             ("{", "malformed message: the JSON ends too early, at line 1 column 1"),

@@ -54,6 +54,8 @@ pub struct Frame {
     pub dropped_per_sec: f64,
     /// Operations per second that the load generator offered; 0 for a closed loop.
     pub offered_per_sec: f64,
+    /// Number of processes that do not belong to the run: those alive before it started; all of them without a run.
+    pub others_alive: u64,
     /// CPU time of the whole node per operation, in nanoseconds, over the last second.
     pub cpu_ns_per_op: f64,
     /// Latency over the last second.

@@ -3,7 +3,7 @@
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
 //!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu,
-//!                                             schedulers, process, events, ack, error
+//!                                             schedulers, results, process, events, report, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
@@ -20,6 +20,7 @@ mod filter;
 mod frame;
 mod limits;
 mod lints;
+mod results;
 mod scenario;
 mod schedulers;
 mod server;
@@ -45,10 +46,15 @@ pub use frame::{
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use limits::{
-    BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION,
-    SERVER_MESSAGE_MAX_BYTES, SUBPROTOCOL, THROUGHPUT_POINTS, TREE_OPEN_MAX, VIEW_ROWS_MAX,
+    BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, CURVE_POINTS_MAX, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION,
+    REPORT_PART_MAX_BYTES, RESULT_COLUMNS_MAX, RESULT_LINES_MAX, RESULT_TABLES_MAX, SERVER_MESSAGE_MAX_BYTES,
+    SUBPROTOCOL, THROUGHPUT_POINTS, TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
+pub use results::{
+    Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
+    RunEntry, RunResult, RunSettings,
+};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};

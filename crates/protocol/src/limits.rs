@@ -33,3 +33,17 @@ pub const THROUGHPUT_POINTS: usize = 120;
 
 /// Maximum number of past events, and of past log lines, in the first answer to a request for events.
 pub const BACKLOG_MAX: u32 = 256;
+/// Maximum number of tables of a result.
+pub const RESULT_TABLES_MAX: usize = 32;
+
+/// Maximum number of columns of a result's table.
+pub const RESULT_COLUMNS_MAX: usize = 24;
+
+/// Maximum number of notes, printed lines and facts of a result, of each kind; a table has at most 16 notes.
+pub const RESULT_LINES_MAX: usize = 200;
+
+/// Maximum number of points of a result's curve.
+pub const CURVE_POINTS_MAX: usize = 256;
+
+/// Maximum size of a part of a report, in bytes.
+pub const REPORT_PART_MAX_BYTES: usize = 256 * 1024;

@@ -6,8 +6,8 @@ pub(crate) mod inspection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ResourceProfileMeta, Rows, ScenarioMeta, Schedulers, Stores,
-    Time, Topics, TreeRows,
+    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
+    ScenarioMeta, Schedulers, Stores, Time, Topics, TreeRows,
 };
 
 /// A message from a node to an observer.
@@ -37,6 +37,10 @@ pub enum ServerMessage {
     Cpu(Cpu),
     /// The window of the node's schedulers that this client's view requested.
     Schedulers(Schedulers),
+    /// The result that this client's view requested, and a page of the history.
+    Results(Box<Results>),
+    /// A part of the report that this client requested.
+    Report(ReportPart),
     /// The process that this client requested in full.
     Process {
         /// The process; `null` once it has ended.

@@ -10,6 +10,7 @@ pub(crate) mod guests;
 mod inspect;
 mod processes;
 mod random;
+mod results;
 pub(crate) mod sched;
 pub(crate) mod stores;
 pub(crate) mod time;
@@ -21,8 +22,8 @@ use std::time::Duration;
 use rusm_protocol::{
     CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView,
     LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION,
-    ProcessFilter, Role, SchedulerSnapshot, SchedulersView, ServerMessage, SnapshotCost, StoresView, THROUGHPUT_POINTS,
-    TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServerMessage, SnapshotCost, StoresView,
+    THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -73,6 +74,8 @@ pub struct Demo {
     next_cpu_ms: u64,
     schedulers: Option<SchedulersView>,
     next_schedulers_ms: u64,
+    results: Option<ResultsView>,
+    next_results_ms: u64,
     processes: Processes,
 }
 
@@ -121,6 +124,8 @@ impl Demo {
             next_cpu_ms: 0,
             schedulers: None,
             next_schedulers_ms: 0,
+            results: None,
+            next_results_ms: 0,
             processes: Processes::new(seed),
         }
     }
@@ -226,6 +231,12 @@ impl Demo {
                 self.events = request;
                 Vec::new()
             }
+            ClientMessage::Results { view } => {
+                self.results = view;
+                self.next_results_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Report { run, offset, id } => results::report(run, offset, id),
             ClientMessage::KillAll { id, .. } => {
                 let message = "the demo ends one process at a time".to_owned();
                 vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]
@@ -304,6 +315,20 @@ impl Demo {
             let figures = self.observer(now_ms, rate).schedulers;
             out.push(ServerMessage::Schedulers(sched::schedulers(&view, self.rows_seq, now_ms, &figures)));
         }
+        if let Some(view) = self.results.clone().filter(|_| now_ms >= self.next_results_ms) {
+            self.next_results_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            let known = scenarios();
+            let profile = &profiles()[self.profile].id;
+            let run = self.run.as_ref().map(|run| results::DemoResult {
+                number: run.id,
+                scenario: &known[run.scenario].id,
+                profile,
+                rate: self.rate(run, now_ms),
+                measured_ms: Some(now_ms.saturating_sub(run.started_ms + WARM_UP_MS)),
+            });
+            out.push(ServerMessage::Results(Box::new(results::results(&view, run.as_ref(), self.rows_seq, now_ms))));
+        }
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
             out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
@@ -324,8 +349,22 @@ impl Demo {
         let inspect = self.inspect.as_ref().map(|_| self.next_inspect_ms);
         let causes = self.causes.as_ref().map(|_| self.next_causes_ms);
         let schedulers = self.schedulers.as_ref().map(|_| self.next_schedulers_ms);
-        let views =
-            [rows, detail, tree, engines, time, stores, topics, cpu, inspect, causes, schedulers, self.next_events_ms];
+        let results = self.results.as_ref().map(|_| self.next_results_ms);
+        let views = [
+            rows,
+            detail,
+            tree,
+            engines,
+            time,
+            stores,
+            topics,
+            cpu,
+            inspect,
+            causes,
+            schedulers,
+            results,
+            self.next_events_ms,
+        ];
         let due = views.into_iter().chain([Some(self.next_frame_ms)]).flatten().min();
         Duration::from_millis(due.unwrap_or(self.next_frame_ms))
     }

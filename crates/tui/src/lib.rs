@@ -21,6 +21,7 @@ mod once;
 pub mod picture;
 pub mod replay;
 mod run;
+mod save;
 mod start;
 pub mod terminal;
 pub mod view;

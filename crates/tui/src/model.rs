@@ -39,6 +39,8 @@ use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
 use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
+use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
+use crate::model::panes::bench::results::{BenchPane, ResultsPane};
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::lints::LintsPane;
@@ -190,6 +192,7 @@ pub struct Model {
     pub(crate) topics: TopicsPane,
     pub(crate) cpu: CpuPane,
     pub(crate) sched: SchedPane,
+    pub(crate) results: ResultsPane,
     pub(crate) lints: LintsPane,
     pub(crate) detail: Option<DetailPane>,
     /// Requests of one process in depth.
@@ -247,6 +250,7 @@ impl Model {
             topics: TopicsPane::default(),
             cpu: CpuPane::default(),
             sched: SchedPane::default(),
+            results: ResultsPane::default(),
             lints: LintsPane::default(),
             detail: None,
             inspect: detail::requests::Requests::default(),
@@ -310,14 +314,24 @@ impl Model {
         if self.table.field.is_some() || self.events.filter.field.is_some() {
             return vec![Context::Filter];
         }
+        if self.tab == Tab::Bench && self.bench.find.is_some() {
+            return vec![Context::Find];
+        }
         let mut contexts = Vec::with_capacity(4);
         if matches!(self.link, Link::Lost { .. }) {
             contexts.push(Context::Lost);
         }
         match self.tab {
             Tab::Node => contexts.push(Context::Node),
-            Tab::Bench => contexts.extend([Context::Bench, Context::List]),
             Tab::Processes if self.detail_in_full() => contexts.extend([Context::Detail, Context::List]),
+            Tab::Bench => {
+                let context = match self.results.pane {
+                    BenchPane::Live => Context::Bench,
+                    BenchPane::Result => Context::Result,
+                    BenchPane::History => Context::Results,
+                };
+                contexts.extend([context, Context::List]);
+            }
             Tab::Processes => contexts.extend([Context::Processes, Context::List]),
             Tab::Tree => contexts.extend([Context::Tree, Context::List]),
             Tab::Events => contexts.extend([Context::Events, Context::List]),
@@ -448,7 +462,35 @@ impl Model {
 
     /// Returns the number of rows in the scenario menu.
     pub(crate) fn menu_len(&self) -> usize {
-        menu::rows(self.scenarios()).len()
+        menu::rows(self.scenarios(), None).len()
+    }
+
+    /// Returns the scenario under the cursor of the Bench view.
+    pub(crate) fn selected_scenario(&self) -> Option<&ScenarioMeta> {
+        self.scenarios().get(self.bench.selected)
+    }
+
+    /// Returns the number of results that the list of results shows.
+    pub(crate) fn visible_history(&self) -> u16 {
+        layout::body(self.size).inner().height.saturating_sub(1)
+    }
+
+    /// Returns the number of lines of a result that are shown.
+    pub(crate) fn visible_sheet(&self) -> u16 {
+        layout::body(self.size).inner().height
+    }
+
+    /// Returns the lines of the result that the node has sent, for the whole width of the screen.
+    pub(crate) fn sheet_lines(&self) -> Vec<SheetLine> {
+        let width = usize::from(self.size.width.saturating_sub(4));
+        let paper = Paper { width, ascii: self.capabilities.ascii, shift: self.results.shift };
+        let comparison = self.results.newest.as_ref().and_then(|newest| newest.comparison.as_deref());
+        self.results.result().map_or_else(Vec::new, |result| sheet::lines(result, comparison, paper))
+    }
+
+    /// Returns true if the node has sent its results.
+    pub(crate) fn has_results(&self) -> bool {
+        self.results.newest.is_some()
     }
 
     /// Returns the time since the newest frame if the connection is open but frames are overdue.

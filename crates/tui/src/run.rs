@@ -15,9 +15,10 @@ use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::Model;
-use crate::model::message::{Effect, LinkEvent, Msg, OwnCost, QuitReason};
+use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
+use crate::save;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
 use crate::terminal::{self, BackgroundQuery, Guard, QUERY, Screen, TerminalColors};
@@ -214,6 +215,13 @@ impl EventLoop {
                 if crossterm::Command::write_ansi(&command, &mut bytes).is_ok() {
                     self.screen.send(bytes.as_bytes())?;
                 }
+            }
+            Effect::Save { name, export } => {
+                let text = match export {
+                    Export::Text(text) => text,
+                    Export::Picture => crate::picture::svg(&crate::replay::screen(&self.model), &crate::picture::DARK),
+                };
+                self.feed(Msg::Saved(save::save(&name, &text)))?;
             }
             Effect::Repaint => self.screen.repaint(),
             // Ctrl-Z stops the whole job, as the terminal would.

@@ -9,38 +9,50 @@ use crate::measure::interval::Interval;
 use crate::measure::schedule::Rate;
 use crate::parameter::Kind;
 use crate::report::Report;
-use crate::run::headless::{HeadlessOptions, drive_alone, drive_plan};
+use crate::run::headless::{HeadlessOptions, check};
 use crate::run::plan::{Plan, RequestError};
 use crate::run::recipe::Recipe;
+use crate::run::runner::{OnNewRuntimes, Runner};
 
-/// A scenario as the system under test; each load runs on a new runtime.
+/// A scenario as the system under test; each load is a run of its own, usually on a new runtime.
 #[derive(Debug)]
-pub struct ScenarioSystem {
+pub struct ScenarioSystem<'a> {
     recipe: Recipe,
     runtime: Config,
     /// Parameter that sets the number of workers.
     workers: Option<&'static str>,
     /// Plan of a scenario that is not in the catalogue.
     plan: Option<Plan>,
+    runner: Box<dyn Runner + 'a>,
 }
 
-impl ScenarioSystem {
+impl<'a> ScenarioSystem<'a> {
     /// Creates it from a scenario of the catalogue; `workers` names the parameter that sets the number of workers.
     ///
     /// # Errors
     /// [`RequestError`] if the recipe cannot be run in an open loop.
     pub fn new(recipe: Recipe, runtime: Config, workers: Option<&str>) -> Result<Self, RequestError> {
+        Self::with_runner(recipe, runtime, workers, Box::new(OnNewRuntimes))
+    }
+
+    /// Does the same as [`new`](Self::new) with another runner.
+    pub(crate) fn with_runner(
+        recipe: Recipe,
+        runtime: Config,
+        workers: Option<&str>,
+        runner: Box<dyn Runner + 'a>,
+    ) -> Result<Self, RequestError> {
         let open = Recipe { rate_per_sec: Some(Rate::MAX_PER_SEC), ..recipe.clone() };
         let plan = Plan::of(&open.request())?;
         let parameters = plan.scenario.card().parameters;
         let auto = parameters.iter().find(|parameter| matches!(parameter.kind, Kind::AutoCount { .. }));
         let named = parameters.iter().find(|parameter| Some(parameter.name) == workers);
-        Ok(Self { recipe, runtime, workers: named.or(auto).map(|parameter| parameter.name), plan: None })
+        Ok(Self { recipe, runtime, workers: named.or(auto).map(|parameter| parameter.name), plan: None, runner })
     }
 
     /// Creates it from the plan of a scenario that is not in the catalogue.
     pub(crate) fn of_plan(plan: Plan, recipe: Recipe, runtime: Config) -> Self {
-        Self { recipe, runtime, workers: None, plan: Some(plan) }
+        Self { recipe, runtime, workers: None, plan: Some(plan), runner: Box::new(OnNewRuntimes) }
     }
 
     /// Checks that the parameter of [`workers`](Self::workers) accepts each of these numbers. This costs nothing;
@@ -66,23 +78,24 @@ impl ScenarioSystem {
         recipe
     }
 
-    fn run(&self, recipe: &Recipe) -> Result<(Report, Vec<Interval>), SystemError> {
+    fn run(&mut self, recipe: &Recipe) -> Result<(Report, Vec<Interval>), SystemError> {
         let options: HeadlessOptions = recipe.options(&self.runtime);
         let mut intervals = Vec::new();
-        let keep = |run: &mut crate::run::execution::Run| {
+        let mut keep = |run: &mut crate::run::execution::Run| {
             let seen = run.sampler.intervals();
             if seen.len() < intervals.len() {
                 intervals.clear();
             }
             intervals.extend_from_slice(&seen[intervals.len()..]);
         };
-        let report = if let Some(plan) = &self.plan {
+        let plan = if let Some(plan) = &self.plan {
             let rate = recipe.rate_per_sec.map(Rate::from_per_sec).transpose();
             let rate = rate.map_err(|error| SystemError::Failed(error.to_string()))?;
-            drive_plan(Plan { rate, ..plan.clone() }, &options, keep)?
+            Plan { rate, ..plan.clone() }
         } else {
-            drive_alone(&options, keep)?
+            check(&options)?
         };
+        let report = self.runner.run(plan, &options, &mut keep)?;
         match &report.error {
             Some(error) => Err(SystemError::Failed(error.clone())),
             None => Ok((report, intervals)),
@@ -90,7 +103,7 @@ impl ScenarioSystem {
     }
 }
 
-impl SystemUnderTest for ScenarioSystem {
+impl SystemUnderTest for ScenarioSystem<'_> {
     fn closed(&mut self, workers: Option<u64>) -> Result<f64, SystemError> {
         let (report, _) = self.run(&self.closed_recipe(workers))?;
         // Use the mean rate and not the median: in a system that answers in bursts, the median is that of the pauses.

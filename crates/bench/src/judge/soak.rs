@@ -23,8 +23,9 @@ use crate::report::Report;
 use crate::report::document::{Document, DocumentKind, Origin};
 use crate::report::machine::Machine;
 use crate::run::flags::StopFlag;
-use crate::run::headless::{HeadlessError, HeadlessOptions, check, drive_alone};
+use crate::run::headless::{HeadlessError, HeadlessOptions, check};
 use crate::run::recipe::Recipe;
+use crate::run::runner::{OnNewRuntimes, Runner};
 
 /// Shortest interval between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -75,15 +76,26 @@ pub fn run_soak(
     recipe: &Recipe,
     runtime: &Config,
     stop: &StopFlag,
+    seen: impl FnMut(&SoakSample),
+) -> Result<Soak, HeadlessError> {
+    run_soak_by(&mut OnNewRuntimes, recipe, runtime, stop, seen)
+}
+
+/// Does the same as [`run_soak`] with another runner.
+pub(crate) fn run_soak_by(
+    runner: &mut dyn Runner,
+    recipe: &Recipe,
+    runtime: &Config,
+    stop: &StopFlag,
     mut seen: impl FnMut(&SoakSample),
 ) -> Result<Soak, HeadlessError> {
     let options = HeadlessOptions { stop: stop.clone(), ..recipe.options(runtime) };
-    check(&options)?;
+    let plan = check(&options)?;
     let machine = Machine::look();
     // A first run allocates some memory once and keeps it, such as tables of this library: in the second it is not a
     // leak.
     let brief = HeadlessOptions { duration: SAMPLE_EVERY, ..options.clone() };
-    drive_alone(&brief, |_| ())?;
+    runner.run(plan.clone(), &brief, &mut |_| ())?;
     // Allocate and touch the memory for all samples now: a growing list would count as growth, and a list that is kept
     // as a leak.
     let every = sample_every(options.duration);
@@ -91,7 +103,7 @@ pub fn run_soak(
     samples.clear();
     let live_bytes_before = live_bytes();
     let (mut start, mut due) = (None, Duration::ZERO);
-    let run = drive_alone(&options, |run| {
+    let run = runner.run(plan, &options, &mut |run| {
         if run.sampler.measured().is_zero() {
             return;
         }

@@ -19,7 +19,8 @@ use crate::run::flags::StopFlag;
 use crate::run::headless::HeadlessError;
 use crate::run::plan::{Plan, RequestError};
 use crate::run::recipe::Recipe;
-use crate::run::series::run_series;
+use crate::run::runner::{OnNewRuntimes, Runner};
+use crate::run::series::run_series_by;
 
 /// Maximum number of cells in a grid.
 pub const CELLS_MAX: u128 = 10_000;
@@ -143,12 +144,25 @@ pub fn run_sweep(
     recipes: &[Recipe],
     runtime: &Config,
     stop: &StopFlag,
+    seen: impl FnMut(usize, &SweepCell, &Document),
+) -> Result<Sweep, HeadlessError> {
+    run_sweep_by(&mut OnNewRuntimes, recipe, axes, recipes, runtime, stop, seen)
+}
+
+/// Does the same as [`run_sweep`] with another runner.
+pub(crate) fn run_sweep_by(
+    runner: &mut dyn Runner,
+    recipe: &Recipe,
+    axes: Vec<Axis>,
+    recipes: &[Recipe],
+    runtime: &Config,
+    stop: &StopFlag,
     mut seen: impl FnMut(usize, &SweepCell, &Document),
 ) -> Result<Sweep, HeadlessError> {
     let machine = Machine::look();
     let mut cells = Vec::new();
     for (number, cell) in recipes.iter().enumerate() {
-        let document: Document = match run_series(cell, runtime, stop, |_, _| ()) {
+        let document: Document = match run_series_by(runner, cell, runtime, stop, |_, _| ()) {
             Err(HeadlessError::Stopped) if !cells.is_empty() => break,
             document => document?,
         };

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use rusm_protocol::{ResourceProfileMeta, ScenarioMeta};
+use rusm_runtime::Config;
 use serde::Serialize;
 
 use crate::catalogue::{catalogue, find};
@@ -18,7 +19,7 @@ const INDENT: usize = 18;
 pub fn list_text(cores: usize) -> String {
     let mut text = String::new();
     let mut family = String::new();
-    for card in catalogue().iter().map(|scenario| scenario.card().meta()) {
+    for card in catalogue().iter().map(|scenario| scenario.meta(&Config::default())) {
         if card.family != family {
             family.clone_from(&card.family);
             let gap = if text.is_empty() { "" } else { "\n" };
@@ -59,7 +60,7 @@ pub fn card_text(ids: &[String]) -> Result<String, RequestError> {
         if !text.is_empty() {
             text.push('\n');
         }
-        push_card(&mut text, &find(id)?.card().meta());
+        push_card(&mut text, &find(id)?.meta(&Config::default()));
     }
     Ok(text)
 }
@@ -105,7 +106,7 @@ struct Listing {
 /// Never: a card contains only strings and numbers.
 pub fn list_json(cores: usize) -> String {
     let listing = Listing {
-        scenarios: catalogue().iter().map(|scenario| scenario.card().meta()).collect(),
+        scenarios: catalogue().iter().map(|scenario| scenario.meta(&Config::default())).collect(),
         profiles: Profile::ALL.map(|profile| profile.meta(cores)).to_vec(),
     };
     serde_json::to_string_pretty(&listing).expect("every field of a card can be written as JSON")

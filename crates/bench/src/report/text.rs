@@ -26,70 +26,8 @@ impl Report {
     /// Writes everything that comes before the machine's description. A document with several runs writes it too, for
     /// the run that it shows.
     pub(crate) fn write_figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let loop_kind = match self.loop_kind {
-            LoopKind::Closed => "closed loop",
-            LoopKind::Open => "open loop",
-        };
-        writeln!(
-            f,
-            "{} · {loop_kind} · profile {} · {} schedulers · seed {}",
-            self.scenario, self.profile, self.schedulers, self.seed
-        )?;
-        let mut line = |name: &str, value: String| writeln!(f, "  {name:NAME_WIDTH$}{value}");
-        if !self.params.is_empty() {
-            let params: Vec<String> = self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            line("parameters", params.join(" "))?;
-        }
-        line("rate", self.rate_line())?;
-        line("cpu", self.cpu_line())?;
-        line("operations", self.operations_line())?;
-        if let Some(open) = &self.open_loop {
-            line(
-                "offered",
-                format!(
-                    "{}/s, {:.1} % done, {} missed",
-                    Amount(open.offered_per_sec),
-                    open.achieved * 100.0,
-                    grouped(open.missed_total)
-                ),
-            )?;
-            line("start lag", tail_line(&open.lag))?;
-        }
-        if let Some(pacer) = &self.pacer {
-            line("pacer", tail_line(pacer))?;
-        }
-        if let Some(latency) = &self.latency {
-            line(
-                "latency",
-                format!(
-                    "{}; {}",
-                    latency.label,
-                    sampling_line(latency.sampling, &latency.timed, latency.clock_read_ns)
-                ),
-            )?;
-            if latency.distribution.count == 0 {
-                line("", "nothing was timed".to_owned())?;
-            } else {
-                let (heads, cells) = percentile_lines(&latency.distribution);
-                line("", heads)?;
-                line("", cells)?;
-            }
-        }
-        if let Some(service) = &self.service {
-            line("service", format!("{}, from the real start", tail_line(service)))?;
-        }
-        for anomaly in self.anomalies.lines() {
-            line("sign", anomaly)?;
-        }
-        line("processes", format!("{} at most", grouped(self.processes_peak)))?;
-        line("memory", format!("{} resident, {} at most", bytes(self.rss_bytes), bytes(self.rss_peak_bytes)))?;
-        line(
-            "others",
-            self.foreign_cores.map_or_else(
-                || "unknown".to_owned(),
-                |cores| format!("{cores:.2} cores used by other programs meanwhile{}", self.stolen_text()),
-            ),
-        )?;
+        writeln!(f, "{}", self.head())?;
+        self.facts().iter().try_for_each(|(name, text)| writeln!(f, "  {name:NAME_WIDTH$}{text}"))?;
         for table in &self.tables {
             write!(f, "\n{table}")?;
         }
@@ -102,6 +40,66 @@ impl Report {
             writeln!(f)?;
         }
         Ok(())
+    }
+
+    /// Returns the settings of the run in one line.
+    pub(crate) fn head(&self) -> String {
+        let loop_kind = match self.loop_kind {
+            LoopKind::Closed => "closed loop",
+            LoopKind::Open => "open loop",
+        };
+        format!(
+            "{} · {loop_kind} · profile {} · {} schedulers · seed {}",
+            self.scenario, self.profile, self.schedulers, self.seed
+        )
+    }
+
+    /// Returns the lines between the settings and the tables, each with its name; an empty name continues the line
+    /// before.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        if !self.params.is_empty() {
+            let params: Vec<String> = self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            facts.push(("parameters", params.join(" ")));
+        }
+        facts.push(("rate", self.rate_line()));
+        facts.push(("cpu", self.cpu_line()));
+        facts.push(("operations", self.operations_line()));
+        if let Some(open) = &self.open_loop {
+            let offered = format!(
+                "{}/s, {:.1} % done, {} missed",
+                Amount(open.offered_per_sec),
+                open.achieved * 100.0,
+                grouped(open.missed_total)
+            );
+            facts.push(("offered", offered));
+            facts.push(("start lag", tail_line(&open.lag)));
+        }
+        if let Some(pacer) = &self.pacer {
+            facts.push(("pacer", tail_line(pacer)));
+        }
+        if let Some(latency) = &self.latency {
+            let sampling = sampling_line(latency.sampling, &latency.timed, latency.clock_read_ns);
+            facts.push(("latency", format!("{}; {sampling}", latency.label)));
+            if latency.distribution.count == 0 {
+                facts.push(("", "nothing was timed".to_owned()));
+            } else {
+                let (heads, cells) = percentile_lines(&latency.distribution);
+                facts.extend([("", heads), ("", cells)]);
+            }
+        }
+        if let Some(service) = &self.service {
+            facts.push(("service", format!("{}, from the real start", tail_line(service))));
+        }
+        facts.extend(self.anomalies.lines().into_iter().map(|anomaly| ("sign", anomaly)));
+        facts.push(("processes", format!("{} at most", grouped(self.processes_peak))));
+        facts.push(("memory", format!("{} resident, {} at most", bytes(self.rss_bytes), bytes(self.rss_peak_bytes))));
+        let others = self.foreign_cores.map_or_else(
+            || "unknown".to_owned(),
+            |cores| format!("{cores:.2} cores used by other programs meanwhile{}", self.stolen_text()),
+        );
+        facts.push(("others", others));
+        facts
     }
 
     pub(crate) fn verdict_line(&self) -> String {

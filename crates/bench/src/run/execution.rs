@@ -51,6 +51,7 @@ pub(crate) struct Run {
     over: Option<Result<(), RunError>>,
     told_to_stop: bool,
     peak_live: u64,
+    live_before: u64,
     next_tick: Instant,
     /// Number of intervals expected.
     expected: usize,
@@ -103,6 +104,7 @@ impl Run {
             over: None,
             told_to_stop: false,
             peak_live: 0,
+            live_before,
             next_tick: started + defaults::INTERVAL,
             expected: 0,
         };
@@ -154,6 +156,11 @@ impl Run {
 
     pub(crate) const fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Returns the number of processes that were alive before the run.
+    pub(crate) const fn live_before(&self) -> u64 {
+        self.live_before
     }
 
     /// Returns the number of live processes.

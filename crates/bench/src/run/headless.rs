@@ -77,6 +77,9 @@ pub enum HeadlessError {
     /// The run was stopped before anything was measured.
     #[error("stopped before anything was measured")]
     Stopped,
+    /// A search could not be carried out; the text says why.
+    #[error("{0}")]
+    Failed(String),
     /// The runtime did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -105,7 +108,8 @@ pub enum HeadlessError {
 /// # Errors
 /// [`HeadlessError`] if nothing could be run. A run that failed has a report with its error.
 pub fn run_headless(options: &HeadlessOptions) -> Result<Report, HeadlessError> {
-    drive_alone(options, |_| ())
+    // Check before starting the runtime, so that an invalid request fails at once.
+    drive_plan(check(options)?, options, |_| ())
 }
 
 /// Runs a scenario on an existing runtime; `options.runtime` is not used.
@@ -159,14 +163,7 @@ pub(crate) fn drive(
     Ok(report.with_tables(&tables).with_errors(late_errors()).ended(outcome))
 }
 
-/// Starts a runtime, runs the requested scenario on it, calls `seen` at each tick, and shuts the runtime down.
-pub(crate) fn drive_alone(options: &HeadlessOptions, seen: impl FnMut(&mut Run)) -> Result<Report, HeadlessError> {
-    // Check before starting the runtime, so that an invalid request fails at once.
-    let plan = check(options)?;
-    drive_plan(plan, options, seen)
-}
-
-/// Does the same as [`drive_alone`] for an existing plan.
+/// Starts a runtime, runs a plan on it, calls `seen` at each tick, and shuts the runtime down.
 pub(crate) fn drive_plan(
     plan: Plan,
     options: &HeadlessOptions,

@@ -6,8 +6,10 @@ use crate::report::Report;
 use crate::report::document::{Document, DocumentKind};
 use crate::report::machine::Machine;
 use crate::run::flags::StopFlag;
-use crate::run::headless::{HeadlessError, HeadlessOptions, RUNS_MAX, run_headless};
+use crate::run::headless::{HeadlessError, HeadlessOptions, RUNS_MAX, check_duration};
+use crate::run::plan::Plan;
 use crate::run::recipe::Recipe;
+use crate::run::runner::{OnNewRuntimes, Runner};
 
 /// Runs a recipe as many times as it says or until it is stopped, and calls `seen` after each run.
 ///
@@ -20,16 +22,29 @@ pub fn run_series(
     recipe: &Recipe,
     runtime: &Config,
     stop: &StopFlag,
+    seen: impl FnMut(u32, &Report),
+) -> Result<Document, HeadlessError> {
+    run_series_by(&mut OnNewRuntimes, recipe, runtime, stop, seen)
+}
+
+/// Does the same as [`run_series`] with another runner.
+pub(crate) fn run_series_by(
+    runner: &mut dyn Runner,
+    recipe: &Recipe,
+    runtime: &Config,
+    stop: &StopFlag,
     mut seen: impl FnMut(u32, &Report),
 ) -> Result<Document, HeadlessError> {
     if !(1..=RUNS_MAX).contains(&recipe.runs) {
         return Err(HeadlessError::Runs { runs: recipe.runs });
     }
     let options = HeadlessOptions { stop: stop.clone(), ..recipe.options(runtime) };
+    check_duration(options.duration)?;
+    let plan = Plan::of(&options.request)?;
     let machine = Machine::look();
     let mut runs = Vec::new();
     for number in 1..=recipe.runs {
-        let report = run_headless(&options)?;
+        let report = runner.run(plan.clone(), &options, &mut |_| ())?;
         if stop.is_set() && (report.ops_total == 0 || !runs.is_empty()) {
             break;
         }

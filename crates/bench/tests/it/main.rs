@@ -5,6 +5,7 @@
 mod counters;
 mod engine;
 mod loadtest;
+mod measurements;
 mod own_scenario;
 mod scenarios;
 mod schema;

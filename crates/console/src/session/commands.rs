@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ServerMessage, StoresView, View, decode_client,
+    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServerMessage, StoresView, View,
+    decode_client,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    CausesSource, CpuSource, EnginesSource, EventsWatch, InspectSource, RowEncoder, SchedulersSource, Session,
-    SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource, Window,
+    CausesSource, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder, SchedulersSource,
+    Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource, Window,
 };
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
@@ -37,6 +38,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         if let Some((filter, reason)) = self.killing.take() {
             return self.kill_all(&filter, reason, id).await;
         }
+        if let Some(part) = self.reporting.take() {
+            return self.send(&ServerMessage::Report(part)).await;
+        }
         match (done, id) {
             (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
             (Ok(()), None) => Ok(()),
@@ -50,7 +54,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             return Err(HostError { code: ErrorCode::Forbidden, message });
         }
         match message {
-            ClientMessage::Run { scenario, params, .. } => self.node.host.run(&scenario, &params),
+            ClientMessage::Run { scenario, params, settings, .. } => {
+                self.node.host.measure(&scenario, &params, &settings)
+            }
             ClientMessage::Stop { .. } => {
                 self.node.host.stop();
                 Ok(())
@@ -76,6 +82,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Events(request) => {
                 let watch = |request| EventsWatch::new(request, self.peer.role, Instant::now());
                 self.events = request.enabled.then_some(request).map(watch);
+                Ok(())
+            }
+            ClientMessage::Results { view } => show(&mut self.results, view.map(ResultsSource::new)),
+            ClientMessage::Report { run, offset, id } => {
+                let part = self.node.host.report(run, offset)?;
+                self.reporting = Some(ReportPart { id, ..part });
                 Ok(())
             }
             ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
@@ -214,6 +226,7 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::Kill { id, .. }
         | ClientMessage::KillAll { id, .. } => *id,
+        ClientMessage::Report { id, .. } => Some(*id),
         _ => None,
     }
 }

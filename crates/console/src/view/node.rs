@@ -89,7 +89,7 @@ impl Node {
             instance_capacity: capacity.try_into().unwrap_or(u32::MAX),
             protocol_version: PROTOCOL_VERSION,
             role,
-            node: self.info.clone(),
+            node: NodeInfo { features: self.features(), ..self.info.clone() },
         }
     }
 
@@ -100,6 +100,17 @@ impl Node {
         let log = sample.log.as_ref().map_or(0, |log| log.queued_bytes);
         let reported = ReportedBytes { observers: rates, log };
         self.memory.borrow_mut().read(&self.runtime, &sample.census, reported, Instant::now())
+    }
+
+    /// Lists the parts that this node has now.
+    fn features(&self) -> Vec<String> {
+        let parts = [
+            ("console", true),
+            ("scenarios", !self.host.scenarios().is_empty()),
+            ("store", !observe::stores(&self.runtime).is_empty()),
+            ("wasm", !observe::engines(&self.runtime).is_empty()),
+        ];
+        parts.into_iter().filter(|(_, has)| *has).map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Returns the sampler's current pause between two samples.

@@ -24,6 +24,11 @@ pub(crate) trait ViewSource {
     /// Returns the looks per second that the client wants.
     fn hz(&self) -> f64;
 
+    /// Returns true if there may be something new since the last call.
+    fn has_changed(&mut self, _node: &Node) -> bool {
+        true
+    }
+
     /// Reads the current state of the node.
     fn read(&mut self, node: &Node) -> Self::Data;
 
@@ -59,6 +64,10 @@ impl<S: ViewSource> Window<S> {
     /// Looks if it is time; returns the message for the client.
     pub(crate) fn read(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
         if now < self.next.max(node.budget.ready_at()) {
+            return None;
+        }
+        if !self.source.has_changed(node) {
+            self.next = now + Duration::from_secs_f64(1.0 / self.source.hz());
             return None;
         }
         let before = thread_cpu();

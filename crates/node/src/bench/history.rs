@@ -39,7 +39,7 @@ pub(crate) fn keep_entry(entry: &Entry, flags: &KeepFlags) {
 }
 
 /// Returns `$XDG_DATA_HOME/rusm/history.redb`, with `~/.local/share` as the default of the variable.
-fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| Some(set("HOME")?.join(".local/share")))?;

@@ -32,6 +32,7 @@ impl Terminal {
             command.env(name, value);
         }
         command.env("XDG_RUNTIME_DIR", dir);
+        command.env("XDG_DATA_HOME", dir.join("data"));
         let child = pair.slave.spawn_command(command).expect("the binary was built for this test");
         let mut reader = pair.master.try_clone_reader().expect("a reader");
         let (sender, output) = sync_channel(1024);
@@ -144,16 +145,40 @@ fn processes_that_panic_leave_the_screen_to_the_observer() {
     let mut terminal = Terminal::open(dir.path(), &[]);
     terminal.wait_text("● live");
 
-    // Its parameters are the numbers of supervisors and children, the restart strategy, and the cause.
-    terminal.press(&format!("2{}P\t\t\t\x15panic\r", "j".repeat(index("fault-recovery"))));
+    // The cause is the last of its parameters, and a choice.
+    terminal.press(&format!("2{}P\x1b[Zp\r", "j".repeat(index("fault-recovery"))));
     let crashed = |shown: &str| ["warming up", "running 00:"].iter().any(|word| shown.contains(word));
     let runs = |shown: &str| crashed(shown) && !shown.contains("esc cancel");
     terminal.wait("crash", runs);
     assert!(terminal.parser.screen().alternate_screen(), "the screen is the observer's");
     terminal.press("P");
-    terminal.wait_text("cause         panic");
+    terminal.wait_text("cause        panic");
     assert!(terminal.parser.screen().alternate_screen(), "and stays so");
     terminal.press("\x03q");
 
     assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_run_from_the_screen_ends_with_a_verdict_and_is_in_the_history() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut terminal = Terminal::open(dir.path(), &[]);
+    terminal.wait_text("● live");
+
+    terminal.press("2/ping-pong\r");
+    terminal.wait_text("Ping-pong");
+    // Kind, profile and rate come before the time to measure and the longest warm-up.
+    terminal.press("e\t\t\t300ms\t200ms\r");
+    terminal.wait_text("verdict");
+    terminal.press("H");
+    terminal.wait("the result in the list", |shown| shown.contains("ping-pong") && shown.contains(" results "));
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
+
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rusm"));
+    command.env_clear().env("XDG_DATA_HOME", dir.path().join("data"));
+    let listed = command.args(["bench", "history", "--json"]).output().expect("the binary was built");
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed[0]["recipe"]["scenario"], "ping-pong", "{listed}");
+    assert_eq!((&listed[0]["recipe"]["duration_ms"], listed.as_array().map(Vec::len)), (&300.into(), Some(1)));
 }

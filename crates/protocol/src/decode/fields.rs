@@ -16,6 +16,7 @@ enum FieldType {
     Text,
     TextOrNull,
     Number,
+    NumberOrNull,
     /// A whole number up to this maximum.
     Whole(u64),
     /// A whole number, or null.
@@ -77,6 +78,15 @@ const STORES: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const RESULTS: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("run", FieldType::Id, OPTIONAL),
+    ("against", FieldType::Id, OPTIONAL),
+    ("rows", FieldType::Object(WINDOW), OPTIONAL),
+    ("history", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 const TOPICS: &[Field] = &[
     ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
     ("window", FieldType::Object(WINDOW), OPTIONAL),
@@ -121,6 +131,16 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
         &[
             ("scenario", FieldType::Text, REQUIRED),
             ("params", FieldType::TextMap, OPTIONAL),
+            ("kind", FieldType::TextOrNull, OPTIONAL),
+            ("profile", FieldType::TextOrNull, OPTIONAL),
+            ("rate_per_sec", FieldType::NumberOrNull, OPTIONAL),
+            ("duration_ms", FieldType::Id, OPTIONAL),
+            ("warm_up_ms", FieldType::Id, OPTIONAL),
+            ("seed", FieldType::Id, OPTIONAL),
+            ("runs", FieldType::Whole(u32::MAX as u64), OPTIONAL),
+            ("grid", FieldType::TextList, OPTIONAL),
+            ("slo_p99_ns", FieldType::Id, OPTIONAL),
+            ("baseline", FieldType::Id, OPTIONAL),
             ("id", FieldType::Id, OPTIONAL),
         ],
     ),
@@ -157,6 +177,15 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
             ("backlog", FieldType::Whole(u32::MAX as u64), OPTIONAL),
             ("open", FieldType::Whole(u64::MAX), OPTIONAL),
             ("log", FieldType::Bool, OPTIONAL),
+        ],
+    ),
+    ("results", &[("view", FieldType::ObjectOrNull(RESULTS), OPTIONAL)]),
+    (
+        "report",
+        &[
+            ("run", FieldType::Whole(u64::MAX), REQUIRED),
+            ("offset", FieldType::Whole(u64::MAX), OPTIONAL),
+            ("id", FieldType::Whole(u64::MAX), REQUIRED),
         ],
     ),
     (
@@ -228,6 +257,7 @@ fn error_in_value(path: &str, field_type: FieldType, value: &Value) -> Option<De
         (FieldType::Id, Value::Number(number)) if number.is_u64() => None,
         (FieldType::Text | FieldType::TextOrNull, Value::String(_))
         | (FieldType::TextOrNull | FieldType::Id | FieldType::ObjectOrNull(_), Value::Null)
+        | (FieldType::NumberOrNull, Value::Number(_) | Value::Null)
         | (FieldType::Number, Value::Number(_))
         | (FieldType::Bool, Value::Bool(_)) => None,
         _ => wrong(),
@@ -249,6 +279,7 @@ impl FieldType {
             Self::Text => "text".to_owned(),
             Self::TextOrNull => "text or null".to_owned(),
             Self::Number => "a number".to_owned(),
+            Self::NumberOrNull => "a number or null".to_owned(),
             Self::Whole(max) => format!("a whole number from 0 to {max}"),
             Self::Id => format!("a whole number from 0 to {}", u64::MAX),
             Self::Bool => "true or false".to_owned(),

@@ -7,6 +7,7 @@
 
 mod fixtures;
 mod inspection;
+mod results;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,10 +47,19 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
             ClientMessage::Run {
                 scenario: "spawn-storm".to_owned(),
                 params: BTreeMap::from([("live_cap".to_owned(), "4096".to_owned())]),
+                settings: Box::default(),
                 id: Some(1),
             },
         ),
-        ("client_run_bare", ClientMessage::Run { scenario: "ping-pong".to_owned(), params: BTreeMap::new(), id: None }),
+        (
+            "client_run_bare",
+            ClientMessage::Run {
+                scenario: "ping-pong".to_owned(),
+                params: BTreeMap::new(),
+                settings: Box::default(),
+                id: None,
+            },
+        ),
         ("client_stop", ClientMessage::Stop { id: Some(2) }),
         ("client_set_observer_detail", ClientMessage::SetObserverDetail { enabled: true }),
         (
@@ -94,6 +104,13 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
             "client_events_log",
             ClientMessage::Events(EventsRequest { enabled: true, backlog: Some(256), open: Some(41), log: true }),
         ),
+        ("client_run_measured", {
+            let (scenario, params, settings) = ("fan-in".to_owned(), BTreeMap::new(), Box::new(results::settings()));
+            ClientMessage::Run { scenario, params, settings, id: Some(9) }
+        }),
+        ("client_results", ClientMessage::Results { view: Some(results::view()) }),
+        ("client_results_none", ClientMessage::Results { view: None }),
+        ("client_report", ClientMessage::Report { run: 5, offset: 262_144, id: 8 }),
         (
             "client_kill_all",
             ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },
@@ -124,6 +141,9 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("server_cpu", ServerMessage::Cpu(fixtures::cpu())),
         ("server_schedulers", ServerMessage::Schedulers(fixtures::schedulers())),
         ("server_topics", ServerMessage::Topics(fixtures::topics())),
+        ("server_results", ServerMessage::Results(Box::new(results::results()))),
+        ("server_results_none", ServerMessage::Results(Box::default())),
+        ("server_report", ServerMessage::Report(results::report())),
         (
             "server_process_guest",
             ServerMessage::Process { process: Some(Box::new(fixtures::guest())), pid: "<0.45.1>".to_owned() },
@@ -222,6 +242,7 @@ fn frame() -> Frame {
         dropped_total: 2,
         dropped_per_sec: 0.25,
         offered_per_sec: 0.0,
+        others_alive: 3,
         cpu_ns_per_op: 98.5,
         latency_window: LatencySnapshot { count: 10, ..latency },
         latency_sampling: 16,
@@ -454,7 +475,12 @@ fn the_ancestors_commands_are_understood_as_they_were_written() {
 
     assert_eq!(
         messages[0],
-        ClientMessage::Run { scenario: "spawn-storm".to_owned(), params: BTreeMap::new(), id: None }
+        ClientMessage::Run {
+            scenario: "spawn-storm".to_owned(),
+            params: BTreeMap::new(),
+            settings: Box::default(),
+            id: None
+        }
     );
     assert_eq!(messages[1], ClientMessage::Stop { id: None });
     assert_eq!(messages[2], ClientMessage::SetObserverDetail { enabled: true });

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rusm_protocol::{
     Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView,
-    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, Rows, SchedulersView, ServerMessage, SortKey,
-    StoresView, TimeView, TopicsView, TreeView, View, ViewWindow, decode_client, decode_server, encode,
+    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, ResultsView, Rows, RunSettings, SchedulersView,
+    ServerMessage, SortKey, StoresView, TimeView, TopicsView, TreeView, View, ViewWindow, decode_client, decode_server,
+    encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -76,15 +77,42 @@ fn cpu_view() -> impl Strategy<Value = CpuView> {
     (any::<u32>(), group, window, rate()).prop_map(|(id, group, window, hz)| CpuView { id, group, window, hz })
 }
 
+fn results_view() -> impl Strategy<Value = ResultsView> {
+    let window = || (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
+    (any::<u32>(), id(), id(), window(), window(), rate())
+        .prop_map(|(id, run, against, rows, history, hz)| ResultsView { id, run, against, rows, history, hz })
+}
+
+fn settings() -> impl Strategy<Value = Box<RunSettings>> {
+    let text = || proptest::option::of(".{0,9}");
+    let numbers = (id(), id(), id(), proptest::option::of(any::<u32>()), id(), id());
+    let grid = proptest::collection::vec(".{0,9}", 0..3);
+    (text(), text(), proptest::option::of(rate()), numbers, grid).prop_map(|(kind, profile, rate_per_sec, n, grid)| {
+        let (duration_ms, warm_up_ms, seed, runs, slo_p99_ns, baseline) = n;
+        Box::new(RunSettings {
+            kind,
+            profile,
+            rate_per_sec,
+            duration_ms,
+            warm_up_ms,
+            seed,
+            runs,
+            grid,
+            slo_p99_ns,
+            baseline,
+        })
+    })
+}
+
 fn client_message() -> impl Strategy<Value = ClientMessage> {
     let params = proptest::collection::btree_map("[a-z_]{1,12}", ".{0,20}", 0..5);
     let reason = prop_oneof![Just(KillReason::Kill), Just(KillReason::Shutdown)];
     prop_oneof![
-        (".*", params, id()).prop_map(|(scenario, params, id): (_, BTreeMap<_, _>, _)| ClientMessage::Run {
-            scenario,
-            params,
-            id
+        (".*", params, settings(), id()).prop_map(|(scenario, params, settings, id): (_, BTreeMap<_, _>, _, _)| {
+            ClientMessage::Run { scenario, params, settings, id }
         }),
+        proptest::option::of(results_view()).prop_map(|view| ClientMessage::Results { view }),
+        any::<[u64; 3]>().prop_map(|[run, offset, id]| ClientMessage::Report { run, offset, id }),
         id().prop_map(|id| ClientMessage::Stop { id }),
         any::<bool>().prop_map(|enabled| ClientMessage::SetObserverDetail { enabled }),
         (".*", id()).prop_map(|(profile, id)| ClientMessage::SetResourceProfile { profile, id }),

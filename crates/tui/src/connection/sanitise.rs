@@ -6,14 +6,17 @@
 mod inspect;
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, Rows, ServerMessage, Stores,
-    Time, TreeRow, TreeRows,
+    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, ResultTable, Results, Rows,
+    RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
 };
 
 /// Maximum length of a text, in characters.
 const TEXT_MAX: usize = 2048;
 /// Maximum length of the reason of an event in full, in characters.
 const REASON_MAX: usize = 4200;
+
+/// Maximum number of rows of a result's table.
+const ROWS_MAX: u64 = 20_000;
 
 /// Returns the text as one line without control characters.
 pub(crate) fn line(text: &str) -> String {
@@ -66,6 +69,9 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
                 clean_all([&mut scheduler.running, &mut scheduler.name].into_iter().flatten());
             }
         }
+        ServerMessage::Results(results) => self::results(results),
+        // The text goes to a file and is never drawn.
+        ServerMessage::Report(_) => {}
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }
@@ -85,6 +91,48 @@ fn clean(text: &mut String) {
 
 fn clean_all<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
     texts.into_iter().for_each(clean);
+}
+
+fn results(results: &mut Results) {
+    clean_all(&mut results.history_error);
+    for entry in &mut results.history {
+        let RunEntry { recorded_at, kind, scenario, profile, figure, unit, verdict, version, .. } = entry;
+        clean_all([recorded_at, kind, scenario, profile, figure, unit, verdict, version]);
+        clean_all(&mut entry.params);
+    }
+    if let Some(comparison) = &mut results.comparison {
+        result_table(&mut comparison.table);
+        clean_all(&mut comparison.notes);
+        clean_all([&mut comparison.decides, &mut comparison.outcome]);
+    }
+    let Some(result) = &mut results.result else { return };
+    result.tables.iter_mut().for_each(result_table);
+    let RunResult { kind, scenario, state, progress, verdict_text, .. } = &mut **result;
+    clean_all([kind, scenario, state, progress, verdict_text]);
+    clean_all([&mut result.verdict, &mut result.error].into_iter().flatten());
+    clean_all(&mut result.lines);
+    result.facts.iter_mut().for_each(|fact| clean_all([&mut fact.name, &mut fact.text]));
+    for gate in &mut result.gates {
+        clean_all([&mut gate.name, &mut gate.limit]);
+        clean_all(&mut gate.value);
+    }
+    if let Some(curve) = &mut result.curve {
+        clean_all([&mut curve.title, &mut curve.x_unit, &mut curve.y_unit]);
+    }
+}
+
+fn result_table(table: &mut ResultTable) {
+    clean(&mut table.title);
+    clean_all(&mut table.notes);
+    table.columns.iter_mut().for_each(|column| clean_all([&mut column.name, &mut column.unit]));
+    for cell in table.rows.iter_mut().flatten() {
+        if let Cell::Text(text) = cell {
+            clean(text);
+        }
+    }
+    // Numbers of rows are drawn as lines: a node must not ask for millions of them.
+    table.rows_total = table.rows_total.min(ROWS_MAX);
+    table.rows_offset = table.rows_offset.min(table.rows_total);
 }
 
 fn tree(rows: &mut TreeRows) {

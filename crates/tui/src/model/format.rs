@@ -48,6 +48,30 @@ pub(crate) fn nanos(ns: u64, micro: &str) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// Formats a number in a unit of a result's table: `count`, `amount`, `ns`, `percent`, `ratio`, `bytes` or `seconds`.
+pub(crate) fn in_unit(value: f64, unit: &str, micro: &str) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let digits = |value: f64| match value.abs() {
+        small if small < 0.0995 => format!("{value:.3}"),
+        small if small < 9.95 => format!("{value:.2}"),
+        small if small < 99.5 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    match unit {
+        "count" if value >= 0.0 => grouped(value.round() as u64),
+        "bytes" if value >= 0.0 => bytes(value.round() as u64),
+        "ns" if value >= 999.5 => nanos(value.round() as u64, micro),
+        "ns" => format!("{} ns", digits(value)),
+        "percent" => format!("{} %", digits(value)),
+        "ratio" => digits(value),
+        "seconds" => format!("{value:.0} s"),
+        _ if value < 0.0 => format!("-{}", short(-value)),
+        _ => short(value),
+    }
+}
+
 /// Formats a percentage: `87 %`, `0.31 %`.
 pub(crate) fn percent(value: f64) -> String {
     // Normalise -0.0, which is the sum of an empty iterator.

@@ -206,6 +206,13 @@ pub(crate) struct BenchLayout {
     pub(crate) runs: Cells,
 }
 
+impl BenchLayout {
+    /// Returns the number of rows below the headline.
+    pub(crate) const fn below_headline(&self) -> u16 {
+        self.menu.height + self.card.height - self.headline.height
+    }
+}
+
 /// Computes the panels of the Bench view.
 pub(crate) fn bench(size: Size, menu_rows: usize) -> BenchLayout {
     let body = body(size);

@@ -30,6 +30,8 @@ pub enum Msg {
     Theme(Box<Palette>),
     /// Resource usage of this observer over the last second.
     OwnCost(OwnCost),
+    /// A file was saved at this path, or not, with the reason.
+    Saved(Result<String, String>),
 }
 
 /// A change of the connection to the node.
@@ -81,12 +83,28 @@ pub enum Effect {
     Retry,
     /// Copy a text to the clipboard.
     Copy(String),
+    /// Save a file, and show its path.
+    Save {
+        /// Name of the file, without a folder.
+        name: String,
+        /// What it contains.
+        export: Export,
+    },
     /// Redraw every cell.
     Repaint,
     /// Restore the terminal and suspend until the user resumes the program.
     Suspend,
     /// Quit.
     Quit(QuitReason),
+}
+
+/// Content of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Export {
+    /// A text.
+    Text(String),
+    /// The screen as an SVG picture.
+    Picture,
 }
 
 /// Why the observer ends.

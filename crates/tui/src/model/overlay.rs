@@ -5,7 +5,7 @@ use rusm_protocol::KillReason;
 use crate::model::input::commands::Candidate;
 use crate::model::input::keys::Context;
 use crate::model::input::line_edit::LineEdit;
-use crate::model::panes::bench::RunDialog;
+use crate::model::panes::bench::run_dialog::RunDialog;
 
 /// An overlay; at most one is open.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,10 +60,17 @@ pub(crate) enum Overlay {
         /// Index of the column under the cursor in `Column::ALL`.
         at: usize,
     },
-    /// Parameters of a scenario.
+    /// Settings and parameters of a measurement.
     Run(RunDialog),
     /// The command palette.
     Palette(Palette),
+    /// Question before something that disturbs a node.
+    Ask {
+        /// What happens, in a few words.
+        question: String,
+        /// What is done after a yes.
+        ask: Ask,
+    },
 }
 
 /// The command line and the lines that match it.
@@ -77,6 +84,15 @@ pub(crate) struct Palette {
     pub(crate) error: Option<String>,
 }
 
+/// What is done after a yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Runs this scenario.
+    Run(String),
+    /// Selects this profile.
+    Profile(String),
+}
+
 impl Overlay {
     /// Returns the key context of the overlay.
     pub(crate) fn context(&self) -> Context {
@@ -88,6 +104,7 @@ impl Overlay {
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
             Self::Palette(_) => Context::Palette,
+            Self::Ask { .. } => Context::Ask,
         }
     }
 }

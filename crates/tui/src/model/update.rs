@@ -4,6 +4,7 @@
 //! clock or fails. `actions` and `process` handle keys, `receive` handles messages from the node.
 
 mod actions;
+mod bench;
 mod mouse;
 mod navigate;
 mod palette;
@@ -71,6 +72,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.topics.clamp(visible);
             let visible = model.visible_groups();
             model.cpu.clamp(visible);
+            let visible = model.visible_history();
+            model.results.clamp(visible);
             model.dirty = true;
             effects.push(Effect::Repaint);
         }
@@ -82,6 +85,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.dirty = true;
         }
         Msg::OwnCost(own) => model.own = own,
+        Msg::Saved(Ok(path)) => model.show_notice(format!("saved {path}"), false),
+        Msg::Saved(Err(why)) => model.show_notice(why, true),
     }
     request_views(model, &mut effects);
     withhold(model, &mut effects);
@@ -118,6 +123,7 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::Kill { id, .. }
         | ClientMessage::KillAll { id, .. } => *id,
+        ClientMessage::Report { id, .. } => Some(*id),
         _ => None,
     }
 }
@@ -143,6 +149,12 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         }
         return;
     }
+    if let (None, Tab::Bench, Some((edit, _))) = (&model.overlay, model.tab, &mut model.bench.find) {
+        if edit.press(key) {
+            bench::found(model);
+        }
+        return;
+    }
     if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
         if key.code == KeyCode::Backspace && field.text().is_empty() {
             model.events.filter.close(true);
@@ -153,12 +165,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
     }
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Kill { typed, .. }), _) => process::type_number(typed, key),
-        (Some(Overlay::Run(dialog)), _) => {
-            let at = dialog.at;
-            if let Some((_, edit)) = dialog.fields.get_mut(at) {
-                edit.press(key);
-            }
-        }
+        (Some(Overlay::Run(dialog)), _) => dialog.press(key),
         (None, Some(field)) => {
             let leaves = key.code == KeyCode::Backspace && field.edit.text().is_empty();
             if leaves {
@@ -178,17 +185,16 @@ fn paste(model: &mut Model, text: &str) {
         line.edit.insert(text);
         return palette::typed(model);
     }
+    if let (None, Tab::Bench, Some((edit, _))) = (&model.overlay, model.tab, &mut model.bench.find) {
+        edit.insert(text);
+        return bench::found(model);
+    }
     if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
         field.insert(text);
         return model.events.filter.typed();
     }
     match (&mut model.overlay, &mut model.table.field) {
-        (Some(Overlay::Run(dialog)), _) => {
-            let at = dialog.at;
-            if let Some((_, edit)) = dialog.fields.get_mut(at) {
-                edit.insert(text);
-            }
-        }
+        (Some(Overlay::Run(dialog)), _) => dialog.paste(text),
         (None, Some(field)) => {
             field.edit.insert(text);
             model.table.filter_typed();
@@ -238,6 +244,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.causes.reset();
     model.cpu.reset();
     model.sched.reset();
+    model.results.reset();
     process::request_detail(model, effects);
 }
 
@@ -261,6 +268,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Causes { view: None },
         ClientMessage::Cpu { view: None },
         ClientMessage::Schedulers { view: None },
+        ClientMessage::Results { view: None },
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
@@ -306,6 +314,10 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.cpu.requests(is_shown, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Sched && !layout::too_small(model.size)).then(|| model.visible_schedulers());
     effects.extend(model.sched.requests(visible, model.now).map(Effect::Send));
+    let has_scenarios = !model.scenarios().is_empty();
+    let is_shown = model.tab == Tab::Bench && has_scenarios && !layout::too_small(model.size);
+    let visible = is_shown.then(|| model.visible_history());
+    effects.extend(model.results.requests(visible, model.now).map(Effect::Send));
 }
 
 /// Returns the process that is wanted in depth: the one that is about to be ended, else the one in the detail pane.

@@ -10,5 +10,4 @@ pub(crate) mod lints;
 pub(crate) mod memory;
 pub(crate) mod process_rows;
 pub(crate) mod query_field;
-pub(crate) mod runs;
 pub(crate) mod schedulers;

@@ -13,6 +13,8 @@ use crate::model::{Capabilities, Model, Start};
 use crate::once::lines;
 use crate::replay::screen;
 
+mod results;
+
 const SMALL: Size = Size::new(60, 15);
 const USUAL: Size = Size::new(80, 24);
 const LARGE: Size = Size::new(140, 45);

@@ -10,48 +10,7 @@ use crate::report::text::NAME_WIDTH;
 impl Display for Saturation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} · saturation", self.scenario)?;
-        writeln!(
-            f,
-            "  closed loop         {} {}; no promise of latency",
-            Amount(self.capacity_per_sec),
-            self.ops_label
-        )?;
-        let bound = if self.is_lower_bound { "at least " } else { "" };
-        let rate = |rate: Option<f64>| rate.map_or_else(|| "no rate in".to_owned(), |rate| Amount(rate).to_string());
-        writeln!(f, "  stable to           {bound}{} {}", rate(self.max_stable_rate), self.ops_label)?;
-        if let Some(spread) = self.searches.spread {
-            let found: Vec<String> = self.searches.rates.iter().map(|rate| Amount(*rate).to_string()).collect();
-            let agree = if self.searches.agree() { "they agree" } else { "they do not agree: inconclusive" };
-            writeln!(
-                f,
-                "  found in turn       {}; at most {:.1} % from the middle: {agree}",
-                found.join(", "),
-                spread * 100.0
-            )?;
-        }
-        if self.disturbed() > 0 {
-            let (disturbed, all) = (self.disturbed(), self.levels.len());
-            writeln!(
-                f,
-                "  disturbed           {disturbed} of {all} levels, by other programs or a stall: inconclusive"
-            )?;
-        }
-        let hint = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| Amount(rate).to_string());
-        if let Some(slo) = self.slo_p99_ns {
-            writeln!(
-                f,
-                "  with p99 ≤ {:<8} {} {}",
-                Nanos(slo as f64).to_string(),
-                rate(self.max_rate_under_slo),
-                self.ops_label
-            )?;
-        }
-        writeln!(f, "  knee, as a hint     {} by Kneedle", hint(self.knees.kneedle_rate))?;
-        writeln!(
-            f,
-            "  legacy knee         {} where Δp99 was over twice the Δ before",
-            hint(self.knees.legacy_knee_rate)
-        )?;
+        self.facts().iter().try_for_each(|(name, text)| writeln!(f, "  {name:<20}{text}"))?;
         writeln!(
             f,
             "\n  {:>6} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}",
@@ -82,6 +41,39 @@ impl Display for Saturation {
             line(name, value)?;
         }
         line("verdict", if self.is_conclusive() { "conclusive" } else { "inconclusive" }.to_owned())
+    }
+}
+
+impl Saturation {
+    /// Returns the results in lines, each with its name.
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
+        let bound = if self.is_lower_bound { "at least " } else { "" };
+        let rate = |rate: Option<f64>| rate.map_or_else(|| "no rate in".to_owned(), |rate| Amount(rate).to_string());
+        let unit = &self.ops_label;
+        let mut facts = vec![
+            ("closed loop".to_owned(), format!("{} {unit}; no promise of latency", Amount(self.capacity_per_sec))),
+            ("stable to".to_owned(), format!("{bound}{} {unit}", rate(self.max_stable_rate))),
+        ];
+        if let Some(spread) = self.searches.spread {
+            let found: Vec<String> = self.searches.rates.iter().map(|rate| Amount(*rate).to_string()).collect();
+            let agree = if self.searches.agree() { "they agree" } else { "they do not agree: inconclusive" };
+            let text = format!("{}; at most {:.1} % from the middle: {agree}", found.join(", "), spread * 100.0);
+            facts.push(("found in turn".to_owned(), text));
+        }
+        if self.disturbed() > 0 {
+            let (disturbed, all) = (self.disturbed(), self.levels.len());
+            let text = format!("{disturbed} of {all} levels, by other programs or a stall: inconclusive");
+            facts.push(("disturbed".to_owned(), text));
+        }
+        let hint = |rate: Option<f64>| rate.map_or_else(|| "none".to_owned(), |rate| Amount(rate).to_string());
+        if let Some(slo) = self.slo_p99_ns {
+            let name = format!("with p99 ≤ {:<8}", Nanos(slo as f64).to_string());
+            facts.push((name, format!("{} {unit}", rate(self.max_rate_under_slo))));
+        }
+        facts.push(("knee, as a hint".to_owned(), format!("{} by Kneedle", hint(self.knees.kneedle_rate))));
+        let legacy = format!("{} where Δp99 was over twice the Δ before", hint(self.knees.legacy_knee_rate));
+        facts.push(("legacy knee".to_owned(), legacy));
+        facts
     }
 }
 

@@ -85,7 +85,7 @@ impl Growth {
     }
 
     /// Returns the trends of all quantities in the samples.
-    pub(super) fn all_of(samples: &[SoakSample]) -> Vec<Self> {
+    pub(crate) fn all_of(samples: &[SoakSample]) -> Vec<Self> {
         type Pick = fn(&SoakSample) -> Option<u64>;
         let picks: [(&str, Pick); 9] = [
             (RSS, |sample| sample.rss_bytes),

@@ -38,13 +38,19 @@ impl Display for Soak {
         for (name, value) in self.origin.machine.lines() {
             line(name, value)?;
         }
-        let verdict = match (self.verdict, &self.run.error) {
+        line("verdict", self.verdict_line())
+    }
+}
+
+impl Soak {
+    /// Returns the verdict in one line.
+    pub(crate) fn verdict_line(&self) -> String {
+        match (self.verdict, &self.run.error) {
             (SoakVerdict::Level, _) => "level: nothing grew".to_owned(),
             (SoakVerdict::Growing, _) => "growing: something grew, or was not freed".to_owned(),
             (SoakVerdict::TooShort, _) => "too short to tell".to_owned(),
             (SoakVerdict::Failed, Some(error)) => format!("failed: {error}"),
             (SoakVerdict::Failed, None) => "failed: nothing was done".to_owned(),
-        };
-        line("verdict", verdict)
+        }
     }
 }

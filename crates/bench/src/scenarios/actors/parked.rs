@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_protocol::Unit;
-use rusm_runtime::{Context, Pid, observe};
+use rusm_runtime::{Config, Context, Pid, observe};
 
 use crate::card::{Card, Family};
 use crate::context::RunContext;
@@ -87,6 +87,11 @@ impl Scenario for Parked {
             ops_per_timed: 1,
             sampling: 64,
         }
+    }
+
+    fn lacks(&self, runtime: &Config) -> Option<String> {
+        let (processes, limit) = (defaults::PARKED, runtime.process_limit as u64);
+        (processes >= limit).then(|| format!("{processes} processes need a higher --process-limit than {limit}"))
     }
 
     fn prepares(&self) -> bool {

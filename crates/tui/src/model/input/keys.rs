@@ -19,6 +19,14 @@ pub enum Context {
     Node,
     /// The Bench view.
     Bench,
+    /// A result on Bench.
+    Result,
+    /// The list of results on Bench.
+    Results,
+    /// The text by which scenarios are found.
+    Find,
+    /// A question.
+    Ask,
     /// The Processes view.
     Processes,
     /// A process on the whole screen.
@@ -55,11 +63,15 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::Global,
         Self::List,
         Self::Node,
         Self::Bench,
+        Self::Result,
+        Self::Results,
+        Self::Find,
+        Self::Ask,
         Self::Processes,
         Self::Detail,
         Self::Tree,
@@ -85,6 +97,10 @@ impl Context {
             Self::List => "moving",
             Self::Node => "node",
             Self::Bench => "bench",
+            Self::Result => "result",
+            Self::Results => "results",
+            Self::Find => "find",
+            Self::Ask => "question",
             Self::Processes => "processes",
             Self::Detail => "process",
             Self::Cause => "cause of failures",
@@ -148,6 +164,22 @@ pub enum Action {
     Parameters,
     /// Show the full description of the selected scenario.
     About,
+    /// Show a result in full (true) or the list of results, or return to the run.
+    Results(bool),
+    /// Find a scenario by a part of its name.
+    Find,
+    /// Scroll wide tables by this many columns.
+    Columns(isize),
+    /// Mark the selected result.
+    Mark,
+    /// Compare the selected result with the marked one.
+    Compare,
+    /// Compare new settings with the selected result, interleaved.
+    Against,
+    /// Save the JSON report of a result.
+    SaveReport,
+    /// Save the screen as a picture.
+    SavePicture,
     /// Edit the filter.
     Filter,
     /// Complete the word in a text field with the candidate this many positions further.
@@ -257,17 +289,45 @@ use KeyCode::{BackTab, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, R
 
 /// All bindings. Within a context, the footer shows hints in this order.
 pub static BINDINGS: &[Binding] = &[
-    bind(Context::Node, &[c('r')], Action::Run, "run", "run the scenario selected on Bench"),
     bind(Context::Node, &[c('x')], Action::Stop, "stop", "stop the run"),
-    bind(Context::Node, &[c('p')], Action::Profile, "profile", "next resource profile"),
     bind(Context::Node, &[c('d')], Action::Detail, "rows", "toggle the process rows"),
     bind(Context::Bench, &[k(Enter), c('r')], Action::Run, "run", "run the selected scenario"),
     bind(Context::Bench, &[c('x'), k(F(9))], Action::Stop, "stop", "stop the run"),
     bind(Context::Bench, &[c('p')], Action::Profile, "profile", "next resource profile"),
-    bind(Context::Bench, &[c('P'), c('e')], Action::Parameters, "params", "set parameters, then run"),
+    bind(Context::Bench, &[c('e'), c('P')], Action::Parameters, "settings", "settings and parameters, then run"),
+    bind(Context::Bench, &[c('o')], Action::Results(true), "result", "the current or newest result in full"),
+    bind(Context::Bench, &[c('H')], Action::Results(false), "history", "the results of this node and earlier ones"),
+    bind(
+        Context::Bench,
+        &[c('/'), k(F(3))],
+        Action::Find,
+        "find",
+        "find a scenario by words of its name, family or text",
+    ),
     bind(Context::Bench, &[c('i')], Action::About, "about", "describe the selected scenario"),
     bind(Context::Bench, &[c('l'), k(Right)], Action::Family(true), "", "next family of scenarios"),
     bind(Context::Bench, &[c('h'), k(Left)], Action::Family(false), "", "previous family"),
+    bind(Context::Result, &[c('l'), k(Right)], Action::Columns(1), "", "scroll wide tables to the right"),
+    bind(Context::Result, &[c('h'), k(Left)], Action::Columns(-1), "", "scroll wide tables to the left"),
+    bind(Context::Result, &[c('v')], Action::SaveReport, "json", "save the report as JSON"),
+    bind(Context::Result, &[c('w')], Action::SavePicture, "picture", "save the screen as an SVG picture"),
+    bind(Context::Result, &[c('H')], Action::Results(false), "history", "the list of results"),
+    bind(Context::Result, &[c('x'), k(F(9))], Action::Stop, "stop", "stop the run"),
+    bind(Context::Result, &[c('o')], Action::Results(true), "close", "back to the run"),
+    bind(Context::Results, &[k(Enter)], Action::Open, "open", "show the selected result"),
+    bind(Context::Results, &[c('m')], Action::Mark, "mark", "mark the selected result, or remove its mark"),
+    bind(Context::Results, &[c('c')], Action::Compare, "compare", "beside the marked result, else the one before it"),
+    bind(Context::Results, &[c('a')], Action::Against, "a/b", "new settings against the selected result, interleaved"),
+    bind(Context::Results, &[c('v')], Action::SaveReport, "json", "save the report as JSON"),
+    bind(Context::Results, &[c('w')], Action::SavePicture, "", "save the screen as an SVG picture"),
+    bind(Context::Results, &[c('x'), k(F(9))], Action::Stop, "", "stop the run"),
+    bind(Context::Results, &[c('H')], Action::Results(false), "close", "back to the run"),
+    bind(Context::Find, &[k(Enter)], Action::Open, "select", "keep the selected scenario"),
+    bind(Context::Find, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "select the scenario from before"),
+    bind(Context::Find, &[k(Down)], Action::Lines(1), "next", "next match"),
+    bind(Context::Find, &[k(Up)], Action::Lines(-1), "", "previous match"),
+    bind(Context::Ask, &[k(Enter), c('y')], Action::Open, "yes", "do it"),
+    bind(Context::Ask, &[k(Esc), c('n'), c('q'), Key::ctrl('c')], Action::Back, "no", "do not"),
     bind(Context::Processes, &[k(Enter)], Action::Open, "detail", "show the selected process; again: in full"),
     bind(Context::Processes, &[c('/'), k(F(3))], Action::Filter, "filter", "filter on the node: name=kv* and mailq>0"),
     bind(Context::Processes, &[c('s'), k(F(6))], Action::SortMenu, "sort", "choose the sort column"),
@@ -405,9 +465,9 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Cause, &[k(Esc), c('q'), c('o'), Key::ctrl('c')], Action::Back, "close", "close"),
     bind(Context::Cause, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
     bind(Context::Cause, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
-    bind(Context::RunDialog, &[k(Enter)], Action::Open, "run", "run with these parameters"),
-    bind(Context::RunDialog, &[k(KeyCode::Tab), k(Down)], Action::NextChoice, "next", "next parameter"),
-    bind(Context::RunDialog, &[k(BackTab), k(Up)], Action::PreviousChoice, "", "previous parameter"),
+    bind(Context::RunDialog, &[k(Enter)], Action::Open, "run", "run with these values; left and right change a choice"),
+    bind(Context::RunDialog, &[k(KeyCode::Tab), k(Down)], Action::NextChoice, "next", "next field"),
+    bind(Context::RunDialog, &[k(BackTab), k(Up)], Action::PreviousChoice, "", "previous field"),
     bind(Context::RunDialog, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "close"),
     bind(Context::Palette, &[k(Enter)], Action::Open, "run", "run the line, or the selected one"),
     bind(

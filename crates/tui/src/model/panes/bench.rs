@@ -1,11 +1,14 @@
-//! Scenarios, their chosen parameters, and the results of their runs.
+//! Scenarios, their chosen settings, and the runs that this observer has seen.
+
+pub(crate) mod results;
+pub(crate) mod run_dialog;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rusm_protocol::{Frame, LatencySnapshot, ParameterMeta, ScenarioMeta};
+use rusm_protocol::{Frame, LatencySnapshot};
 
 use crate::model::input::line_edit::LineEdit;
-use crate::model::selection::wrapped;
+use crate::model::panes::bench::run_dialog::Chosen;
 
 /// Maximum number of remembered runs.
 const RUNS_MAX: usize = 50;
@@ -28,8 +31,10 @@ pub(crate) struct RunRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Bench {
     pub(crate) selected: usize,
-    /// Parameters per scenario that differ from their defaults.
-    pub(crate) parameters: BTreeMap<String, BTreeMap<String, String>>,
+    /// Settings and parameters per scenario that differ from their defaults.
+    pub(crate) parameters: BTreeMap<String, Chosen>,
+    /// Text by which scenarios are found, while it is edited, and the scenario selected before.
+    pub(crate) find: Option<(LineEdit, usize)>,
     /// Runs, oldest first. The last one may still be running.
     pub(crate) runs: VecDeque<RunRecord>,
     /// Run requested with edited parameters, until the node has answered.
@@ -45,7 +50,7 @@ pub(crate) struct RequestedRun {
     /// Id of the command.
     pub(crate) id: u64,
     pub(crate) scenario: String,
-    pub(crate) params: BTreeMap<String, String>,
+    pub(crate) chosen: Chosen,
 }
 
 /// Start of the interval over which a run's mean is taken: the end of its warm-up, or the first frame seen.
@@ -114,50 +119,32 @@ impl Bench {
     /// Handles the acceptance of a command. If it was a run, stores its parameters and returns the scenario.
     pub(crate) fn taken(&mut self, id: u64) -> Option<String> {
         let requested = self.requested.take_if(|requested| requested.id == id)?;
-        self.parameters.insert(requested.scenario.clone(), requested.params);
+        self.parameters.insert(requested.scenario.clone(), requested.chosen);
         Some(requested.scenario)
     }
 
-    /// Returns the chosen parameters of a scenario.
-    pub(crate) fn chosen(&self, scenario: &str) -> BTreeMap<String, String> {
+    /// Returns the chosen settings and parameters of a scenario.
+    pub(crate) fn chosen(&self, scenario: &str) -> Chosen {
         self.parameters.get(scenario).cloned().unwrap_or_default()
     }
-}
 
-/// Parameters of a scenario while they are edited.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RunDialog {
-    pub(crate) scenario: String,
-    pub(crate) at: usize,
-    pub(crate) fields: Vec<(ParameterMeta, LineEdit)>,
-    /// Why the node rejected these parameters.
-    pub(crate) refused: Option<String>,
-}
-
-impl RunDialog {
-    /// Opens a dialog with the previously chosen parameters.
-    pub(crate) fn new(scenario: &ScenarioMeta, chosen: &BTreeMap<String, String>) -> Self {
-        let field = |meta: &ParameterMeta| {
-            let value = chosen.get(&meta.name).unwrap_or(&meta.default);
-            (meta.clone(), LineEdit::with_suggestion(value))
-        };
-        let fields = scenario.parameters.iter().map(field).collect();
-        Self { scenario: scenario.id.clone(), at: 0, fields, refused: None }
+    /// Begins to edit the text by which scenarios are found.
+    pub(crate) fn begin_find(&mut self) {
+        self.find = Some((LineEdit::default(), self.selected));
     }
 
-    /// Returns the values that differ from their defaults.
-    pub(crate) fn values(&self) -> BTreeMap<String, String> {
-        self.fields
-            .iter()
-            .map(|(meta, edit)| (meta, edit.text().trim().to_owned()))
-            .filter(|(meta, text)| !text.is_empty() && *text != meta.default)
-            .map(|(meta, text)| (meta.name.clone(), text))
-            .collect()
+    /// Ends the search. If it is not kept, the scenario from before is selected again.
+    pub(crate) fn end_find(&mut self, keep: bool) {
+        if let Some((_, before)) = self.find.take()
+            && !keep
+        {
+            self.selected = before;
+        }
     }
 
-    /// Moves to the next or previous parameter, wrapping around.
-    pub(crate) fn step(&mut self, steps: isize) {
-        self.at = wrapped(self.at, steps, self.fields.len());
+    /// Returns the text by which scenarios are found now.
+    pub(crate) fn find_text(&self) -> Option<String> {
+        self.find.as_ref().map(|(edit, _)| edit.text())
     }
 }
 

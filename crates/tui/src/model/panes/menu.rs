@@ -16,12 +16,25 @@ pub(crate) enum MenuRow<'a> {
     Scenario(usize, &'a ScenarioMeta),
 }
 
-/// Returns all rows. Headings are omitted if all scenarios have one family.
-pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
+/// Returns the indices of the scenarios that a text finds: each of its words must occur in the id, the name, the family
+/// or the description. Without a text, returns all.
+pub(crate) fn matching(scenarios: &[ScenarioMeta], find: Option<&str>) -> Vec<usize> {
+    let words: Vec<String> = find.unwrap_or_default().split_whitespace().map(str::to_lowercase).collect();
+    let is_found = |scenario: &ScenarioMeta| {
+        let ScenarioMeta { id, label, family, description, .. } = scenario;
+        let text = format!("{id} {label} {family} {description}").to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    (0..scenarios.len()).filter(|at| is_found(&scenarios[*at])).collect()
+}
+
+/// Returns the rows of the scenarios that a text finds. Headings are omitted if all scenarios have one family.
+pub(crate) fn rows<'a>(scenarios: &'a [ScenarioMeta], find: Option<&str>) -> Vec<MenuRow<'a>> {
     let has_families = scenarios.windows(2).any(|pair| pair[0].family != pair[1].family);
     let mut rows = Vec::with_capacity(scenarios.len() + 8);
     let mut family = None;
-    for (at, scenario) in scenarios.iter().enumerate() {
+    for at in matching(scenarios, find) {
+        let scenario = &scenarios[at];
         if has_families && family != Some(&scenario.family) {
             family = Some(&scenario.family);
             rows.push(MenuRow::Family(&scenario.family));
@@ -32,8 +45,13 @@ pub(crate) fn rows(scenarios: &[ScenarioMeta]) -> Vec<MenuRow<'_>> {
 }
 
 /// Returns the rows that a menu of `height` lines shows. The selected scenario is always among them.
-pub(crate) fn visible(scenarios: &[ScenarioMeta], selected: usize, height: u16) -> Vec<MenuRow<'_>> {
-    let rows = rows(scenarios);
+pub(crate) fn visible<'a>(
+    scenarios: &'a [ScenarioMeta],
+    find: Option<&str>,
+    selected: usize,
+    height: u16,
+) -> Vec<MenuRow<'a>> {
+    let rows = rows(scenarios, find);
     let position = rows.iter().position(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected));
     let margin = MARGIN.min(height / 4);
     let last = (position.unwrap_or(0) + usize::from(margin)).min(rows.len().saturating_sub(1));
@@ -67,9 +85,22 @@ mod tests {
         let two = scenarios(&["a", "a", "b"]);
         let headings = |row: &MenuRow<'_>| matches!(row, MenuRow::Family(_));
 
-        assert_eq!(rows(&two).iter().map(headings).collect::<Vec<_>>(), [true, false, false, true, false]);
-        assert_eq!(rows(&scenarios(&["a", "a"])).len(), 2);
-        assert_eq!(rows(&[]), []);
+        assert_eq!(rows(&two, None).iter().map(headings).collect::<Vec<_>>(), [true, false, false, true, false]);
+        assert_eq!(rows(&scenarios(&["a", "a"]), None).len(), 2);
+        assert_eq!(rows(&[], None), []);
+    }
+
+    #[test]
+    fn scenarios_are_found_by_their_words_under_the_headings_of_their_families() {
+        let mut many = scenarios(&["rings", "rings", "topics"]);
+        for (scenario, id) in many.iter_mut().zip(["ring-size", "ring-wake", "topic-mix"]) {
+            scenario.id = id.to_owned();
+        }
+
+        assert_eq!(matching(&many, Some("RING wak")), [1]);
+        assert_eq!(matching(&many, Some("topics")), [2]);
+        assert_eq!((matching(&many, Some("zz")), matching(&many, None).len()), (Vec::new(), 3));
+        assert!(matches!(rows(&many, Some("mix"))[..], [MenuRow::Family("topics"), MenuRow::Scenario(2, _)]));
     }
 
     #[test]
@@ -77,7 +108,7 @@ mod tests {
         let many = scenarios(&["a", "a", "b", "b", "c"]);
         for selected in 0..many.len() {
             for height in 1..=8 {
-                let seen = visible(&many, selected, height);
+                let seen = visible(&many, None, selected, height);
                 assert!(seen.iter().any(|row| matches!(row, MenuRow::Scenario(at, _) if *at == selected)));
             }
         }

@@ -1,16 +1,16 @@
 //! Executes the actions of keys.
 
-use rusm_protocol::{ClientMessage, Column, KillReason, ScenarioMeta};
+use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::navigate::{close_filter, show};
-use super::process;
+use super::{bench, process};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
 use crate::model::layout;
 use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
-use crate::model::panes::bench::{RequestedRun, RunDialog};
+use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns::ColumnSet;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::menu;
@@ -40,16 +40,26 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Family(is_forward) => to_family(model, is_forward),
         Action::First => to_position(model, 0),
         Action::Last => to_position(model, u64::MAX),
-        Action::Run => run_selected(model, effects),
+        Action::Run => bench::run_selected(model, effects),
         Action::Stop => {
             let id = Some(model.command("stop".to_owned()));
             effects.push(Effect::Send(ClientMessage::Stop { id }));
         }
-        Action::Profile => next_profile(model, effects),
-        Action::Parameters => parameters(model),
-        Action::About if scenario(model).is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
+        Action::Profile => bench::next_profile(model, effects),
+        Action::Parameters => bench::parameters(model),
+        Action::About if model.selected_scenario().is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
         Action::About => model.show_notice("this node has no scenarios", true),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
+        Action::Results(in_full) => {
+            bench::show_pane(model, if in_full { BenchPane::Result } else { BenchPane::History });
+        }
+        Action::Find => bench::find(model),
+        Action::Columns(steps) => model.results.shift = model.results.shift.saturating_add_signed(steps).min(24),
+        Action::Mark => bench::mark(model),
+        Action::Compare => bench::compare(model),
+        Action::Against => bench::against(model),
+        Action::SaveReport => bench::save_report(model, effects),
+        Action::SavePicture => bench::save_picture(model, effects),
         Action::Filter => model.table.edit_filter(),
         Action::Complete(steps) => complete(model, steps),
         // Handled before.
@@ -140,11 +150,6 @@ fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
     process::request_detail(model, effects);
 }
 
-/// Returns the scenario under the cursor of the Bench view.
-fn scenario(model: &Model) -> Option<&ScenarioMeta> {
-    model.scenarios().get(model.bench.selected)
-}
-
 /// Closes the innermost open element.
 fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.overlay.take().is_some() {
@@ -155,6 +160,12 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     }
     if model.events.filter.field.is_some() {
         model.events.filter.close(false);
+        return;
+    }
+    if model.tab == Tab::Bench && model.bench.find.is_some() {
+        return model.bench.end_find(false);
+    }
+    if model.tab == Tab::Bench && bench::leave_pane(model) {
         return;
     }
     if model.tab == Tab::Store && model.store.close_bucket() {
@@ -197,7 +208,7 @@ fn page(model: &Model) -> u16 {
         (Tab::Cpu, _) => model.visible_groups(),
         (Tab::Sched, _) => layout::sched(model.size, model.scheduler_count()).memory.inner().height.saturating_sub(1),
         (Tab::Events, _) => model.visible_events() as u16,
-        _ => layout::bench(model.size, model.menu_len()).menu.inner().height,
+        _ => bench::page(model),
     }
 }
 
@@ -233,7 +244,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
         None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
         None if model.tab == Tab::Sched => to_memory_kind(model, lines),
-        None => to_scenario(model, (model.bench.selected as u64).saturating_add_signed(lines)),
+        None => bench::lines_by(model, lines),
     }
 }
 
@@ -259,7 +270,7 @@ fn to_position(model: &mut Model, position: u64) {
         Tab::Store => model.store.go_to(position, model.visible_buckets()),
         Tab::Topics => model.topics.go_to(position, model.visible_topics()),
         Tab::Events => model.events.go_to(position, model.visible_events()),
-        _ => to_scenario(model, position),
+        _ => bench::to_position(model, position),
     }
 }
 
@@ -272,59 +283,6 @@ fn to_memory_kind(model: &mut Model, lines: i64) {
 
 fn to_family(model: &mut Model, is_forward: bool) {
     model.bench.selected = menu::family_from(model.scenarios(), model.bench.selected, is_forward);
-}
-
-pub(super) fn to_scenario(model: &mut Model, position: u64) {
-    let last = model.scenarios().len().saturating_sub(1);
-    model.bench.selected = usize::try_from(position).unwrap_or(usize::MAX).min(last);
-}
-
-fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
-    let Some(scenario) = scenario(model).map(|scenario| scenario.id.clone()) else {
-        return model.show_notice("this node has no scenarios", true);
-    };
-    run(model, scenario, effects);
-}
-
-pub(super) fn run(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
-    let id = Some(model.command(format!("run {scenario}")));
-    let params = model.bench.chosen(&scenario);
-    effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
-}
-
-/// Requests a run with the parameters of the dialog, which stays open until the node has accepted them.
-fn run_with(model: &mut Model, mut dialog: RunDialog, effects: &mut Vec<Effect>) {
-    let scenario = dialog.scenario.clone();
-    let id = model.command(format!("run {scenario}"));
-    let requested = RequestedRun { id, scenario: scenario.clone(), params: dialog.values() };
-    effects.push(Effect::Send(ClientMessage::Run { scenario, params: requested.params.clone(), id: Some(id) }));
-    model.bench.requested = Some(requested);
-    dialog.refused = None;
-    model.overlay = Some(Overlay::Run(dialog));
-}
-
-fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
-    let Some(hello) = model.hello.as_ref().filter(|hello| !hello.profiles.is_empty()) else {
-        return model.show_notice("this node has no resource profiles", true);
-    };
-    let current = model.frame.as_ref().map_or("", |frame| frame.profile.as_str());
-    let at = hello.profiles.iter().position(|profile| profile.id == current);
-    let next = at.map_or(0, |at| (at + 1) % hello.profiles.len());
-    let profile = hello.profiles[next].id.clone();
-    let id = Some(model.command(format!("profile {profile}")));
-    effects.push(Effect::Send(ClientMessage::SetResourceProfile { profile, id }));
-}
-
-fn parameters(model: &mut Model) {
-    let Some(scenario) = scenario(model) else {
-        return model.show_notice("this node has no scenarios", true);
-    };
-    if scenario.parameters.is_empty() {
-        let text = format!("{} has no parameters", scenario.id);
-        return model.show_notice(text, false);
-    }
-    let dialog = RunDialog::new(scenario, &model.bench.chosen(&scenario.id));
-    model.overlay = Some(Overlay::Run(dialog));
 }
 
 /// Performs the action of Enter.
@@ -350,12 +308,15 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             effects.push(Effect::Send(ClientMessage::KillAll { filter, reason, id }));
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
-        Some(Overlay::Run(dialog)) => run_with(model, dialog, effects),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
         // A filter with an error stays in the field, with its text.
         None if model.table.field.is_some() && model.table.refused.is_some() => {}
+        Some(Overlay::Run(dialog)) => bench::run_with(model, dialog, effects),
+        Some(Overlay::Ask { ask, .. }) => bench::confirmed(model, ask, effects),
         None if model.table.field.is_some() => close_filter(model, true),
         None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
+        None if model.tab == Tab::Bench && model.bench.find.is_some() => model.bench.end_find(true),
+        None if model.tab == Tab::Bench && model.results.pane == BenchPane::History => bench::open(model),
         None if model.tab == Tab::Processes => process::open_detail(model, effects),
         None if model.tab == Tab::Tree => {
             if !model.tree.toggle() {

@@ -3,6 +3,7 @@
 use super::{actions, navigate};
 use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
+use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns;
 use crate::model::panes::menu::{self, MenuRow};
 use crate::model::panes::store::StoreFocus;
@@ -51,10 +52,17 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     }
     match model.tab {
         Tab::Processes => click_table(model, x, y, effects),
+        Tab::Bench if model.results.pane == BenchPane::History => click_history(model, x, y, effects),
+        Tab::Bench if model.results.pane == BenchPane::Result => {}
         Tab::Bench => {
             let cells = layout::bench(model.size, model.menu_len()).menu.inner();
             if cells.contains(x, y) {
-                let rows = menu::visible(model.scenarios(), model.bench.selected, cells.height);
+                let rows = menu::visible(
+                    model.scenarios(),
+                    model.bench.find_text().as_deref(),
+                    model.bench.selected,
+                    cells.height,
+                );
                 if let Some(MenuRow::Scenario(at, _)) = rows.get(usize::from(y - cells.y)) {
                     model.bench.selected = *at;
                 }
@@ -142,6 +150,19 @@ fn click_events(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         if row < visible && model.events.point_at(row, visible) {
             actions::open(model, effects);
         }
+    }
+}
+
+fn click_history(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let inner = layout::body(model.size).inner();
+    if !inner.contains(x, y) || y == inner.y {
+        return;
+    }
+    let position = model.results.top + u64::from(y - inner.y - 1);
+    let was_selected = model.results.at == position;
+    model.results.go_to(position, model.visible_history());
+    if was_selected {
+        actions::open(model, effects);
     }
 }
 

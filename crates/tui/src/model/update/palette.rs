@@ -3,7 +3,7 @@
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::navigate::show;
-use super::{actions, process};
+use super::{actions, bench, process};
 use crate::model::Model;
 use crate::model::input::commands::{self, Candidate, KnownNames, Order};
 use crate::model::input::keys::Action;
@@ -116,7 +116,7 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
                 model.bench.selected = at;
             }
             show(model, Tab::Bench);
-            actions::run(model, scenario, effects);
+            bench::run_or_ask(model, scenario, effects);
         }
         Order::Profile(profile) => {
             let id = Some(model.command(format!("profile {profile}")));

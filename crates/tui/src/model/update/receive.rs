@@ -6,6 +6,7 @@ use rusm_protocol::{
     ClientMessage, ErrorCode, Frame, Hello, Inspection, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage,
 };
 
+use super::bench;
 use crate::model::Model;
 use crate::model::detail::Trail;
 use crate::model::format;
@@ -58,6 +59,11 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
             model.dirty |= !model.paused && model.cpu.take(cpu, visible);
         }
         ServerMessage::Schedulers(schedulers) => model.dirty |= !model.paused && model.sched.take(schedulers),
+        ServerMessage::Results(results) => {
+            let visible = model.visible_history();
+            model.dirty |= !model.paused && model.results.take(*results, visible);
+        }
+        ServerMessage::Report(part) => bench::report(model, &part, effects),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
@@ -112,7 +118,7 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>)
     if let (Some(requested), Some(Overlay::Run(dialog))) = (requested, &mut model.overlay)
         && dialog.scenario == requested.scenario
     {
-        dialog.refused = Some(message);
+        dialog.refuse(message);
         return;
     }
     model.show_notice(about.map_or_else(|| message.clone(), |about| format!("{about}: {message}")), true);
@@ -153,6 +159,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.topics.forget();
         model.cpu.forget();
         model.sched.newest = None;
+        model.results.forget();
     }
     model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
     let (profile, run) = std::mem::take(&mut model.on_hello);
@@ -164,9 +171,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         if let Some(at) = hello.scenarios.iter().position(|known| known.id == scenario) {
             model.bench.selected = at;
         }
-        let id = Some(model.command(format!("run {scenario}")));
-        let params = model.bench.chosen(&scenario);
-        effects.push(Effect::Send(ClientMessage::Run { scenario, params, id }));
+        bench::run(model, scenario, effects);
     }
     model.hello = Some(hello);
     if model.tab == Tab::Bench && !model.has_scenarios() {
@@ -190,7 +195,13 @@ fn remember(model: &mut Model, frame: &Frame) {
     let at_ms = frame.captured_at_ns / 1_000_000;
     let histories = &mut model.histories;
     let known_ms = model.frame.as_ref().map(|known| known.captured_at_ns / 1_000_000);
-    extend(&mut histories.ops, frame, at_ms, known_ms);
+    // Each run has a chart of its own: rates of two scenarios have neither unit nor scale in common.
+    if model.frame.as_ref().is_some_and(|known| known.run_id != frame.run_id) {
+        histories.ops = Series::default();
+    }
+    if frame.running {
+        extend(&mut histories.ops, frame, at_ms, known_ms);
+    }
     histories.cpu.push(at_ms, frame.observer.cpu_pct / 100.0);
     histories.msgs.push(at_ms, frame.observer.messages_per_sec);
     let memory = &frame.observer.memory;
@@ -216,7 +227,9 @@ fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
         Some(known_ms) => (at_ms.saturating_sub(known_ms) as f64 / step_ms).round() as usize,
         None => points.len(),
     };
-    let new = new.min(points.len());
+    // Older points are of the time before the run.
+    let of_run = (frame.run_ms as f64 / step_ms).ceil() as usize + 1;
+    let new = new.min(points.len()).min(of_run);
     if new == 0 {
         return ops.push(at_ms, frame.ops_per_sec);
     }

@@ -1,44 +1,73 @@
-//! The Bench view: the scenarios, the current run in large figures, and a comparison of past runs.
+//! The Bench view: the scenarios, the current run in large figures, and the results of runs.
+
+mod results;
 
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Frame as NodeFrame, ParameterMeta, ScenarioMeta, Unit};
 
+use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::menu::{self, MenuRow};
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
-use crate::view::panels::{big_text, chart, latency, runs};
+use crate::view::panels::{big_text, chart, latency};
 use crate::view::tabs::node;
 use crate::view::theme::{Role, Theme};
 
-pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    match model.results.pane {
+        BenchPane::Live => {}
+        BenchPane::Result => return results::sheet(painter, area, model),
+        BenchPane::History => return results::history(painter, area, model),
+    }
     let layout = layout::bench(model.size, model.menu_len());
     menu(painter, layout.menu.into(), model);
     card(painter, layout.card.into(), model);
     headline(painter, layout.headline.into(), model);
-    curve(painter, layout.chart.into(), model);
-    latency::render(painter, layout.latency.into(), model);
+    let (chart, latency, runs) = (layout.chart.into(), layout.latency.into(), layout.runs.into());
+    // The rate of cases in turn says nothing: their tables take its place, and that of the latency.
+    if results::replace_chart(model) {
+        return results::beside(painter, Rect { height: layout.below_headline(), ..chart }, model);
+    }
+    curve(painter, chart, model);
+    latency::render(painter, latency, model);
     figures(painter, layout.figures.into(), model);
-    runs::render(painter, layout.runs.into(), model);
+    results::latest(painter, runs, model);
 }
 
 fn menu(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let scenarios = model.scenarios();
-    let title = Line::from(Span::styled(" scenarios ", theme.style(Role::Title)));
-    let position = format!(" {}/{} ", (model.bench.selected + 1).min(scenarios.len()), scenarios.len());
+    let find = model.bench.find_text();
+    let title = match &find {
+        Some(text) => Line::from(vec![
+            Span::styled(" find ", theme.style(Role::Title)),
+            Span::styled(format!("{text} "), theme.style(Role::Accent)),
+        ]),
+        None => Line::from(Span::styled(" scenarios ", theme.style(Role::Title))),
+    };
+    let matching = menu::matching(scenarios, find.as_deref());
+    let at = matching.iter().position(|at| *at == model.bench.selected).map_or(0, |at| at + 1);
+    let position = format!(" {at}/{} ", matching.len());
     let right = Line::from(Span::styled(position, theme.style(Role::Dim)));
     let inner = painter.panel(area, &title, &right);
     if scenarios.is_empty() {
         let text = if model.hello.is_some() { "none on this node" } else { "waiting" };
         return painter.note(inner, text);
     }
+    if let Some(text) = &find {
+        let x = area.x + 2 + 6 + painter::width(text);
+        painter.cursor = Some((x.min(area.right().saturating_sub(2)), area.y));
+    }
+    if matching.is_empty() {
+        return painter.note(inner, "no match");
+    }
     let running = model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.as_deref());
     // Show units for all scenarios or for none.
     let line_width = |scenario: &ScenarioMeta| painter::width(&scenario.id) + painter::width(&scenario.ops_label) + 5;
     let with_units = scenarios.iter().all(|scenario| line_width(scenario) <= inner.width);
-    let visible = menu::visible(scenarios, model.bench.selected, inner.height);
+    let visible = menu::visible(scenarios, find.as_deref(), model.bench.selected, inner.height);
     for (line, row) in visible.into_iter().enumerate() {
         let area = painter::row(inner, line as u16);
         let (at, scenario) = match row {
@@ -125,14 +154,20 @@ fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) 
 fn parameter_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme) -> Vec<Line<'static>> {
     let chosen = model.bench.chosen(&scenario.id);
     let line = |parameter: &ParameterMeta| {
-        let value = chosen.get(&parameter.name);
+        let value = chosen.params.get(&parameter.name);
         let role = if value.is_some() { Role::Accent } else { Role::Text };
         Line::from(vec![
             Span::styled(format!("{} ", parameter.name), theme.style(Role::Dim)),
             Span::styled(value.unwrap_or(&parameter.default).clone(), theme.style(role)),
         ])
     };
-    scenario.parameters.iter().map(line).collect()
+    let set = chosen.settings.iter().map(|(name, value)| {
+        Line::from(vec![
+            Span::styled(format!("{name} "), theme.style(Role::Dim)),
+            Span::styled(value.clone(), theme.style(Role::Accent)),
+        ])
+    });
+    set.chain(scenario.parameters.iter().map(line)).collect()
 }
 
 /// Draws the rate in large figures, and the state of the run.
@@ -142,10 +177,13 @@ fn headline(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         painter.panel(area, &Line::default(), &Line::default());
         return;
     };
-    let name = now.scenario.clone().unwrap_or_else(|| "idle".to_owned());
+    // After the end, the figures stay those of the run.
+    let last = model.bench.runs.back();
+    let shown = now.scenario.clone().or_else(|| last.map(|run| run.scenario.clone()));
+    let name = shown.unwrap_or_else(|| "idle".to_owned());
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
     let inner = painter::inset(painter.panel(area, &title, &profiles(model, now, theme)));
-    let rate = model.histories.ops.recent(1000);
+    let rate = if now.running { model.histories.ops.recent(1000) } else { last.map_or(0.0, |run| run.ops_per_sec) };
     let text = if is_bytes(model, now) { format::bytes_per_sec(rate) } else { format::short(rate) };
     let style = theme.style(if now.running { Role::Accent } else { Role::Dim });
     let taken = if inner.height >= 3 && !theme.is_ascii() && !is_bytes(model, now) {
@@ -169,7 +207,7 @@ fn current_run(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeF
     } else if now.running {
         ("running", Role::Good)
     } else if now.run_id > 0 {
-        ("stopped", Role::Dim)
+        ("ended: mean rate", Role::Dim)
     } else {
         ("enter runs the selected scenario", Role::Dim)
     };
@@ -183,7 +221,7 @@ fn current_run(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeF
     }
     painter.line(area, 1, &Line::from(state));
     let third = now.run_error.as_ref().map_or_else(
-        || Span::styled(format!("{} in all", format::grouped(now.ops_total)), theme.style(Role::Dim)),
+        || Span::styled(format!("{} since the warm-up", format::grouped(now.ops_total)), theme.style(Role::Dim)),
         |error| Span::styled(painter::cut(error, area.width, theme), theme.style(Role::Bad)),
     );
     painter.line(area, 2, &Line::from(third));

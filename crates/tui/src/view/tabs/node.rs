@@ -28,7 +28,8 @@ pub(crate) fn throughput(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let ran = model.frame.as_ref().is_some_and(|frame| frame.run_id > 0 || frame.running);
     let (name, unit, series) = if ran {
         let frame = model.frame.as_deref();
-        let id = frame.and_then(|frame| frame.scenario.clone()).unwrap_or_else(|| "idle".to_owned());
+        let last = || model.bench.runs.back().map(|run| format!("{}, ended", run.scenario));
+        let id = frame.and_then(|frame| frame.scenario.clone()).or_else(last).unwrap_or_else(|| "idle".to_owned());
         (id, ops_label(model), &model.histories.ops)
     } else {
         ("messages".to_owned(), "received/s".to_owned(), &model.histories.msgs)
@@ -47,6 +48,7 @@ pub(crate) fn throughput(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 pub(crate) fn ops_label(model: &Model) -> String {
     let Some(hello) = &model.hello else { return "ops/s".to_owned() };
     let running = model.frame.as_ref().and_then(|frame| frame.scenario.as_ref());
+    let running = running.or_else(|| model.bench.runs.back().map(|run| &run.scenario));
     let scenario = running.and_then(|id| hello.scenarios.iter().find(|known| known.id == *id));
     scenario
         .map(|scenario| scenario.ops_label.clone())

@@ -90,7 +90,7 @@ fn the_refusal_of_a_filter_that_was_left_behind_says_nothing() {
 fn asked_to_run() -> Model {
     let mut model = attached(Tab::Bench);
     typed(&mut model, "P");
-    press_all(&mut model, &[Key::plain(KeyCode::Tab), Key::ctrl('u')]);
+    press_all(&mut model, &[Key::plain(KeyCode::BackTab), Key::ctrl('u')]);
     typed(&mut model, "99");
     press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
     model
@@ -99,12 +99,12 @@ fn asked_to_run() -> Model {
 #[test]
 fn a_parameter_that_the_node_takes_is_chosen_and_its_dialog_closes() {
     let mut model = asked_to_run();
-    assert!(model.overlay.is_some() && model.bench.chosen("spawn-storm").is_empty());
+    assert!(model.overlay.is_some() && model.bench.chosen("spawn-storm").params.is_empty());
 
     update(&mut model, Msg::Server(ServerMessage::Ack { id: 1 }), Duration::from_secs(1));
 
     assert!(model.overlay.is_none());
-    assert_eq!(model.bench.chosen("spawn-storm").get("live_cap").map(String::as_str), Some("99"));
+    assert_eq!(model.bench.chosen("spawn-storm").params.get("live_cap").map(String::as_str), Some("99"));
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn a_parameter_that_the_node_refuses_stays_in_its_dialog_and_is_not_chosen() {
 
     let Some(Overlay::Run(dialog)) = &model.overlay else { panic!("{:?}", model.overlay) };
     assert_eq!(dialog.refused.as_deref(), Some("live_cap: not in 100-1000"));
-    assert_eq!(dialog.values().get("live_cap").map(String::as_str), Some("99"));
-    assert!(model.bench.chosen("spawn-storm").is_empty() && model.status.is_none());
+    assert_eq!(dialog.chosen().params.get("live_cap").map(String::as_str), Some("99"));
+    assert!(model.bench.chosen("spawn-storm").params.is_empty() && model.status.is_none());
     let again = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
     assert!(matches!(&again[..], [Effect::Send(ClientMessage::Run { id: Some(2), .. })]), "{again:?}");
 }
