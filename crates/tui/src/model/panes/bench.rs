@@ -109,13 +109,6 @@ impl Bench {
         (self.warm_up, self.running) = (None, false);
     }
 
-    /// Returns the mean rate of the previous successful run of the same scenario.
-    pub(crate) fn previous(&self, run: &RunRecord) -> Option<f64> {
-        let earlier = self.runs.iter().rev().skip_while(|other| other.run_id != run.run_id).skip(1);
-        let mut same = earlier.filter(|other| other.scenario == run.scenario && !other.failed);
-        same.next().map(|other| other.ops_per_sec)
-    }
-
     /// Handles the acceptance of a command. If it was a run, stores its parameters and returns the scenario.
     pub(crate) fn taken(&mut self, id: u64) -> Option<String> {
         let requested = self.requested.take_if(|requested| requested.id == id)?;
@@ -179,21 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_compared_with_the_one_before_it() {
-        let mut bench = Bench::default();
-        for run_id in 1..=2 {
-            bench.observe(&frame(run_id, 0, 0, true));
-            bench.observe(&frame(run_id, 1_000, run_id * 100, false));
-        }
-
-        let previous = bench.previous(&bench.runs[1]);
-
-        assert_eq!(previous, Some(100.0));
-        assert_eq!(bench.previous(&bench.runs[0]), None);
-    }
-
-    #[test]
-    fn a_run_that_failed_says_so_and_is_nothing_to_compare_with() {
+    fn a_run_that_failed_says_so() {
         let mut bench = Bench::default();
         bench.observe(&frame(1, 1_000, 100, false));
         let failed =
@@ -206,7 +185,6 @@ mod tests {
         bench.observe(&Frame { run_id: 2, ..failed() });
 
         assert_eq!(bench.runs.iter().map(|run| run.failed).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(bench.previous(&bench.runs[1]), None);
     }
 
     #[test]
