@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::endpoint::private_dir::runtime_dir;
 use crate::host::{Host, NoScenarios};
 use crate::lints::levels::LintLevels;
+use crate::lints::thresholds::LintThresholds;
 
 /// Rate at which a node samples its counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct ConsoleConfig {
     pub limits: Limits,
     /// Lints that are reported to observers. Default: all.
     pub lints: LintLevels,
+    /// Values from which lints are reported. Default: [`LintThresholds::DEFAULT`].
+    pub lint_thresholds: LintThresholds,
     /// Host that runs scenarios. Default: [`NoScenarios`].
     pub host: Arc<dyn Host>,
     /// Source of the log counters that observers see, called once per tick. Default: none.
@@ -90,6 +93,7 @@ impl ConsoleConfig {
             tick: TickRate::DEFAULT,
             limits: Limits::default(),
             lints: LintLevels::default(),
+            lint_thresholds: LintThresholds::DEFAULT,
             host: Arc::new(NoScenarios),
             log: None,
             log_lines: None,

@@ -39,5 +39,5 @@ pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
-pub use lints::{LintLevel, LintLevels};
+pub use lints::{LintLevel, LintLevels, LintThresholds};
 pub use rusm_protocol::{Lint, LogLine, LogSnapshot};

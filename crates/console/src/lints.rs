@@ -2,23 +2,31 @@
 //!
 //! ```text
 //!   polls that do not return ─────────▶ stuck ───┐
-//!   processes inside a poll at a tick ─▶ hogs ───┤
+//!   processes inside a poll at a tick ─▶ busy ───┤
+//!   run queues at a tick ──────────────▶ idle ───┤
 //!   supervisors short of restarts ─▶ storms ─────┼──▶ findings ──▶ board: raised, held, cleared ──▶ Sample
 //!   long mailboxes, met by the census ─▶ mailboxes
+//!   memory, limits, streams, topics ─▶ surveys ──┤   once a second, less often if that is expensive
+//!   waits of processes ────────────────▶ waits ──┘   the same
 //! ```
 //!
-//! No detector walks the process table: the census does that anyway, as rarely as its own budget requires. Each
+//! No detector walks the process table at a tick: the census and the waits do that as rarely as their budgets require. Each
 //! detector keeps a bounded number of candidates, and the board a bounded number of warnings. Detectors take values and
 //! the time since the runtime's start as arguments, never a runtime or a clock, so their tests need no sleeping and are
 //! deterministic. `docs/lints.md` describes each lint.
 
 pub(crate) mod active_warnings;
+mod busy;
 mod finding;
+mod idle_schedulers;
 pub(crate) mod levels;
 mod mailboxes;
 mod never_yields;
 mod storms;
 mod stuck;
+mod surveys;
+pub(crate) mod thresholds;
+pub(crate) mod waits;
 
 use std::time::Duration;
 
@@ -29,37 +37,64 @@ use rusm_runtime::observe::{self, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, Pid};
 
 pub use levels::{LintLevel, LintLevels};
+pub use thresholds::LintThresholds;
 
 use self::active_warnings::ActiveWarnings;
+use self::busy::BusyProcesses;
 use self::finding::{CHECK_INTERVAL, Finding};
+use self::idle_schedulers::IdleSchedulers;
 use self::mailboxes::Mailboxes;
 use self::never_yields::{NeverYields, Observation};
 use self::storms::RestartStorms;
 use self::stuck::StuckPolls;
+use self::surveys::Surveys;
+use self::waits::WaitTracker;
+
+/// Which lints are raised, and from which values on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LintConfig {
+    pub(crate) levels: LintLevels,
+    pub(crate) thresholds: LintThresholds,
+}
+
+impl LintConfig {
+    fn warns(&self, lint: Lint) -> bool {
+        self.levels.level(lint) == LintLevel::Warn
+    }
+}
 
 /// All detectors and the board of active warnings.
 #[derive(Debug)]
 pub(super) struct Lints {
-    levels: LintLevels,
+    config: LintConfig,
     active: ActiveWarnings,
     stuck: StuckPolls,
     never_yields: NeverYields,
+    busy: BusyProcesses,
+    idle: IdleSchedulers,
     storms: RestartStorms,
     mailboxes: Mailboxes,
+    surveys: Surveys,
+    waits: WaitTracker,
     looked: Duration,
     /// True while an observer is attached.
     awake: bool,
 }
 
 impl Lints {
-    pub(super) fn new(levels: LintLevels) -> Self {
+    pub(super) fn new(config: LintConfig) -> Self {
+        let thresholds = config.thresholds;
         Self {
-            levels,
+            config,
             active: ActiveWarnings::default(),
             stuck: StuckPolls::default(),
-            never_yields: NeverYields::default(),
-            storms: RestartStorms::default(),
-            mailboxes: Mailboxes::default(),
+            never_yields: NeverYields::new(thresholds.never_yields_poll),
+            busy: BusyProcesses::new(thresholds),
+            idle: IdleSchedulers::new(thresholds.idle_scheduler_after),
+            storms: RestartStorms::new(thresholds.restart_storm_per_sec),
+            mailboxes: Mailboxes::new(thresholds.mailbox_growing_len),
+            surveys: Surveys::new(config),
+            waits: WaitTracker::default(),
             looked: Duration::ZERO,
             awake: false,
         }
@@ -69,7 +104,7 @@ impl Lints {
     pub(super) fn tick(&mut self, runtime: &Handle, sample: &mut Sample) {
         if sample.clients == 0 {
             if self.awake {
-                *self = Self::new(self.levels);
+                *self = Self::new(self.config);
             }
             return;
         }
@@ -79,6 +114,10 @@ impl Lints {
         let moves = |pid: &Pid| !sample.stuck.contains(pid);
         let polled: Vec<Pid> = observe::polled(runtime).into_iter().filter(moves).collect();
         found.extend(self.never_yields.check(&polled, |pid| observation(runtime, pid), now));
+        let queues = observe::queues(runtime);
+        let queued = queues.iter().map(|queue| queue.waiting).sum();
+        found.extend(self.busy.check(&polled, |pid| observation(runtime, pid), queued, now));
+        found.extend(self.idle.check(&queues, now));
         if now >= self.looked + CHECK_INTERVAL {
             self.looked = now;
             let supervision = sample.supervision;
@@ -86,6 +125,9 @@ impl Lints {
             found.extend(self.storms.check(&observe::restart_pressure(runtime), restarts, now));
             self.active.sweep(now, |pid| observe::process_ref(runtime, pid).is_some());
         }
+        found.extend(self.surveys.check(runtime, sample, now));
+        sample.waits = self.waits.read(runtime, now);
+        found.extend(self.waits.cycles(self.config.thresholds.wait_cycle_after, now));
         self.raise(runtime, found, now);
         sample.lints_total = self.active.len() as u64;
         sample.lints = self.active.most_urgent(rusm_protocol::LINTS_SHOWN);
@@ -93,7 +135,7 @@ impl Lints {
 
     /// Returns the detector that looks at every process of a census, if an observer is attached.
     pub(super) fn begin_census(&mut self) -> Option<&mut Mailboxes> {
-        let wanted = self.awake && self.levels.level(Lint::MailboxGrowing) == LintLevel::Warn;
+        let wanted = self.awake && self.config.warns(Lint::MailboxGrowing);
         wanted.then_some(&mut self.mailboxes)
     }
 
@@ -106,7 +148,7 @@ impl Lints {
     }
 
     fn raise(&mut self, runtime: &Handle, found: Vec<Finding>, now: Duration) {
-        for finding in found.into_iter().filter(|found| self.levels.level(found.lint) == LintLevel::Warn) {
+        for finding in found.into_iter().filter(|found| self.config.warns(found.lint)) {
             let pid = finding.pid;
             // A supervisor close to its restart limit may have ended since.
             if pid != Pid::NONE && observe::process_ref(runtime, pid).is_none() {
@@ -121,11 +163,11 @@ impl Lints {
     }
 }
 
-/// Returns the observation of a process that the detector of hogs needs.
+/// Returns the observation of a process that the detectors of busy processes need.
 fn observation(runtime: &Handle, pid: Pid) -> Option<Observation> {
     let seen = observe::process_ref(runtime, pid)?;
     let waits = !matches!(seen.state(), ProcessState::Running | ProcessState::Runnable);
-    Some(Observation { waits, busy_ns: seen.busy_ns(), polls: polls(&seen) })
+    Some(Observation { waits, busy_ns: seen.busy_ns(), polls: polls(&seen), messages: seen.messages() })
 }
 
 fn polls(seen: &ProcessRef<'_>) -> u64 {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::{BusyShare, process_cpu, thread_cpu, thread_cpu_since};
 use super::host::RunSnapshot;
-use super::lints::{LintLevels, Lints};
+use super::lints::{LintConfig, Lints};
 use rusm_runtime::Handle;
 use rusm_runtime::observe::{self, BodyFact, ProcessRef, SchedulerCounters, Totals};
 use sample::{Census, Sample, SchedulerRates};
@@ -104,7 +104,7 @@ struct Past {
 }
 
 impl Sampler {
-    pub(super) fn new(runtime: Handle, target: Duration, lints: LintLevels, now: Instant) -> Self {
+    pub(super) fn new(runtime: Handle, target: Duration, lints: LintConfig, now: Instant) -> Self {
         Self {
             runtime,
             target,

@@ -17,6 +17,7 @@ use super::budget::sampling_pause;
 use super::config::{ConsoleConfig, LogSource};
 use super::endpoint::handshake::Transport;
 use super::endpoint::listeners;
+use super::lints::LintConfig;
 use super::sampler::Sampler;
 use super::sampler::sample::Sample;
 use super::ticker::Ticker;
@@ -69,11 +70,12 @@ async fn serve(
     let tick = config.tick.interval();
     let (newest, frames) = watch::channel(Arc::new(Sample::default()));
     let info = node_info(&runtime, &config);
+    let lints = LintConfig { levels: config.lints, thresholds: config.lint_thresholds };
     let node = Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone());
     let node = Rc::new(node.with_log_lines(config.log_lines));
     let work = async {
         tokio::join!(
-            sample(&node, Sampler::new(runtime, tick, config.lints, Instant::now()), config.log, newest, ticker),
+            sample(&node, Sampler::new(runtime, tick, lints, Instant::now()), config.log, newest, ticker),
             listeners::accept_unix(&node, unix),
             async {
                 if let Some((listener, transport)) = tcp {

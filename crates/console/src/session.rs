@@ -14,6 +14,8 @@ mod audit;
 mod commands;
 mod events;
 pub(crate) mod peer;
+mod trace;
+pub(crate) mod waits;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -33,6 +35,8 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use self::audit::Audit;
 use self::events::EventsWatch;
 use self::peer::Peer;
+use self::trace::ClientTrace;
+use self::waits::WaitsSource;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
 use super::sampler::sample::Sample;
@@ -111,6 +115,8 @@ pub(super) struct Session<S> {
     results: Option<Window<ResultsSource>>,
     /// A part of a report, before it is sent.
     reporting: Option<ReportPart>,
+    waits: Option<Window<WaitsSource>>,
+    trace: Option<ClientTrace>,
     process: Option<(Pid, RowEncoder)>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
@@ -155,6 +161,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             schedulers: None,
             results: None,
             reporting: None,
+            waits: None,
+            trace: None,
             process: None,
             killing: None,
             next_process: now,
@@ -263,9 +271,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.cpu, node, soon),
             refresh(&mut self.schedulers, node, soon),
             refresh(&mut self.results, node, soon),
+            refresh(&mut self.waits, node, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;
+        }
+        if let Some(trace) = self.trace.as_mut().and_then(|trace| trace.read(soon)) {
+            self.trace.take_if(|trace| trace.is_over);
+            self.send(&ServerMessage::Trace(trace)).await?;
         }
         if self.process.is_some() && soon >= self.next_process {
             self.next_process = soon + DETAIL_EVERY;

@@ -108,6 +108,27 @@ struct LintFlags {
     /// Messages that arrive faster than they are received.
     #[arg(long = "lint-mailbox-growing", value_name = "LEVEL", help_heading = LINTS)]
     mailbox_growing: Option<String>,
+    /// A circle of processes that wait for each other.
+    #[arg(long = "lint-wait-cycle", value_name = "LEVEL", help_heading = LINTS)]
+    wait_cycle: Option<String>,
+    /// A scheduler that sleeps while processes wait to run.
+    #[arg(long = "lint-idle-scheduler", value_name = "LEVEL", help_heading = LINTS)]
+    idle_scheduler: Option<String>,
+    /// A process that never waits and receives nothing.
+    #[arg(long = "lint-busy-loop", value_name = "LEVEL", help_heading = LINTS)]
+    busy_loop: Option<String>,
+    /// A reader that holds up others or loses items.
+    #[arg(long = "lint-slow-subscriber", value_name = "LEVEL", help_heading = LINTS)]
+    slow_subscriber: Option<String>,
+    /// A limited resource that is almost used up.
+    #[arg(long = "lint-pool-nearly-full", value_name = "LEVEL", help_heading = LINTS)]
+    pool_nearly_full: Option<String>,
+    /// Memory that grows without a pause.
+    #[arg(long = "lint-memory-slope", value_name = "LEVEL", help_heading = LINTS)]
+    memory_slope: Option<String>,
+    /// A process that uses most of a scheduler while others wait.
+    #[arg(long = "lint-hog", value_name = "LEVEL", help_heading = LINTS)]
+    hog: Option<String>,
 }
 
 impl NodeFlags {
@@ -129,6 +150,13 @@ impl NodeFlags {
             ("lint.never_yields", &lints.never_yields),
             ("lint.restart_storm", &lints.restart_storm),
             ("lint.mailbox_growing", &lints.mailbox_growing),
+            ("lint.wait_cycle", &lints.wait_cycle),
+            ("lint.idle_scheduler", &lints.idle_scheduler),
+            ("lint.busy_loop", &lints.busy_loop),
+            ("lint.slow_subscriber", &lints.slow_subscriber),
+            ("lint.pool_nearly_full", &lints.pool_nearly_full),
+            ("lint.memory_slope", &lints.memory_slope),
+            ("lint.hog", &lints.hog),
             ("log.level", &common.log),
             ("log.file", &common.log_file),
             ("log.format", &common.log_format),

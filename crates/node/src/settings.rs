@@ -8,6 +8,7 @@ pub(crate) mod app;
 mod error;
 mod layers;
 mod limits;
+mod lints;
 pub(crate) mod raw;
 pub(crate) mod size;
 mod value;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_bench::Profile;
-use rusm_console::{Lint, LintLevel, LintLevels, TickRate};
+use rusm_console::{LintLevel, LintLevels, LintThresholds, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
 use rusm_store::Durability;
@@ -28,6 +29,7 @@ use crate::settings::app::App;
 pub(crate) use crate::settings::error::SettingsError;
 use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
+use crate::settings::lints::LintSection;
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
@@ -55,6 +57,7 @@ pub(crate) struct Settings {
     pub(crate) runtime: Config,
     pub(crate) tick: TickRate,
     pub(crate) lints: LintLevels,
+    pub(crate) lint_thresholds: LintThresholds,
     pub(crate) profile: Profile,
     pub(crate) drain: Duration,
     pub(crate) socket_dir: Option<PathBuf>,
@@ -96,16 +99,6 @@ struct NodeSection {
     profile: Option<Word<Profile>>,
     drain: Option<Time>,
     socket_dir: Option<Text>,
-}
-
-/// `[lint]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct LintSection {
-    stuck: Option<Word<LintLevel>>,
-    never_yields: Option<Word<LintLevel>>,
-    restart_storm: Option<Word<LintLevel>>,
-    mailbox_growing: Option<Word<LintLevel>>,
 }
 
 /// `[store]`.
@@ -152,6 +145,7 @@ impl Settings {
 
     fn of(given: &RawSettings, origin: &str, app: App) -> Result<Self, SettingsError> {
         let node: NodeSection = section(given, "node", origin)?;
+        let lints: LintSection = section(given, "lint", origin)?;
         let default = Config::default();
         Ok(Self {
             runtime: Config {
@@ -165,7 +159,8 @@ impl Settings {
             name: node.name.map(|name| name.0),
             listen: node.listen.and_then(|address| address.0),
             tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
-            lints: section::<LintSection>(given, "lint", origin)?.levels(),
+            lints: lints.levels(),
+            lint_thresholds: lints.thresholds(),
             profile: node.profile.map_or(rusm_bench::defaults::PROFILE, |profile| profile.0),
             drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
             socket_dir: node.socket_dir.map(|dir| dir.0.into()),
@@ -173,21 +168,6 @@ impl Settings {
             log: section::<LogSection>(given, "log", origin)?.settings()?,
             app,
         })
-    }
-}
-
-impl LintSection {
-    fn levels(&self) -> LintLevels {
-        let levels = [
-            (Lint::Stuck, self.stuck),
-            (Lint::NeverYields, self.never_yields),
-            (Lint::RestartStorm, self.restart_storm),
-            (Lint::MailboxGrowing, self.mailbox_growing),
-        ];
-        levels
-            .into_iter()
-            .filter_map(|(lint, level)| Some((lint, level?.0)))
-            .fold(LintLevels::default(), |levels, (lint, level)| levels.with(lint, level))
     }
 }
 
@@ -282,6 +262,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use rusm_console::Lint;
 
     #[test]
     fn fuzz_files_and_the_environment() {
@@ -377,6 +358,25 @@ mod tests {
         assert_eq!(
             settings("[lint]\nstuk = \"allow\"", &[]).unwrap_err().to_string(),
             "unknown setting \"lint.stuk\" in rusm.toml: did you mean \"lint.stuck\"?"
+        );
+    }
+
+    #[test]
+    fn a_threshold_of_a_lint_is_set_and_checked() {
+        let text = "[lint]\nhog_pct = 70\nwait_cycle_after = \"3s\"\nmemory_slope_per_min = \"64MiB\"";
+        let read = settings(text, &[("RUSM_LINT_MAILBOX_GROWING_LEN", "1000")]).unwrap().lint_thresholds;
+
+        let expected = LintThresholds {
+            hog_pct: 70,
+            wait_cycle_after: Duration::from_secs(3),
+            memory_slope_per_min: 64 << 20,
+            mailbox_growing_len: 1_000,
+            ..LintThresholds::DEFAULT
+        };
+        assert_eq!(read, expected);
+        assert_eq!(
+            settings("[lint]\nhog_pct = 101", &[]).unwrap_err().to_string(),
+            "lint.hog_pct of 101 in rusm.toml must be a number between 1 and 100"
         );
     }
 

@@ -122,6 +122,7 @@ fn open(
         listen: settings.listen,
         tick: settings.tick,
         lints: settings.lints,
+        lint_thresholds: settings.lint_thresholds,
         host,
         log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
         log_lines: log_lines(runtime),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, ResultsView, RunSettings, SchedulersView,
-    StoresView, TimeView, TopicsView, TreeView, ViewWindow,
+    StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow, WaitsView,
 };
 
 /// A message from an observer to a node.
@@ -119,6 +119,19 @@ pub enum ClientMessage {
         offset: u64,
         /// Id of the answer.
         id: u64,
+    },
+    /// Selects the part of the list of waits that this client receives. Replaces the client's earlier view.
+    Waits {
+        /// The view; `null` to receive nothing.
+        view: Option<WaitsView>,
+    },
+    /// Starts a trace, which replaces a running one of any client; `null` ends the trace of this client.
+    Trace {
+        /// The trace; `null` for none.
+        trace: Option<TraceRequest>,
+        /// Id to which the node answers with `ack` or `error`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
     },
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.

@@ -48,7 +48,7 @@ pub use frame::{
 pub use limits::{
     BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, CURVE_POINTS_MAX, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION,
     REPORT_PART_MAX_BYTES, RESULT_COLUMNS_MAX, RESULT_LINES_MAX, RESULT_TABLES_MAX, SERVER_MESSAGE_MAX_BYTES,
-    SUBPROTOCOL, THROUGHPUT_POINTS, TREE_OPEN_MAX, VIEW_ROWS_MAX,
+    SUBPROTOCOL, THROUGHPUT_POINTS, TRACE_PER_SEC_MAX, TRACE_SECONDS_MAX, TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
 pub use results::{
@@ -62,6 +62,8 @@ pub use server::inspection::{
     BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
     SenderInfo, SupervisedInfo, WaitsFor,
 };
+pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
+pub use server::waits::{WaitRow, Waits, WaitsView};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 pub use table::{Cell, Column, Rows, ViewWindow};

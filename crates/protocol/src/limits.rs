@@ -28,6 +28,12 @@ pub const DETAIL_ROWS: u32 = 64;
 /// Maximum number of lints that a frame lists.
 pub const LINTS_SHOWN: usize = 16;
 
+/// Maximum number of events per second of a trace.
+pub const TRACE_PER_SEC_MAX: u32 = 1_000;
+
+/// Maximum duration of a trace, in seconds.
+pub const TRACE_SECONDS_MAX: u32 = 10;
+
 /// Number of points in a frame's throughput window.
 pub const THROUGHPUT_POINTS: usize = 120;
 

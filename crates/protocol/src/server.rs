@@ -2,12 +2,14 @@
 
 pub(crate) mod causes;
 pub(crate) mod inspection;
+pub(crate) mod trace;
+pub(crate) mod waits;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
-    ScenarioMeta, Schedulers, Stores, Time, Topics, TreeRows,
+    ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
 /// A message from a node to an observer.
@@ -41,6 +43,10 @@ pub enum ServerMessage {
     Results(Box<Results>),
     /// A part of the report that this client requested.
     Report(ReportPart),
+    /// The window of the list of waits that this client's view requested.
+    Waits(Waits),
+    /// State and new events of the trace that this client requested.
+    Trace(Trace),
     /// The process that this client requested in full.
     Process {
         /// The process; `null` once it has ended.

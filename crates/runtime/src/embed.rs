@@ -59,6 +59,12 @@ impl Prewake {
     }
 }
 
+/// Records that the running process waits for a commit of a store, for observers; returns without effect outside of
+/// processes.
+pub fn record_store_wait() {
+    crate::stream::ring::turn::record_store_wait();
+}
+
 /// Shows a store to the observers of a runtime, at most once. With `is_own`, processes of the runtime may use it.
 pub fn show_store(runtime: &Handle, store: Arc<dyn Storage>, is_own: bool) {
     runtime.shared.stores.show(store, is_own);

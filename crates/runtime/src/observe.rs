@@ -16,13 +16,14 @@
 
 pub(crate) mod body_info;
 mod cpu;
+pub(crate) mod diagnosis;
 pub(crate) mod engines;
 pub(crate) mod events;
 mod extensions;
 pub(crate) mod inspect;
 pub(crate) mod kinds;
 mod memory;
-mod processes;
+pub(crate) mod processes;
 mod schedulers;
 pub(crate) mod stores;
 mod streams;
@@ -32,6 +33,10 @@ pub(crate) mod totals;
 
 pub use body_info::{BodyFact, BodyInfo};
 pub use cpu::{ended_groups, kind};
+pub use diagnosis::queues::{SchedulerQueue, queues};
+pub use diagnosis::trace::{TraceEnd, TraceEvent, TraceKind, TraceLimits, TraceReport};
+pub use diagnosis::traces::{TraceHandle, TraceScope, extend_trace, start_trace, stop_trace, trace_report};
+pub use diagnosis::waits::{Wait, WaitTarget, waits_of, waits_of_part, waits_on_buffers};
 pub use engines::{CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};

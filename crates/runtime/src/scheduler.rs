@@ -34,4 +34,5 @@ pub(crate) mod watchdog;
 pub(crate) use local::{Local, local};
 pub(crate) use pause::Pause;
 pub(crate) use queue::{enqueue, retry_steal, wake};
+pub(crate) use run::traced;
 pub(crate) use shared::{Counters, SchedulerShared};

@@ -20,7 +20,7 @@ use rusm_protocol::{Column, SortKey};
 use crate::cli::commands::Task;
 use crate::cli::config::Config;
 use crate::cli::options::{ColorChoice, Once, Options, Source};
-use crate::cli::values::{column, interval, seconds, sort, tab};
+use crate::cli::values::{column, hidden_lints, interval, lint, seconds, sort, tab};
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
 use crate::model::tab::Tab;
@@ -104,9 +104,18 @@ pub struct Cli {
     #[arg(short = 'n', long, value_name = "N", env = "RUSM_TOP_FRAMES", requires = "batch",
         value_parser = clap::value_parser!(u64).range(1..))]
     frames: Option<u64>,
-    /// With --once or --batch: print JSON, one object a line
+    /// Watch the node for 8 seconds, and print what is wrong with it
+    #[arg(long, env = "RUSM_TOP_DIAGNOSE", value_parser = FalseyValueParser::new(), conflicts_with_all = ["once", "batch"])]
+    diagnose: bool,
+    /// With --once, --batch or --diagnose: print JSON, one object a line
     #[arg(long, env = "RUSM_TOP_JSON", value_parser = FalseyValueParser::new())]
     json: bool,
+    /// Lints to hide, separated by commas, or all
+    #[arg(long, value_name = "LINTS", env = "RUSM_TOP_ALLOW", value_parser = lint, value_delimiter = ',')]
+    allow: Vec<String>,
+    /// Lints to show although --allow names them
+    #[arg(long, value_name = "LINTS", env = "RUSM_TOP_WARN", value_parser = lint, value_delimiter = ',')]
+    warn: Vec<String>,
     /// Append a log to this file
     #[arg(long, value_name = "FILE", env = "RUSM_TOP_LOG_FILE")]
     log_file: Option<PathBuf>,
@@ -119,7 +128,7 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 runtime error, 2 usage or no terminal, 3 cannot connect, \
-                          4 protocol or refused, 5 scenario failed, 6 inconclusive, 128+n signal n";
+                          4 protocol or refused, 5 scenario failed, 6 inconclusive, 7 --diagnose found a problem, 128+n signal n";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colors {
@@ -181,8 +190,8 @@ impl Cli {
         let about_rows = self.filter.is_some() || self.sort.is_some();
         let palette = config.palette(&self.theme)?;
         let print_as = if self.json { Once::Json } else { Once::Text };
-        if self.json && !self.once && !self.batch {
-            return Err("--json needs --once or --batch".to_owned());
+        if self.json && !self.once && !self.batch && !self.diagnose {
+            return Err("--json needs --once, --batch or --diagnose".to_owned());
         }
         Ok(Options {
             source: if self.demo {
@@ -209,6 +218,8 @@ impl Cli {
             keys: config.keys,
             config_file: self.config.or_else(config::usual_path),
             once: (self.once || self.batch).then_some(print_as),
+            diagnose: self.diagnose.then_some(print_as),
+            hidden_lints: hidden_lints(&self.allow, &self.warn),
             frames: if self.batch { self.frames } else { Some(1) },
         })
     }

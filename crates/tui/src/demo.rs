@@ -16,6 +16,7 @@ pub(crate) mod stores;
 pub(crate) mod time;
 pub(crate) mod topics;
 mod tree;
+mod watches;
 
 use std::time::Duration;
 
@@ -65,6 +66,7 @@ pub struct Demo {
     time: Option<TimeView>,
     next_time_ms: u64,
     topics: Option<TopicsView>,
+    watches: watches::Watches,
     next_topics_ms: u64,
     inspect: Option<InspectView>,
     next_inspect_ms: u64,
@@ -115,6 +117,7 @@ impl Demo {
             time: None,
             next_time_ms: 0,
             topics: None,
+            watches: watches::Watches::default(),
             next_topics_ms: 0,
             inspect: None,
             next_inspect_ms: 0,
@@ -226,6 +229,14 @@ impl Demo {
                 self.next_schedulers_ms = now_ms;
                 Vec::new()
             }
+            ClientMessage::Waits { view } => {
+                self.watches.show_waits(view, now_ms);
+                Vec::new()
+            }
+            ClientMessage::Trace { trace, id } => {
+                self.watches.trace(trace, now_ms);
+                acknowledge(id)
+            }
             ClientMessage::Events(request) => {
                 self.next_events_ms = request.enabled.then_some(now_ms);
                 self.events = request;
@@ -329,6 +340,7 @@ impl Demo {
             });
             out.push(ServerMessage::Results(Box::new(results::results(&view, run.as_ref(), self.rows_seq, now_ms))));
         }
+        out.extend(self.watches.poll(now_ms));
         if self.next_events_ms.is_some_and(|due| now_ms >= due) {
             self.next_events_ms = Some(now_ms + events::EVERY_MS);
             out.push(ServerMessage::Events(events::answer(self.seed, now_ms, &mut self.events)));
@@ -365,7 +377,7 @@ impl Demo {
             results,
             self.next_events_ms,
         ];
-        let due = views.into_iter().chain([Some(self.next_frame_ms)]).flatten().min();
+        let due = views.into_iter().chain([Some(self.next_frame_ms), self.watches.due_ms()]).flatten().min();
         Duration::from_millis(due.unwrap_or(self.next_frame_ms))
     }
 

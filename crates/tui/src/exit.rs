@@ -9,6 +9,7 @@
 //! | 4 | protocol, or refused |
 //! | 5 | the scenario failed |
 //! | 6 | inconclusive |
+//! | 7 | `--diagnose` has found a problem |
 //! | 128+n | ended by signal n |
 
 use std::io;
@@ -23,6 +24,8 @@ use crate::model::message::Fault;
 pub enum Exit {
     /// The user quit, or the requested work is done.
     Done,
+    /// `--diagnose` has found a problem.
+    Problems,
     /// A signal ended the program; the terminal was restored.
     Signal(i32),
 }
@@ -32,6 +35,7 @@ impl Exit {
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
+            Self::Problems => 7,
             Self::Signal(number) => 128u8.saturating_add(number.clamp(0, 127) as u8),
         }
     }

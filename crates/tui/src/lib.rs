@@ -15,6 +15,7 @@
 pub mod cli;
 pub mod connection;
 pub mod demo;
+mod diagnose;
 mod exit;
 pub mod model;
 mod once;

@@ -37,6 +37,8 @@ use crate::model::input::keymap::KeyMap;
 use crate::model::input::keys::Context;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
+use crate::model::overlay::trace::TracePane;
+use crate::model::overlay::waits::WaitsPane;
 use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
 use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
@@ -102,6 +104,8 @@ pub struct Start {
     pub read_only: bool,
     /// Columns of the process table that the user has chosen; empty for those that fit.
     pub columns: Vec<Column>,
+    /// Ids of lints that are hidden.
+    pub hidden_lints: Vec<String>,
 }
 
 impl Default for Start {
@@ -121,6 +125,7 @@ impl Default for Start {
             keys: KeyMap::default(),
             read_only: false,
             columns: Vec::new(),
+            hidden_lints: Vec::new(),
         }
     }
 }
@@ -194,6 +199,8 @@ pub struct Model {
     pub(crate) sched: SchedPane,
     pub(crate) results: ResultsPane,
     pub(crate) lints: LintsPane,
+    pub(crate) waits: WaitsPane,
+    pub(crate) trace: TracePane,
     pub(crate) detail: Option<DetailPane>,
     /// Requests of one process in depth.
     pub(crate) inspect: detail::requests::Requests,
@@ -251,7 +258,9 @@ impl Model {
             cpu: CpuPane::default(),
             sched: SchedPane::default(),
             results: ResultsPane::default(),
-            lints: LintsPane::default(),
+            lints: LintsPane::hiding(start.hidden_lints),
+            waits: WaitsPane::default(),
+            trace: TracePane::default(),
             detail: None,
             inspect: detail::requests::Requests::default(),
             victim: None,
@@ -309,6 +318,9 @@ impl Model {
     /// Returns the contexts in which a key is looked up, innermost first.
     pub(crate) fn contexts(&self) -> Vec<Context> {
         if let Some(overlay) = &self.overlay {
+            if self.trace.field.is_some() && *overlay == Overlay::Trace {
+                return vec![Context::TraceFilter];
+            }
             return vec![overlay.context()];
         }
         if self.table.field.is_some() || self.events.filter.field.is_some() {
@@ -400,6 +412,16 @@ impl Model {
     /// Returns the number of topics that the Topics view shows.
     pub(crate) fn visible_topics(&self) -> u16 {
         layout::topics(self.size).topics.inner().height.saturating_sub(1)
+    }
+
+    /// Returns the number of rows that the list of waits shows.
+    pub(crate) fn visible_waits(&self) -> u16 {
+        layout::body(self.size).height.saturating_sub(4)
+    }
+
+    /// Returns the number of events that a trace shows.
+    pub(crate) fn visible_trace(&self) -> u16 {
+        layout::body(self.size).height.saturating_sub(5)
     }
 
     /// Returns true if the node has sent its topics.

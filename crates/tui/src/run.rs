@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
+use crate::diagnose;
 use crate::exit::{Error, Exit};
 use crate::model::Model;
 use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
@@ -49,6 +50,9 @@ const SLOWEST_FRAME: Duration = Duration::from_secs(1);
 /// # Errors
 /// Returns [`Error`], which has a one-line message and an exit code.
 pub async fn run(options: Options) -> Result<Exit, Error> {
+    if let Some(format) = options.diagnose {
+        return diagnose::print(&options, format, &mut io::stdout().lock()).await;
+    }
     if options.once.is_some() {
         return once::print(&options, &mut io::stdout().lock()).await;
     }

@@ -87,6 +87,7 @@ pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, ove
         keys: options.keys.clone(),
         read_only: options.read_only,
         columns: options.columns.clone(),
+        hidden_lints: options.hidden_lints.clone(),
     }
 }
 

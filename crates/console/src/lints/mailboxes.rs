@@ -15,8 +15,6 @@ use super::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::ProcessRef;
 
-/// Shorter mailboxes are ignored.
-const LEN_MIN: u64 = 64;
 /// Minimum growth of a mailbox in a window, in messages.
 const GROWTH_MIN: f64 = 16.0;
 /// Number of windows in a row that raise the lint.
@@ -50,8 +48,10 @@ struct Kept {
 }
 
 /// The long mailboxes of earlier censuses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Mailboxes {
+    /// Shorter mailboxes are ignored.
+    len_min: u64,
     kept: HashMap<u32, Kept>,
     census: u64,
     /// Time at which the last census ended.
@@ -59,6 +59,10 @@ pub(crate) struct Mailboxes {
 }
 
 impl Mailboxes {
+    pub(super) fn new(len_min: u32) -> Self {
+        Self { len_min: len_min.into(), kept: HashMap::new(), census: 0, ended: None }
+    }
+
     /// Returns the part of the table at which a census begins. It differs each time, so that the same part is not
     /// always last when few mailboxes can be remembered.
     pub(crate) fn first_part(&self, parts: usize) -> usize {
@@ -69,7 +73,7 @@ impl Mailboxes {
     #[inline]
     pub(crate) fn meet(&mut self, seen: &ProcessRef<'_>) {
         let len = seen.mailbox_len();
-        if len >= LEN_MIN {
+        if len >= self.len_min {
             let (capacity, messages) = (seen.mailbox_capacity(), seen.messages());
             self.observe(seen.slot(), Observation { generation: seen.generation(), len, capacity, messages });
         }
@@ -152,11 +156,11 @@ mod tests {
 
     /// Runs one census for each (length, messages received) of one mailbox; returns for each whether it is found.
     fn found(capacity: u64, looks: &[(u64, u64)]) -> Vec<bool> {
-        let mut mailboxes = Mailboxes::default();
+        let mut mailboxes = Mailboxes::new(64);
         let mut at = Duration::ZERO;
         let census = |&(len, messages): &(u64, u64)| {
             at += Duration::from_secs(1);
-            if len >= LEN_MIN {
+            if len >= mailboxes.len_min {
                 mailboxes.observe(7, Observation { generation: 1, len, capacity, messages });
             }
             !mailboxes.end_census(at).is_empty()
@@ -190,7 +194,7 @@ mod tests {
     fn short_mailboxes_and_new_tenants_of_a_place_begin_anew() {
         assert_eq!(found(10_000, &[(20, 0), (40, 0), (63, 0), (90, 0), (120, 0)]), [false; 5]);
 
-        let mut mailboxes = Mailboxes::default();
+        let mut mailboxes = Mailboxes::new(64);
         for generation in 1..9 {
             let observation =
                 Observation { generation, len: u64::from(generation) * 100, capacity: 10_000, messages: 0 };
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_growing_mailboxes_are_bounded_and_quiet_ones_hide_none() {
-        let mut mailboxes = Mailboxes::default();
+        let mut mailboxes = Mailboxes::new(64);
         let mut found = Vec::new();
         for census in 0..20 {
             let first = mailboxes.first_part(100) as u32;

@@ -20,23 +20,27 @@ const WINDOW: Duration = Duration::from_secs(1);
 const CHECKS_MIN: u32 = 8;
 /// Number of windows in a row that raise the lint.
 const WINDOWS: u32 = 2;
-/// Mean length from which polls count as long.
-const LONG_POLL_NS: u64 = 10_000_000;
 /// Maximum number of candidates; there are at most 64 schedulers.
 const CANDIDATES_MAX: usize = 128;
 
 /// One observation of a candidate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observation {
     /// True if it is neither inside a poll nor in a run queue.
     pub(super) waits: bool,
     pub(super) busy_ns: u64,
     pub(super) polls: u64,
+    /// Number of messages received.
+    pub(super) messages: u64,
 }
 
 /// The candidates for `never_yields`.
-#[derive(Debug, Default)]
-pub(super) struct NeverYields(Vec<Candidate>);
+#[derive(Debug)]
+pub(super) struct NeverYields {
+    candidates: Vec<Candidate>,
+    /// Mean length from which polls count as long.
+    long_poll: Duration,
+}
 
 #[derive(Debug)]
 struct Candidate {
@@ -50,6 +54,10 @@ struct Candidate {
 }
 
 impl NeverYields {
+    pub(super) fn new(long_poll: Duration) -> Self {
+        Self { candidates: Vec::new(), long_poll }
+    }
+
     /// Checks the candidates. `polled` are the processes inside a poll now; `see` observes one, or returns `None` if it
     /// has ended.
     pub(super) fn check(
@@ -59,14 +67,15 @@ impl NeverYields {
         now: Duration,
     ) -> Vec<Finding> {
         let mut found = Vec::new();
-        self.0.retain_mut(|candidate| match see(candidate.pid) {
-            Some(observation) if !observation.waits => candidate.judge(observation, now, &mut found),
+        let long_poll = self.long_poll;
+        self.candidates.retain_mut(|candidate| match see(candidate.pid) {
+            Some(observation) if !observation.waits => candidate.judge(observation, long_poll, now, &mut found),
             _ => false,
         });
         for pid in polled {
-            let known = self.0.iter().any(|candidate| candidate.pid == *pid);
-            if let Some(first) = see(*pid).filter(|_| !known && self.0.len() < CANDIDATES_MAX) {
-                self.0.push(Candidate { pid: *pid, from: now, first, checks: 0, windows: 0 });
+            let known = self.candidates.iter().any(|candidate| candidate.pid == *pid);
+            if let Some(first) = see(*pid).filter(|_| !known && self.candidates.len() < CANDIDATES_MAX) {
+                self.candidates.push(Candidate { pid: *pid, from: now, first, checks: 0, windows: 0 });
             }
         }
         found
@@ -75,7 +84,13 @@ impl NeverYields {
 
 impl Candidate {
     /// Updates the candidate; returns true if it stays one.
-    fn judge(&mut self, observation: Observation, now: Duration, found: &mut Vec<Finding>) -> bool {
+    fn judge(
+        &mut self,
+        observation: Observation,
+        long_poll: Duration,
+        now: Duration,
+        found: &mut Vec<Finding>,
+    ) -> bool {
         self.checks += 1;
         let span = now.saturating_sub(self.from);
         if span < WINDOW || self.checks < CHECKS_MIN {
@@ -84,7 +99,7 @@ impl Candidate {
         let busy_ns = observation.busy_ns.saturating_sub(self.first.busy_ns);
         let polls = observation.polls.saturating_sub(self.first.polls);
         let mean_ns = busy_ns.checked_div(polls).unwrap_or(0);
-        if mean_ns < LONG_POLL_NS {
+        if u128::from(mean_ns) < long_poll.as_nanos() {
             return false;
         }
         self.windows += 1;
@@ -108,14 +123,19 @@ mod tests {
     /// Returns the findings in `seconds` of ticks for processes that behave as `of` says: waits now, busy share, poll
     /// in ms.
     fn found(seconds: u64, of: impl Fn(u32, u64) -> (bool, f64, f64)) -> Vec<Finding> {
-        let mut detector = NeverYields::default();
+        let mut detector = NeverYields::new(Duration::from_millis(10));
         let mut found = Vec::new();
         for tick in 0..seconds * 1000 / TICK_MS {
             let now_ms = tick * TICK_MS;
             let see = |pid: Pid| {
                 let (waits, share, poll_ms) = of(pid.slot(), tick);
                 let busy_ms = now_ms as f64 * share;
-                Some(Observation { waits, busy_ns: (busy_ms * 1e6) as u64, polls: (busy_ms / poll_ms) as u64 })
+                Some(Observation {
+                    waits,
+                    busy_ns: (busy_ms * 1e6) as u64,
+                    polls: (busy_ms / poll_ms) as u64,
+                    messages: 0,
+                })
             };
             let polled = [1, 2, 3].map(|slot| Pid::local(slot, 1));
             found.extend(detector.check(&polled, see, Duration::from_millis(now_ms)));
@@ -151,24 +171,24 @@ mod tests {
 
     #[test]
     fn a_process_without_polls_and_one_that_has_ended_are_no_hogs() {
-        let mut detector = NeverYields::default();
-        let unchanged = |_| Some(Observation { waits: false, busy_ns: 7, polls: 7 });
+        let mut detector = NeverYields::new(Duration::from_millis(10));
+        let unchanged = |_| Some(Observation { busy_ns: 7, polls: 7, ..Observation::default() });
 
         for tick in 0..100 {
             let now = Duration::from_millis(tick * TICK_MS);
             assert_eq!(detector.check(&[Pid::local(1, 1)], unchanged, now), []);
         }
         detector.check(&[], |_| None, Duration::from_secs(9));
-        assert!(detector.0.is_empty());
+        assert!(detector.candidates.is_empty());
     }
 
     #[test]
     fn candidates_are_bounded() {
-        let mut detector = NeverYields::default();
+        let mut detector = NeverYields::new(Duration::from_millis(10));
         let many: Vec<Pid> = (1..=100_000).map(|slot| Pid::local(slot, 1)).collect();
 
-        detector.check(&many, |_| Some(Observation { waits: false, busy_ns: 0, polls: 0 }), Duration::ZERO);
+        detector.check(&many, |_| Some(Observation::default()), Duration::ZERO);
 
-        assert_eq!(detector.0.len(), CANDIDATES_MAX);
+        assert_eq!(detector.candidates.len(), CANDIDATES_MAX);
     }
 }

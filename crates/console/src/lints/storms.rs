@@ -12,8 +12,6 @@ use super::finding::{CHECK_INTERVAL, Finding, HOLD};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::RestartPressure;
 
-/// Restarts per second on the whole node from which two windows in a row raise the lint.
-const NODE_RESTARTS_PER_SEC: f64 = 50.0;
 /// Minimum length of a window of that rate.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOWS: u32 = 2;
@@ -21,8 +19,10 @@ const WINDOWS: u32 = 2;
 const PERIOD_MAX: Duration = Duration::from_mins(1);
 
 /// State for detecting restart storms of the node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RestartStorms {
+    /// Restarts per second on the whole node from which two windows in a row raise the lint.
+    per_sec_max: f64,
     /// Start of the window, and number of restarts before it.
     window: Option<(Duration, u64)>,
     /// Number of windows in a row above the limit.
@@ -30,6 +30,10 @@ pub(super) struct RestartStorms {
 }
 
 impl RestartStorms {
+    pub(super) fn new(per_sec_max: u32) -> Self {
+        Self { per_sec_max: per_sec_max.into(), window: None, windows: 0 }
+    }
+
     /// Checks for storms. `pressures` are the supervisors that came under restart pressure at some time, `restarts` is
     /// the node's total.
     pub(super) fn check(&mut self, pressures: &[RestartPressure], restarts: u64, now: Duration) -> Vec<Finding> {
@@ -51,7 +55,7 @@ impl RestartStorms {
         }
         self.window = Some((now, restarts));
         let per_sec = restarts.saturating_sub(before) as f64 / span.as_secs_f64();
-        self.windows = if per_sec >= NODE_RESTARTS_PER_SEC { self.windows + 1 } else { 0 };
+        self.windows = if per_sec >= self.per_sec_max { self.windows + 1 } else { 0 };
         let text = format!("{per_sec:.0} restarts a second on this node");
         let found = Finding { lint: Lint::RestartStorm, pid: Pid::NONE, value: per_sec, text, hold: HOLD };
         (self.windows >= WINDOWS).then_some(found)
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_strained_supervisor_is_found_until_its_period_is_over() {
-        let mut storms = RestartStorms::default();
+        let mut storms = RestartStorms::new(50);
         let all =
             [pressure(1, 10 * SECOND, SECOND), pressure(2, SECOND / 1000, SECOND), pressure(3, 3600 * SECOND, SECOND)];
         let mut found = |at: u32| {
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_node_storms_after_two_windows_of_many_restarts() {
-        let mut storms = RestartStorms::default();
+        let mut storms = RestartStorms::new(50);
         let restarts = [0, 60, 160, 220, 221, 400, 401];
         let found: Vec<_> =
             restarts.iter().zip(0..).map(|(restarts, at)| storms.check(&[], *restarts, at * SECOND).len()).collect();

@@ -1,5 +1,6 @@
 //! One tick's view of the node.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{DelaysInfo, LogSnapshot, MemoryUses};
@@ -8,6 +9,7 @@ use rusm_runtime::observe::{MailboxBytes, SupervisionCounters, Totals};
 
 use crate::host::RunSnapshot;
 use crate::lints::active_warnings::Warning;
+use crate::lints::waits::WaitGraph;
 
 /// One tick's view of the node.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,8 @@ pub(crate) struct Sample {
     /// Number of active warnings, and the most urgent of them.
     pub(crate) lints_total: u64,
     pub(crate) lints: Vec<Warning>,
+    /// Waits of processes for each other; empty without observers.
+    pub(crate) waits: Arc<WaitGraph>,
     pub(crate) log: Option<LogSnapshot>,
     pub(crate) delays: Option<DelaysInfo>,
     pub(crate) run: RunSnapshot,

@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServerMessage, StoresView, View,
-    decode_client,
+    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServerMessage, StoresView,
+    TraceRequest, View, decode_client,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    CausesSource, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder, SchedulersSource,
-    Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource, Window,
+    CausesSource, ClientTrace, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder,
+    SchedulersSource, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource,
+    WaitsSource, Window,
 };
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
@@ -79,6 +80,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsSource::new)),
             ClientMessage::Cpu { view } => show(&mut self.cpu, view.map(CpuSource::new)),
             ClientMessage::Schedulers { view } => show(&mut self.schedulers, view.map(SchedulersSource::new)),
+            ClientMessage::Trace { trace, .. } => self.set_trace(trace),
+            ClientMessage::Waits { view } => show(&mut self.waits, view.map(WaitsSource::new)),
             ClientMessage::Events(request) => {
                 let watch = |request| EventsWatch::new(request, self.peer.role, Instant::now());
                 self.events = request.enabled.then_some(request).map(watch);
@@ -161,6 +164,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
     }
 
+    fn set_trace(&mut self, trace: Option<TraceRequest>) -> Result<(), HostError> {
+        // End the previous trace first, whatever becomes of the new one.
+        self.trace = None;
+        if let Some(request) = trace {
+            let pid = parse_pid(&request.pid)?;
+            self.trace = Some(ClientTrace::start(&self.node.runtime, pid, request)?);
+        }
+        Ok(())
+    }
+
     fn kill(&self, pid: &str, reason: KillReason) -> Result<(), HostError> {
         let pid = parse_pid(pid)?;
         if !self.node.runtime.is_alive(pid) {
@@ -225,7 +238,8 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::Kill { id, .. }
-        | ClientMessage::KillAll { id, .. } => *id,
+        | ClientMessage::KillAll { id, .. }
+        | ClientMessage::Trace { id, .. } => *id,
         ClientMessage::Report { id, .. } => Some(*id),
         _ => None,
     }

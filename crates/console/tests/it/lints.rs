@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Node, node, node_of, node_with};
 use rusm_console::{Lint, LintLevel, LintLevels};
 use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor};
-use rusm_runtime::{Config, Context, ExitReason, Pid};
+use rusm_runtime::{Config, Context, ExitReason, Pid, Request, stream};
 use serde_json::Value;
 
 /// Processes that each trigger one lint. Other processes almost trigger the same lints.
@@ -146,6 +146,141 @@ async fn a_lint_that_is_allowed_is_not_raised_and_the_others_are() {
 
     release.send(()).unwrap();
     node.runtime.exit(bad["never_yields"], ExitReason::Killed);
+}
+
+/// Returns the lint with this id, if the frame has it.
+fn lint(message: &Value, id: &str) -> Option<Value> {
+    message["frame"]["observer"]["lints"].as_array()?.iter().find(|lint| lint["id"] == id).cloned()
+}
+
+#[tokio::test]
+async fn a_process_table_that_is_almost_full_is_reported_for_the_node() {
+    let node = node_of(&Config { process_limit: 20, ..Config::default() }, |_| {});
+    for _ in 0..19 {
+        node.parked();
+    }
+    let mut client = node.attach().await;
+
+    let found = client.pick(|message| lint(message, "pool_nearly_full")).await;
+
+    assert_eq!((&found["pid"], &found["text"]), (&"".into(), &"processes 19 of 20 used".into()));
+}
+
+#[tokio::test]
+async fn a_reader_that_holds_up_another_is_reported_and_plain_back_pressure_is_not() {
+    let node = node();
+    let ring = |readers| stream::ring::Builder::new(64).readers_max(readers).label("quotes").observed_by(&node.runtime);
+    // One reader reads everything, the other one nothing. The second ring has a single reader that is slow but reads.
+    let (writer, subscriber) = ring(2).build::<u64>().unwrap();
+    let (fast, slow) = (subscriber.join().unwrap(), subscriber.join().unwrap());
+    let (pressed_writer, subscriber) = ring(1).build::<u64>().unwrap();
+    let pressed = subscriber.join().unwrap();
+    for mut writer in [writer, pressed_writer] {
+        node.runtime
+            .spawn(move |_| async move {
+                loop {
+                    writer.push(1).await;
+                }
+            })
+            .unwrap();
+    }
+    node.runtime.spawn(move |_| drain(fast)).unwrap();
+    let held_up = node.runtime.spawn(move |ctx| async move {
+        let mut slow = slow;
+        slow.next().await.unwrap();
+        drop(ctx.receive_match(|_| false).await);
+    });
+    node.runtime
+        .spawn(move |ctx| async move {
+            let mut pressed = pressed;
+            while pressed.next().await.is_ok() {
+                ctx.sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .unwrap();
+    let mut client = node.attach().await;
+
+    let found = client.pick(|message| lint(message, "slow_subscriber")).await;
+
+    assert_eq!(found["pid"], held_up.unwrap().to_string());
+    assert_eq!(found["text"], "reads nothing of stream 1 quotes: 64 of 64 items behind");
+}
+
+async fn drain(mut reader: stream::ring::Reader<u64>) {
+    while reader.next().await.is_ok() {}
+}
+
+#[tokio::test]
+async fn a_process_that_polls_in_a_loop_is_reported() {
+    // A shorter time than the default shortens the test.
+    let node = node_with(|config| config.lint_thresholds.busy_loop_after = Duration::from_secs(2));
+    let spinner = node.runtime.spawn(|ctx| busy(ctx, Duration::from_micros(20))).unwrap();
+    let mut client = node.attach().await;
+
+    let found = client.pick(|message| lint(message, "busy_loop")).await;
+
+    assert_eq!(found["pid"], spinner.to_string());
+    assert!(found["text"].as_str().unwrap().starts_with("ready for "), "{found}");
+}
+
+#[tokio::test]
+async fn a_scheduler_that_sleeps_beside_pinned_work_is_reported_for_the_node() {
+    let node = node();
+    for _ in 0..4 {
+        let pinned = node.runtime.spawn(|ctx| async move {
+            ctx.spawn_pinned(0, |ctx| busy(ctx, Duration::from_micros(50))).unwrap();
+        });
+        pinned.unwrap();
+    }
+    let mut client = node.attach().await;
+
+    let found = client.pick(|message| lint(message, "idle_scheduler")).await;
+
+    assert_eq!(found["pid"], "");
+    let text = found["text"].as_str().unwrap();
+    assert!(text.starts_with("scheduler 1 has slept for ") && text.contains(" wait on scheduler 0, "), "{text}");
+}
+
+#[tokio::test]
+async fn a_healthy_load_raises_no_lint() {
+    let node = node();
+    // Servers and their clients, timers, and a stream with back-pressure: all busy, none at fault.
+    for _ in 0..4 {
+        let echo = node.runtime.spawn(|ctx| async move {
+            loop {
+                let Request { request, reply } = ctx.receive_of::<Request<u64, u64>>().await;
+                reply.send(&ctx, request);
+            }
+        });
+        let echo = echo.unwrap();
+        node.runtime
+            .spawn(move |ctx| async move {
+                while ctx.call::<u64, u64>(echo, 1, Duration::from_secs(5)).await.is_ok() {
+                    ctx.sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .unwrap();
+    }
+    let (mut writer, mut reader) = stream::pipe(4096).unwrap();
+    node.runtime.spawn(move |_| async move { while writer.write_all(&[7; 1000]).await.is_ok() {} }).unwrap();
+    node.runtime
+        .spawn(move |ctx| async move {
+            let mut bytes = [0; 512];
+            while reader.read(&mut bytes).await.is_ok_and(|read| read > 0) {
+                ctx.sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .unwrap();
+    let mut client = node.attach().await;
+
+    let until = 140;
+    client
+        .pick(|message| {
+            let seq = message["frame"]["seq"].as_u64()?;
+            assert_eq!(message["frame"]["observer"]["lints_total"], 0, "{}", message["frame"]["observer"]["lints"]);
+            (seq >= until).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]

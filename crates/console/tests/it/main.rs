@@ -15,3 +15,4 @@ mod support;
 mod time;
 mod tree;
 mod views;
+mod waits;

@@ -17,7 +17,7 @@ const SECTIONS: [&str; 4] = ["node", "lint", "store", "log"];
 const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 22] = [
+const VARIABLES: [(&str, &str); 39] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
     ("node.schedulers", "RUSM_SCHEDULERS"),
@@ -33,6 +33,23 @@ const VARIABLES: [(&str, &str); 22] = [
     ("lint.never_yields", "RUSM_LINT_NEVER_YIELDS"),
     ("lint.restart_storm", "RUSM_LINT_RESTART_STORM"),
     ("lint.mailbox_growing", "RUSM_LINT_MAILBOX_GROWING"),
+    ("lint.wait_cycle", "RUSM_LINT_WAIT_CYCLE"),
+    ("lint.idle_scheduler", "RUSM_LINT_IDLE_SCHEDULER"),
+    ("lint.busy_loop", "RUSM_LINT_BUSY_LOOP"),
+    ("lint.slow_subscriber", "RUSM_LINT_SLOW_SUBSCRIBER"),
+    ("lint.pool_nearly_full", "RUSM_LINT_POOL_NEARLY_FULL"),
+    ("lint.memory_slope", "RUSM_LINT_MEMORY_SLOPE"),
+    ("lint.hog", "RUSM_LINT_HOG"),
+    ("lint.never_yields_poll", "RUSM_LINT_NEVER_YIELDS_POLL"),
+    ("lint.busy_loop_after", "RUSM_LINT_BUSY_LOOP_AFTER"),
+    ("lint.hog_pct", "RUSM_LINT_HOG_PCT"),
+    ("lint.restart_storm_per_sec", "RUSM_LINT_RESTART_STORM_PER_SEC"),
+    ("lint.mailbox_growing_len", "RUSM_LINT_MAILBOX_GROWING_LEN"),
+    ("lint.slow_subscriber_pct", "RUSM_LINT_SLOW_SUBSCRIBER_PCT"),
+    ("lint.pool_nearly_full_pct", "RUSM_LINT_POOL_NEARLY_FULL_PCT"),
+    ("lint.memory_slope_per_min", "RUSM_LINT_MEMORY_SLOPE_PER_MIN"),
+    ("lint.wait_cycle_after", "RUSM_LINT_WAIT_CYCLE_AFTER"),
+    ("lint.idle_scheduler_after", "RUSM_LINT_IDLE_SCHEDULER_AFTER"),
     ("store.path", "RUSM_STORE"),
     ("store.durability", "RUSM_STORE_DURABILITY"),
     ("log.level", "RUSM_LOG"),

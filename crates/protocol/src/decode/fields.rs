@@ -28,6 +28,8 @@ enum FieldType {
     Columns,
     Column,
     KillReason,
+    /// One of these words.
+    Word(&'static [&'static str]),
     /// An object with these fields.
     Object(&'static [Field]),
     /// An object with these fields, or null.
@@ -124,6 +126,13 @@ const CAUSES: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const TRACE: &[Field] = &[
+    ("pid", FieldType::Text, REQUIRED),
+    ("scope", FieldType::Word(&["process", "kind", "children"]), OPTIONAL),
+    ("per_sec", FieldType::Whole(u32::MAX as u64), OPTIONAL),
+    ("seconds", FieldType::Whole(u32::MAX as u64), OPTIONAL),
+];
+
 /// The fields of each message from an observer.
 const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     (
@@ -170,6 +179,8 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("cpu", &[("view", FieldType::ObjectOrNull(CPU), OPTIONAL)]),
     ("schedulers", &[("view", FieldType::ObjectOrNull(SCHEDULERS), OPTIONAL)]),
+    ("waits", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
+    ("trace", &[("trace", FieldType::ObjectOrNull(TRACE), OPTIONAL), ("id", FieldType::Id, OPTIONAL)]),
     (
         "events",
         &[
@@ -239,6 +250,7 @@ fn error_in_value(path: &str, field_type: FieldType, value: &Value) -> Option<De
     match (field_type, value) {
         (FieldType::Column, Value::String(name)) => unknown("column", name, &Column::ALL.map(Column::word)),
         (FieldType::KillReason, Value::String(name)) => unknown("kill reason", name, &["shutdown", "kill"]),
+        (FieldType::Word(words), Value::String(name)) => unknown("word", name, words),
         (FieldType::Columns, Value::Array(columns)) => columns
             .iter()
             .enumerate()
@@ -288,6 +300,7 @@ impl FieldType {
             Self::Columns => "a list of columns".to_owned(),
             Self::Column => "a column, such as \"pid\"".to_owned(),
             Self::KillReason => "\"kill\" or \"shutdown\"".to_owned(),
+            Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Object(fields) => {
                 let names: Vec<&str> = fields.iter().map(|(name, ..)| *name).collect();
                 format!("an object of {}", names.join(" and "))
@@ -375,6 +388,10 @@ mod tests {
             (
                 r#"{"type":"kill","pid":"<0.1.1>","reason":"exit"}"#,
                 r#"unknown kill reason "exit": expected one of shutdown, kill"#,
+            ),
+            (
+                r#"{"type":"trace","trace":{"pid":"<0.1.1>","scope":"kin"}}"#,
+                r#"unknown word "kin": did you mean "kind"?"#,
             ),
         ] {
             assert_eq!(error(text), expected, "{text}");

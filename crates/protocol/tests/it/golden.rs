@@ -99,6 +99,10 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_topics_none", ClientMessage::Topics { view: None }),
         ("client_cpu", ClientMessage::Cpu { view: Some(fixtures::cpu_view()) }),
         ("client_cpu_none", ClientMessage::Cpu { view: None }),
+        ("client_waits", ClientMessage::Waits { view: Some(fixtures::waits_view()) }),
+        ("client_waits_none", ClientMessage::Waits { view: None }),
+        ("client_trace", ClientMessage::Trace { trace: Some(fixtures::trace_request()), id: Some(7) }),
+        ("client_trace_none", ClientMessage::Trace { trace: None, id: None }),
         ("client_events", ClientMessage::Events(EventsRequest { enabled: true, ..EventsRequest::default() })),
         (
             "client_events_log",
@@ -144,6 +148,9 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("server_results", ServerMessage::Results(Box::new(results::results()))),
         ("server_results_none", ServerMessage::Results(Box::default())),
         ("server_report", ServerMessage::Report(results::report())),
+        ("server_waits", ServerMessage::Waits(fixtures::waits())),
+        ("server_trace", ServerMessage::Trace(fixtures::trace())),
+        ("server_trace_over", ServerMessage::Trace(fixtures::trace_over())),
         (
             "server_process_guest",
             ServerMessage::Process { process: Some(Box::new(fixtures::guest())), pid: "<0.45.1>".to_owned() },

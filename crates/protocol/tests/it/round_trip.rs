@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rusm_protocol::{
     Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView,
     KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, ResultsView, Rows, RunSettings, SchedulersView,
-    ServerMessage, SortKey, StoresView, TimeView, TopicsView, TreeView, View, ViewWindow, decode_client, decode_server,
-    encode,
+    ServerMessage, SortKey, StoresView, TimeView, TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow,
+    WaitsView, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -64,6 +64,16 @@ fn engines_view() -> impl Strategy<Value = EnginesView> {
 
 fn schedulers_view() -> impl Strategy<Value = SchedulersView> {
     topics_view().prop_map(|TopicsView { id, window, hz }| SchedulersView { id, window, hz })
+}
+
+fn trace_request() -> impl Strategy<Value = TraceRequest> {
+    let scope = proptest::sample::select(vec![TraceScope::Process, TraceScope::Kind, TraceScope::Children]);
+    (".*", scope, any::<u32>(), any::<u32>()).prop_map(|(pid, scope, per_sec, seconds)| TraceRequest {
+        pid,
+        scope,
+        per_sec,
+        seconds,
+    })
 }
 
 fn topics_view() -> impl Strategy<Value = TopicsView> {
@@ -127,6 +137,11 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Topics { view }),
         proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
         proptest::option::of(schedulers_view()).prop_map(|view| ClientMessage::Schedulers { view }),
+        proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Waits {
+            view: view.map(|TopicsView { id, window, hz }| WaitsView { id, window, hz }),
+        }),
+        (proptest::option::of(trace_request()), proptest::option::of(any::<u64>()))
+            .prop_map(|(trace, id)| ClientMessage::Trace { trace, id }),
         (any::<bool>(), proptest::option::of(0..600_u32), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
             |(enabled, backlog, open, log)| ClientMessage::Events(EventsRequest { enabled, backlog, open, log })
         ),

@@ -113,7 +113,16 @@ impl RuntimeShared {
 
     /// Monitors `target` for the process that runs on this thread. A process that monitors itself receives nothing.
     pub(crate) fn monitor(&self, own: Slot, pid: Pid, target: Pid) -> MonitorRef {
-        let reference = self.next_reference();
+        self.monitor_by(self.next_reference(), own, pid, target)
+    }
+
+    /// Monitors `target` for a call of the process that runs on this thread. Observers recognise such a monitor.
+    pub(crate) fn monitor_for_call(&self, own: Slot, pid: Pid, target: Pid) -> MonitorRef {
+        self.monitor_by(self.next_reference().for_call(), own, pid, target)
+    }
+
+    #[inline]
+    fn monitor_by(&self, reference: MonitorRef, own: Slot, pid: Pid, target: Pid) -> MonitorRef {
         if pid == target {
             return reference;
         }

@@ -212,6 +212,21 @@ impl SideTables {
         Self::change(slot, pid, waits).is_some()
     }
 
+    /// Returns the wakers of at most `limit` of the senders that wait for room in the mailbox of a process.
+    pub(crate) fn waiting_senders(slot: Slot, pid: Pid, limit: usize) -> Vec<Waker> {
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return Vec::new() };
+        let waiting = locked.get().and_then(|side_table| side_table.rare.as_ref()).map(|rare| &rare.waiting_senders);
+        waiting.into_iter().flatten().take(limit).cloned().collect()
+    }
+
+    /// Returns at most `limit` of the processes from which a process awaits a reply.
+    pub(crate) fn callees(slot: Slot, pid: Pid, limit: usize) -> Vec<Pid> {
+        let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return Vec::new() };
+        let monitors = locked.get().map(|side_table| &side_table.monitors);
+        let calls = monitors.into_iter().flat_map(SmallMap::iter).filter(|(reference, _)| reference.is_call());
+        calls.map(|(_, callee)| *callee).take(limit).collect()
+    }
+
     pub(crate) fn take_waiting_senders(slot: Slot, pid: Pid) -> Vec<Waker> {
         let take =
             |side_table: &mut SideTable| side_table.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting_senders));

@@ -42,6 +42,19 @@ impl MonitorRef {
     pub const fn number(self) -> u64 {
         self.0.get()
     }
+
+    /// Returns this reference, marked as that of a call: its process waits for a reply of the monitored process.
+    pub(crate) const fn for_call(self) -> Self {
+        match NonZeroU64::new(self.0.get() | CALL) {
+            Some(number) => Self(number),
+            None => self,
+        }
+    }
+
+    /// Returns true if the reference is that of a call.
+    pub(crate) const fn is_call(self) -> bool {
+        self.0.get() & CALL != 0
+    }
 }
 
 impl fmt::Debug for MonitorRef {
@@ -49,6 +62,9 @@ impl fmt::Debug for MonitorRef {
         write!(f, "#Ref<{}>", self.0)
     }
 }
+
+/// Marks references of calls. References are counted up from 1 and never get that far.
+const CALL: u64 = 1 << 63;
 
 /// Size of the block of references that a scheduler takes at once. It does not use the first of them.
 const REFERENCES: u64 = 1 << 16;

@@ -212,8 +212,9 @@ pub(crate) struct PendingReply<'a, R: 'static> {
 impl<'a, R: Send + 'static> PendingReply<'a, R> {
     /// Monitors `target` and returns the future of its answer.
     pub(crate) fn of(context: &'a Context, target: Pid) -> Self {
-        let search = context.running().search_from_end();
-        let reference = context.monitor(target);
+        let running = context.running();
+        let search = running.search_from_end();
+        let reference = running.local.shared.monitor_for_call(running.slot, context.pid(), target);
         Self::by(context, target, reference, search)
     }
 
@@ -243,7 +244,7 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
         let Some(message) =
             running.receive_deterministic(&mut this.search, |message| is_reply_to::<R>(message, reference))
         else {
-            running.record_wait_for_message(cx);
+            running.record_wait_for_reply(cx);
             return Poll::Pending;
         };
         this.is_done = true;

@@ -47,6 +47,12 @@ impl Envelope {
         self.0.as_ptr() as u64
     }
 
+    /// Returns the name of the type of the message.
+    pub(crate) fn type_name(&self) -> &'static str {
+        // SAFETY: an envelope owns its node, which holds a message.
+        unsafe { &(*self.0.as_ptr()).message }.type_name()
+    }
+
     pub(crate) fn heap(&self) -> u32 {
         // SAFETY: an envelope owns its node.
         unsafe { (*self.0.as_ptr()).heap }

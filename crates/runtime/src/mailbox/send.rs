@@ -10,7 +10,7 @@ use crate::process::header::{CONFINED, HAS_WAITING_SENDERS, WATCHED};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::runtime::shared::RuntimeShared;
-use crate::scheduler::{Local, enqueue};
+use crate::scheduler::{Local, enqueue, traced};
 
 /// Result of sending an envelope.
 pub(crate) enum SendOutcome {
@@ -35,12 +35,25 @@ pub(crate) fn envelope<T: Send + 'static>(
 
 /// Puts an envelope into the mailbox of `to`, the process for which it was created.
 #[inline]
-pub(crate) fn send_envelope(
-    shared: &RuntimeShared,
-    local: Option<&Local>,
-    to: Pid,
-    mut envelope: Envelope,
-) -> SendOutcome {
+pub(crate) fn send_envelope(shared: &RuntimeShared, local: Option<&Local>, to: Pid, envelope: Envelope) -> SendOutcome {
+    if traced::is_on(shared, local) {
+        return send_traced(shared, local, to, envelope);
+    }
+    send_untraced(shared, local, to, envelope)
+}
+
+#[cold]
+fn send_traced(shared: &RuntimeShared, local: Option<&Local>, to: Pid, envelope: Envelope) -> SendOutcome {
+    let events = traced::note_send(shared, local, to, &envelope);
+    let outcome = send_untraced(shared, local, to, envelope);
+    if matches!(outcome, SendOutcome::Full(_)) {
+        traced::note_full(shared, events);
+    }
+    outcome
+}
+
+#[inline]
+fn send_untraced(shared: &RuntimeShared, local: Option<&Local>, to: Pid, mut envelope: Envelope) -> SendOutcome {
     if let Some(local) = local {
         match local.hand_off(to, envelope) {
             Ok(()) => return SendOutcome::Sent,
@@ -116,6 +129,9 @@ fn push_flagged(shared: &RuntimeShared, local: Option<&Local>, slot: Slot, to: P
 /// Puts an envelope into a mailbox even if that is full, and calls `unlock` before anything else can happen.
 pub(crate) fn force_send(slot: Slot, envelope: Envelope, unlock: impl FnOnce()) {
     let (header, heap) = (slot.header(), envelope.heap());
+    if traced::is_on(slot.shared(), None) {
+        traced::note_forced(slot, &envelope);
+    }
     if heap != 0 {
         header.mail_bytes.fetch_add(heap, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use crate::links::registry::{ProcessLinks, SideTables};
 use crate::mailbox::gate::Phase;
 use crate::observe::body_info::BodyInfo;
 use crate::process::header::{
-    HAS_SIDE_TABLE, NAMED, ProcessHeader, TRAPS, WAIT_HANDOFF, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP,
+    HAS_SIDE_TABLE, NAMED, ProcessHeader, TRAPS, WAIT_HANDOFF, WAIT_MESSAGE, WAIT_SEND, WAIT_SLEEP,
 };
 use crate::process::pid::Pid;
 use crate::process::side_table::{RareEntries, SideTable};
@@ -105,6 +105,10 @@ impl ProcessRef<'_> {
         self.slot
     }
 
+    pub(crate) const fn header(&self) -> &ProcessHeader {
+        self.header
+    }
+
     pub(crate) fn table_slot(&self) -> Slot {
         Slot::of(self.header)
     }
@@ -154,7 +158,7 @@ impl ProcessRef<'_> {
             Phase::Runnable => ProcessState::Runnable,
             Phase::Parked => {
                 let wait = self.header.wait.load(Relaxed);
-                if wait & (WAIT_RECEIVE | WAIT_SEND) != 0 {
+                if wait & (WAIT_MESSAGE | WAIT_SEND) != 0 {
                     ProcessState::Waiting
                 } else if wait & WAIT_SLEEP != 0 {
                     ProcessState::Sleeping

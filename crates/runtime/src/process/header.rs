@@ -48,6 +48,13 @@ pub(crate) const WAIT_AGAIN: u8 = 16;
 /// `RUNNING`.
 pub(crate) const WAIT_HANDOFF: u8 = 32;
 
+/// [`ProcessHeader::wait`]: the process waits for the reply to a call, which is a message.
+pub(crate) const WAIT_CALL: u8 = 64;
+/// [`ProcessHeader::wait`]: the process waits for a commit of a store.
+pub(crate) const WAIT_STORE: u8 = 128;
+/// [`ProcessHeader::wait`]: a message may end the wait.
+pub(crate) const WAIT_MESSAGE: u8 = WAIT_RECEIVE | WAIT_CALL;
+
 /// The shared part of a control block: one cache line.
 ///
 /// Only the owner writes the counters, by a relaxed load and a relaxed store. Readers see a recent value of each
@@ -78,8 +85,16 @@ pub(crate) struct ProcessHeader {
     pub(crate) capacity: AtomicU32,
     /// Guards [`Body::side_table`](crate::process::task::Body::side_table).
     pub(crate) lock: RawMutex,
+    /// [`trace_mark`] of the process that a trace follows or has followed.
+    trace_mark: AtomicU8,
     /// Time of the spawn, in milliseconds since the runtime started.
     pub(crate) spawned_ms: AtomicU32,
+}
+
+/// Returns the mark of a traced process, which depends on its generation: nothing has to be cleared when the slot is
+/// reused. Never 0.
+const fn trace_mark(generation: u32) -> u8 {
+    (generation % 255) as u8 + 1
 }
 
 /// Returns the flags of a process that runs only on this scheduler.
@@ -116,6 +131,7 @@ impl ProcessHeader {
             mail_bytes: AtomicU32::new(0),
             capacity: AtomicU32::new(0),
             lock: raw_mutex(),
+            trace_mark: AtomicU8::new(0),
             spawned_ms: AtomicU32::new(0),
         }
     }
@@ -165,6 +181,16 @@ impl ProcessHeader {
         // Read the flags after storing the new generation: a thread that adds something sets the flag before it checks
         // the generation, so at least one of the two sees the other.
         (next, self.flags.load(Ordering::SeqCst) & HAS_SIDE_TABLE != 0)
+    }
+
+    /// Marks the process as one that a trace follows.
+    pub(crate) fn mark_traced(&self) {
+        self.trace_mark.store(trace_mark(self.generation.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Returns true if a trace may follow the process; the trace knows for certain.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace_mark.load(Ordering::Relaxed) == trace_mark(self.generation.load(Ordering::Relaxed))
     }
 
     /// Returns the number of waiting messages.

@@ -12,7 +12,7 @@ use std::task::Context as TaskContext;
 use crate::links::registry::SideTables;
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::{Backlog, Cursor, Envelope};
-use crate::process::header::{HAS_INNER_WAKERS, WAIT_RECEIVE, bump};
+use crate::process::header::{HAS_INNER_WAKERS, WAIT_CALL, WAIT_MESSAGE, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::process::task::Body;
@@ -43,6 +43,13 @@ impl Running<'_> {
     #[inline]
     pub(crate) fn record_wait_for_message(&self, cx: &TaskContext<'_>) {
         self.record_wait(WAIT_RECEIVE);
+        self.register_waker(cx);
+    }
+
+    /// Records that the poll waits for the reply to a call.
+    #[inline]
+    pub(crate) fn record_wait_for_reply(&self, cx: &TaskContext<'_>) {
+        self.record_wait(WAIT_CALL);
         self.register_waker(cx);
     }
 
@@ -132,7 +139,7 @@ impl Running<'_> {
         let taken = self.slot.header().gate.absorb()?;
         self.local.take_arrivals(self.slot, taken);
         let others = || self.slot.header().flags.load(Ordering::Relaxed) & HAS_INNER_WAKERS != 0;
-        if self.local.wait.get() & WAIT_RECEIVE != 0 || others() {
+        if self.local.wait.get() & WAIT_MESSAGE != 0 || others() {
             // Another future has checked the mailbox and waits, perhaps for a message just taken in: it must check
             // again.
             self.yield_now();
@@ -148,6 +155,9 @@ impl Running<'_> {
         body.removals.set(body.removals.get().wrapping_add(1));
         bump(&header.messages, 1);
         bump(&self.local.me.counters.messages, 1);
+        if self.local.tracing.get() {
+            self.local.note_received(self.slot, &envelope);
+        }
         if envelope.heap() != 0 || body.backpressured.get() {
             self.release_bytes(envelope.heap());
         }

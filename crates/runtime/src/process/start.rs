@@ -49,7 +49,7 @@ impl Context {
         let running = self.running();
         let shared = &running.local.shared;
         let search = running.search_from_end();
-        let reference = shared.next_reference();
+        let reference = shared.next_reference().for_call();
         let acknowledge = ReplyTo::process(self.pid(), reference);
         let aborted = AbortedStart::default();
         let start = |ctx: Self| {

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a raw waker; each block says what keeps the header's memory alive")]
 
 use std::mem::ManuallyDrop;
+use std::ptr;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::process::header::ProcessHeader;
@@ -21,6 +22,13 @@ pub(crate) fn lent(slot: Slot) -> ManuallyDrop<Waker> {
     // SAFETY: the vtable's functions fulfil the contract of `RawWaker`. A lent waker is not dropped and does not
     // outlive the poll, during which the scheduler keeps the chunk alive.
     ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
+}
+
+/// Returns the slot of the process that a waker wakes; `None` for the waker of anything else. The slot must not be used
+/// longer than the waker lives.
+pub(crate) fn process_of(waker: &Waker) -> Option<Slot> {
+    // SAFETY: the data of a waker with this vtable is the address of a header, in a chunk that the waker keeps alive.
+    ptr::eq(waker.vtable(), &raw const WAKER).then(|| unsafe { slot(waker.data()) })
 }
 
 unsafe fn slot(data: *const ()) -> Slot {

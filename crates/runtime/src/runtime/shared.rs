@@ -16,6 +16,7 @@ use crate::links::registry::SideTables;
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::budget::MailboxBudget;
 use crate::mailbox::queue::SharedNodePool;
+use crate::observe::diagnosis::trace::Tracer;
 use crate::observe::engines::Engines;
 use crate::observe::events::Events;
 use crate::observe::inspect::causes::Causes;
@@ -80,6 +81,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) pause: Pause,
     /// Pids of processes in a poll that does not return.
     pub(crate) stuck: Mutex<Vec<Pid>>,
+    /// The trace of chosen processes.
+    pub(crate) tracer: Tracer,
     stop_signal: (Mutex<()>, Condvar),
     /// Number of observers that watch single schedulers: these then publish more about their slices.
     pub(crate) scheduler_watchers: AtomicUsize,
@@ -129,6 +132,7 @@ impl RuntimeShared {
             stopped: AtomicBool::new(false),
             pause: Pause::default(),
             stuck: Mutex::default(),
+            tracer: Tracer::default(),
             stop_signal: (Mutex::new(()), Condvar::new()),
             scheduler_watchers: AtomicUsize::new(0),
             config,

@@ -49,6 +49,8 @@ pub(crate) struct Local {
     /// The running process has pending signals.
     pub(crate) signalled: Cell<bool>,
     pub(crate) budget: Cell<u32>,
+    /// True while a trace is on; read anew at each slice.
+    pub(crate) tracing: Cell<bool>,
     /// Wake-ups that the running process owes to rings.
     pub(crate) turn: Turn,
     /// Number of processes that may still run from the LIFO slot before the queue gets its turn.

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
+pub(crate) mod traced;
+
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll};
@@ -12,7 +14,7 @@ use crate::links::registry::SideTables;
 use crate::observe::events::EVENTS_PER_SLICE;
 use crate::observe::inspect::ended::EndedBy;
 use crate::process::exit::{ExitReason, panic_reason};
-use crate::process::header::{WAIT_RECEIVE, bump};
+use crate::process::header::{WAIT_MESSAGE, bump};
 use crate::process::table::Slot;
 use crate::process::task::Polled;
 use crate::process::waker;
@@ -69,6 +71,7 @@ impl Local {
         self.events_left.set(EVENTS_PER_SLICE);
         self.samples.set(self.shared.watches.is_active());
         self.ends_left.set(EVENTS_PER_SLICE);
+        self.tracing.set(self.shared.tracer.is_on());
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.fuzzer.is_some();
         let slice_end_ns = if seeded { 0 } else { now_ns + SLICE_NS };
@@ -179,7 +182,11 @@ impl Local {
         bump(&header.polls, 1);
         bump(&self.me.counters.polls, 1);
         let timing = self.busy_timer.begin_poll(slot, self.first.replace(false));
+        let traced_from_ns = if self.tracing.get() { self.begin_traced_poll(slot) } else { 0 };
         let polled = self.poll(slot);
+        if traced_from_ns != 0 {
+            self.note_poll(slot, traced_from_ns, &polled);
+        }
         self.turn.end();
         let end_ns = self.busy_timer.end_poll(slot, timing, &self.me.counters);
         if self.samples.get() {
@@ -242,7 +249,7 @@ impl Local {
     fn park(&self, slot: Slot) {
         let header = slot.header();
         let wait = self.waits(header);
-        if header.gate.end_run(wait & WAIT_RECEIVE == 0, self.woken.get()) {
+        if header.gate.end_run(wait & WAIT_MESSAGE == 0, self.woken.get()) {
             self.ends_after_enqueue.set(true);
             if self.preempted.get() == Some(slot) {
                 self.enqueue_preempted(slot);

@@ -61,6 +61,7 @@ impl Local {
             woken: Cell::new(false),
             signalled: Cell::new(false),
             budget: Cell::new(0),
+            tracing: Cell::new(false),
             turn: Turn::new(),
             lifo_left: Cell::new(0),
             in_reactor: Cell::new(true),

@@ -146,6 +146,11 @@ impl Log {
         waits
     }
 
+    /// Returns the wakers of at most `limit` of the publishers that wait for room.
+    pub(super) fn waiting_publishers(&self, limit: usize) -> Vec<Waker> {
+        self.state.lock().waiting_wakers(limit)
+    }
+
     /// Removes a publisher that waited for room.
     pub(super) fn dequeue_publisher(&self, ticket: u64) {
         let mut deferred = DeferredWork::default();

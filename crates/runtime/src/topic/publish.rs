@@ -408,7 +408,7 @@ impl Future for StoreFuture {
                 result.unwrap_or_else(|_| (self.first.take().into_iter().collect(), Err(JournalError::Closed))),
             );
         }
-        turn::record_wait();
+        turn::record_store_wait();
         Poll::Pending
     }
 }

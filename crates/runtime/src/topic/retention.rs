@@ -346,6 +346,11 @@ impl RetentionBuffer {
         }
     }
 
+    /// Returns the wakers of at most `limit` of the publishers that wait for room.
+    pub(super) fn waiting_wakers(&self, limit: usize) -> Vec<Waker> {
+        self.waiting_publishers.iter().map(|(_, waker)| waker.clone()).take(limit).collect()
+    }
+
     /// Number of publishers waiting for room.
     pub(super) const fn waiting(&self) -> usize {
         self.waiting_publishers.len()

@@ -45,4 +45,6 @@ mod topics_leases;
 mod topics_model;
 mod topics_publisher;
 mod topics_waiting;
+mod traces;
 mod virtual_time;
+mod waits;

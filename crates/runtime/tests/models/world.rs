@@ -51,6 +51,22 @@ pub(crate) mod scheduler {
         None
     }
 
+    /// Stand-in for the hooks of traces; no model has one.
+    pub(crate) mod traced {
+        use super::super::{Envelope, Pid, RuntimeShared, Slot};
+        use super::Local;
+
+        pub(crate) fn is_on(_: &RuntimeShared, _: Option<&Local>) -> bool {
+            false
+        }
+
+        pub(crate) fn note_send(_: &RuntimeShared, _: Option<&Local>, _: Pid, _: &Envelope) {}
+
+        pub(crate) fn note_forced(_: Slot, _: &Envelope) {}
+
+        pub(crate) fn note_full(_: &RuntimeShared, (): ()) {}
+    }
+
     /// Runs the process instead of putting it into a run queue.
     pub(crate) fn enqueue(slot: Slot, _: bool) {
         slot.run();

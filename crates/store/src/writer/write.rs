@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::writer::queue::PushResult;
 use crate::writer::work::{Reply, Request};
-use rusm_runtime::embed::is_scheduler_thread;
+use rusm_runtime::embed::{is_scheduler_thread, record_store_wait};
 
 /// A write that is sent to the store only when it is awaited or [waited](Self::wait) for.
 ///
@@ -90,6 +90,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
                         PushResult::Closed => return Poll::Ready(Err(StoreError::Closed.into())),
                         PushResult::Blocked(request, ticket) => {
                             self.state = WriteState::Blocked(request, reply, ticket);
+                            record_store_wait();
                             return Poll::Pending;
                         }
                     }
@@ -97,6 +98,7 @@ impl<T, E: From<StoreError>> Write<T, E> {
                 WriteState::Sent(mut reply) => {
                     let Poll::Ready(outcome) = Pin::new(&mut reply).poll(cx) else {
                         self.state = WriteState::Sent(reply);
+                        record_store_wait();
                         return Poll::Pending;
                     };
                     // The reply is missing only if the writer has ended.

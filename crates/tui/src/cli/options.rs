@@ -100,6 +100,10 @@ pub struct Options {
     pub once: Option<Once>,
     /// Number of frames to print; `None` for no end. Default: 1.
     pub frames: Option<u64>,
+    /// Print what is wrong in the node and exit. Default: none.
+    pub diagnose: Option<Once>,
+    /// Ids of lints that are hidden from the start. Default: none.
+    pub hidden_lints: Vec<String>,
 }
 
 impl Default for Options {
@@ -126,6 +130,8 @@ impl Default for Options {
             config_file: None,
             once: None,
             frames: Some(1),
+            diagnose: None,
+            hidden_lints: Vec::new(),
         }
     }
 }

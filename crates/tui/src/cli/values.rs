@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{Column, SortKey};
+use rusm_protocol::{Column, Lint, SortKey};
 use rusm_text::suggestion;
 
 use crate::model::panes::columns;
@@ -54,6 +54,22 @@ pub(super) fn sort(text: &str) -> Result<SortKey, String> {
     let (name, reversed) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
     let key = column(name)?;
     Ok(SortKey { key, desc: columns::falls(key) != reversed })
+}
+
+/// Word for all lints.
+const ALL_LINTS: &str = "all";
+
+/// Checks the id of a lint.
+pub(super) fn lint(word: &str) -> Result<String, String> {
+    let known: Vec<&str> = Lint::ALL.map(Lint::id).into_iter().chain([ALL_LINTS]).collect();
+    if known.contains(&word) { Ok(word.to_owned()) } else { Err(suggestion(word, known.iter().copied())) }
+}
+
+/// Returns the lints that are hidden.
+pub(super) fn hidden_lints(allow: &[String], warn: &[String]) -> Vec<String> {
+    let names = |list: &[String], id: &str| list.iter().any(|word| word == id);
+    let is_hidden = |id: &&str| (names(allow, id) || names(allow, ALL_LINTS)) && !names(warn, id);
+    Lint::ALL.map(Lint::id).into_iter().filter(is_hidden).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

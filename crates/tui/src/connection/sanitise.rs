@@ -72,6 +72,21 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
         ServerMessage::Results(results) => self::results(results),
         // The text goes to a file and is never drawn.
         ServerMessage::Report(_) => {}
+        ServerMessage::Waits(waits) => {
+            for row in &mut waits.rows {
+                clean(&mut row.state);
+                clean_all([&mut row.pid, &mut row.name, &mut row.wait, &mut row.through].into_iter().flatten());
+            }
+        }
+        ServerMessage::Trace(trace) => {
+            clean(&mut trace.pid);
+            clean_all(&mut trace.end);
+            for event in &mut trace.events {
+                clean(&mut event.pid);
+                clean(&mut event.kind);
+                clean_all([&mut event.peer, &mut event.message, &mut event.state].into_iter().flatten());
+            }
+        }
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }

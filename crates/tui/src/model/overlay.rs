@@ -1,5 +1,8 @@
 //! Overlays, which cover a view and take its keys.
 
+pub(crate) mod trace;
+pub(crate) mod waits;
+
 use rusm_protocol::KillReason;
 
 use crate::model::input::commands::Candidate;
@@ -71,6 +74,10 @@ pub(crate) enum Overlay {
         /// What is done after a yes.
         ask: Ask,
     },
+    /// List of processes that wait for others.
+    Waits,
+    /// Trace of a process.
+    Trace,
 }
 
 /// The command line and the lines that match it.
@@ -105,6 +112,8 @@ impl Overlay {
             Self::Run(_) => Context::RunDialog,
             Self::Palette(_) => Context::Palette,
             Self::Ask { .. } => Context::Ask,
+            Self::Waits => Context::Waits,
+            Self::Trace => Context::Trace,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod actions;
 mod bench;
+mod causes;
 mod mouse;
 mod navigate;
 mod palette;
@@ -74,6 +75,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.cpu.clamp(visible);
             let visible = model.visible_history();
             model.results.clamp(visible);
+            let visible = model.visible_waits();
+            model.waits.clamp(visible);
             model.dirty = true;
             effects.push(Effect::Repaint);
         }
@@ -122,7 +125,8 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::Kill { id, .. }
-        | ClientMessage::KillAll { id, .. } => *id,
+        | ClientMessage::KillAll { id, .. }
+        | ClientMessage::Trace { id, .. } => *id,
         ClientMessage::Report { id, .. } => Some(*id),
         _ => None,
     }
@@ -166,6 +170,11 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Kill { typed, .. }), _) => process::type_number(typed, key),
         (Some(Overlay::Run(dialog)), _) => dialog.press(key),
+        (Some(Overlay::Trace), _) => {
+            if let Some(field) = &mut model.trace.field {
+                field.press(key);
+            }
+        }
         (None, Some(field)) => {
             let leaves = key.code == KeyCode::Backspace && field.edit.text().is_empty();
             if leaves {
@@ -195,6 +204,11 @@ fn paste(model: &mut Model, text: &str) {
     }
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Run(dialog)), _) => dialog.paste(text),
+        (Some(Overlay::Trace), _) => {
+            if let Some(field) = &mut model.trace.field {
+                field.insert(text);
+            }
+        }
         (None, Some(field)) => {
             field.edit.insert(text);
             model.table.filter_typed();
@@ -245,6 +259,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.cpu.reset();
     model.sched.reset();
     model.results.reset();
+    model.waits.reset();
     process::request_detail(model, effects);
 }
 
@@ -269,6 +284,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Cpu { view: None },
         ClientMessage::Schedulers { view: None },
         ClientMessage::Results { view: None },
+        ClientMessage::Waits { view: None },
         ClientMessage::Detail { pid: None },
     ];
     effects.extend(none.map(Effect::Send));
@@ -318,6 +334,12 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     let is_shown = model.tab == Tab::Bench && has_scenarios && !layout::too_small(model.size);
     let visible = is_shown.then(|| model.visible_history());
     effects.extend(model.results.requests(visible, model.now).map(Effect::Send));
+    let is_open = model.overlay == Some(Overlay::Waits) && !layout::too_small(model.size);
+    let visible = is_open.then(|| model.visible_waits());
+    effects.extend(model.waits.requests(visible, model.now).map(Effect::Send));
+    if model.overlay != Some(Overlay::Trace) {
+        effects.extend(model.trace.stop().map(Effect::Send));
+    }
 }
 
 /// Returns the process that is wanted in depth: the one that is about to be ended, else the one in the detail pane.

@@ -1,6 +1,8 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
 mod palette;
+mod trace;
+mod waits;
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -41,6 +43,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some(Overlay::Run(dialog)) => run_dialog(painter, dialog),
         Some(Overlay::Palette(line)) => palette::render(painter, line),
         Some(Overlay::Ask { question, .. }) => ask(painter, question),
+        Some(Overlay::Waits) => waits::render(painter, model),
+        Some(Overlay::Trace) => trace::render(painter, model),
         None => {}
     }
 }

@@ -91,6 +91,12 @@ impl Painter<'_> {
         inset(inner)
     }
 
+    /// Draws a panel over the existing content of an area. Returns the area inside.
+    pub(crate) fn cover(&mut self, area: Rect, title: &Line<'_>) -> Rect {
+        Clear.render(area, self.buffer);
+        inset(self.panel(area, title, &Line::default()))
+    }
+
     /// Draws a line, cut at `width`.
     pub(crate) fn put(&mut self, x: u16, y: u16, line: &Line<'_>, width: u16) {
         let area = self.area();

@@ -601,3 +601,51 @@ fn a_filter_is_completed_and_its_error_marked() {
     watched.press(">10k or st\t=w\t").pass(1);
     assert!(watched.text().contains("mailq>10k or state=waiting"), "{}", watched.text());
 }
+
+#[test]
+fn who_waits_for_whom_is_listed_over_any_view_and_leads_to_the_process() {
+    for (size, ascii) in [(SMALL, false), (USUAL, false), (USUAL, true), (LARGE, false)] {
+        let mut watched = busy(Tab::Tree, size, ascii);
+        watched.press("W").pass(1);
+        watched.press("j");
+        let text = watched.text();
+        assert!(!ascii || text.is_ascii(), "{text}");
+        insta::assert_snapshot!(
+            format!("waits_{}x{}{}", size.width, size.height, if ascii { "_ascii" } else { "" }),
+            text
+        );
+    }
+
+    let mut watched = busy(Tab::Tree, USUAL, false);
+    watched.press("W").pass(1);
+    watched.press("jj\n");
+    assert_eq!(watched.model.tab, Tab::Processes);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.as_str()), Some("<0.52.1>"));
+    assert_eq!(watched.model.overlay, None);
+}
+
+#[test]
+fn a_trace_runs_for_ten_seconds_and_is_filtered() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    watched.press("j\nt").pass(3);
+    insta::assert_snapshot!("trace_80x24", watched.text());
+    watched.press("/send\n").pass(1);
+    insta::assert_snapshot!("trace_filtered", watched.text());
+    watched.pass(9);
+    assert!(watched.text().contains("over: its time has passed"), "{}", watched.text());
+    watched.press("t").pass(1);
+    assert!(watched.text().contains("runs for "), "{}", watched.text());
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    assert_eq!(watched.model.overlay, None);
+
+    for (size, ascii) in [(SMALL, false), (LARGE, false), (USUAL, true)] {
+        let mut watched = busy(Tab::Processes, size, ascii);
+        watched.press("j\nt").pass(3);
+        let text = watched.text();
+        assert!(!ascii || text.is_ascii(), "{text}");
+        insta::assert_snapshot!(
+            format!("trace_{}x{}{}", size.width, size.height, if ascii { "_ascii" } else { "" }),
+            text
+        );
+    }
+}

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 
 use super::shared::{RingShared, packed};
-use crate::process::header::WAIT_SEND;
+use crate::process::header::{WAIT_SEND, WAIT_STORE};
 use crate::process::pid::Pid;
 use crate::process::running::Running;
 use crate::scheduler::turn_end::TurnEnd;
@@ -127,6 +127,21 @@ pub(crate) fn poll_proceed(cx: &Context<'_>) -> Option<PollContext> {
     }
     budget.set(budget.get() - 1);
     Some(PollContext::Turn(TurnId::of(&running)))
+}
+
+/// Records that the running process waits for a reader of a ring. Observers then see who waits for whom.
+pub(crate) fn record_writer_wait<T>(ring: &RingShared<T>) {
+    if let Some(running) = running() {
+        running.record_wait(WAIT_SEND);
+        ring.info.set_writer(running.pid());
+    }
+}
+
+/// Records that the running process waits for a commit of a store.
+pub(crate) fn record_store_wait() {
+    if let Some(running) = running() {
+        running.record_wait(WAIT_STORE);
+    }
 }
 
 /// Records that the running process waits for the other side of a ring.

@@ -292,7 +292,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
             }
             self.full += 1;
             self.ring.info.parks.store(self.cursor.parks, Ordering::Relaxed);
-            turn::record_wait();
+            turn::record_writer_wait(&self.ring);
             let Policy::EvictAfter(after) = self.ring.info.policy else { return Poll::Pending };
             let eviction = self.eviction.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
             ready!(eviction.as_mut().poll(cx));

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
+use std::task::Waker;
 
 use parking_lot::Mutex;
 
@@ -19,6 +20,9 @@ pub(crate) trait TopicEntry: Any + Send + Sync {
 
     /// Returns the size of the messages that the topic holds, with their slots in its log.
     fn memory_bytes(&self) -> u64;
+
+    /// Returns the wakers of at most `limit` of the publishers that wait for room in the topic.
+    fn waiting_publishers(&self, limit: usize) -> Vec<Waker>;
 
     /// Ends the topic with its runtime.
     fn end(&self);
@@ -69,6 +73,16 @@ impl Topics {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let topics: Vec<_> = self.0.lock().values().cloned().collect();
         topics.iter().map(|topic| topic.memory_bytes()).sum()
+    }
+
+    /// Returns the topics in which publishers wait for room, with the wakers of at most `limit` of them in each.
+    pub(crate) fn with_waiting_publishers(&self, limit: usize) -> Vec<(Arc<dyn TopicEntry>, Vec<Waker>)> {
+        let topics: Vec<_> = self.0.lock().values().cloned().collect();
+        let waiting = topics.into_iter().map(|topic| {
+            let publishers = topic.waiting_publishers(limit);
+            (topic, publishers)
+        });
+        waiting.filter(|(_, publishers)| !publishers.is_empty()).collect()
     }
 
     /// Ends all topics when the runtime ends, and wakes threads that are waiting at one: no process will publish

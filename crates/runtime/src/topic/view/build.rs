@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 use super::{SubscriptionView, TopicView};
 use crate::process::pid::Pid;
@@ -21,6 +22,10 @@ impl TopicEntry for TopicShared {
 
     fn memory_bytes(&self) -> u64 {
         self.log.memory_bytes()
+    }
+
+    fn waiting_publishers(&self, limit: usize) -> Vec<Waker> {
+        self.log.waiting_publishers(limit)
     }
 
     fn end(&self) {

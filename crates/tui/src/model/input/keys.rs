@@ -57,13 +57,19 @@ pub enum Context {
     RunDialog,
     /// The command palette.
     Palette,
+    /// The list of processes that wait for others.
+    Waits,
+    /// The trace of a process.
+    Trace,
+    /// The filter's text field of a trace.
+    TraceFilter,
     /// The overlay of a lost connection.
     Lost,
 }
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -86,6 +92,9 @@ impl Context {
         Self::Cause,
         Self::RunDialog,
         Self::Palette,
+        Self::Waits,
+        Self::Trace,
+        Self::TraceFilter,
         Self::Help,
         Self::Lost,
     ];
@@ -116,6 +125,9 @@ impl Context {
             Self::SortMenu => "sort menu",
             Self::RunDialog => "run dialog",
             Self::Palette => "palette",
+            Self::Waits => "waits",
+            Self::Trace => "trace",
+            Self::TraceFilter => "filter of a trace",
             Self::Lost => "connection lost",
         }
     }
@@ -250,6 +262,14 @@ pub enum Action {
     NextChoice,
     /// Select the previous choice in a dialog.
     PreviousChoice,
+    /// Open or close the list of processes that wait for others.
+    Waits,
+    /// Trace the selected process, or start its trace again.
+    Trace,
+    /// Trace other processes: of the same kind, or the children.
+    TraceScope,
+    /// Save the trace to a file.
+    SaveTrace,
 }
 
 /// One row of the table.
@@ -347,12 +367,14 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Processes, &[c('A')], Action::SortBy(Column::AgeMs), "", "sort by age"),
     bind(Context::Processes, &[c('N')], Action::SortBy(Column::Name), "", "sort by name"),
     bind(Context::Processes, &[c('P')], Action::SortBy(Column::Pid), "", "sort by pid"),
+    bind(Context::Processes, &[c('t'), k(F(5))], Action::Trace, "trace", "trace the selected process for ten seconds"),
     bind(Context::Detail, &[k(Enter)], Action::Open, "follow", "show the process of the selected link"),
     bind(Context::Detail, &[k(KeyCode::Backspace)], Action::Return, "back", "return to the place before"),
     bind(Context::Detail, &[c('n'), c('l'), k(Right)], Action::Page(true), "more", "next page of a long list of links"),
     bind(Context::Detail, &[c('p'), c('h'), k(Left)], Action::Page(false), "", "previous page"),
     bind(Context::Detail, &[c('c')], Action::Children, "children", "toggle the list of children"),
     bind(Context::Detail, &[c('v')], Action::Values, "values", "toggle the values of messages (control role)"),
+    bind(Context::Detail, &[c('t'), k(F(5))], Action::Trace, "trace", "trace the process for ten seconds"),
     bind(Context::Detail, &[c('x'), k(F(9))], Action::Kill, "kill", "end the process (asks first)"),
     bind(Context::Tree, &[k(Enter)], Action::Open, "open", "open or close a supervisor; show any other process"),
     bind(Context::Tree, &[c('l'), k(Right)], Action::Unfold, "", "open it, or go to its first child"),
@@ -427,6 +449,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[c('9')], Action::Show(Tab::Topics), "", "Topics"),
     bind(Context::Global, &[c('0')], Action::Show(Tab::Cpu), "", "CPU"),
     bind(Context::Global, &[c('S')], Action::Show(Tab::Sched), "", "Schedulers"),
+    bind(Context::Global, &[c('W')], Action::Waits, "", "who waits for whom"),
     bind(Context::Global, &[k(KeyCode::Tab)], Action::Step(1), "", "next view"),
     bind(Context::Global, &[k(BackTab)], Action::Step(-1), "", "previous view"),
     bind(Context::Global, &[k(Esc)], Action::Back, "", "close, else clear the filter, else go back"),
@@ -480,6 +503,27 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Palette, &[k(Down)], Action::Lines(1), "down", "next line"),
     bind(Context::Palette, &[k(Up)], Action::Lines(-1), "up", "previous line"),
     bind(Context::Palette, &[k(Esc), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Waits, &[k(Enter)], Action::Open, "process", "show the selected process"),
+    bind(Context::Waits, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
+    bind(Context::Waits, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
+    bind(Context::Waits, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
+    bind(Context::Waits, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
+    bind(Context::Waits, &[c('g'), k(Home)], Action::First, "", "first"),
+    bind(Context::Waits, &[c('G'), k(End)], Action::Last, "", "last"),
+    bind(Context::Waits, &[k(Esc), c('q'), c('W'), Key::ctrl('c')], Action::Back, "close", "close"),
+    bind(Context::Trace, &[c('t'), k(Enter)], Action::Trace, "again", "start the trace again"),
+    bind(Context::Trace, &[k(KeyCode::Tab)], Action::TraceScope, "scope", "trace all of its kind, or its children too"),
+    bind(Context::Trace, &[c('/'), k(F(3))], Action::Filter, "filter", "show only events that contain a text"),
+    bind(Context::Trace, &[c('w')], Action::SaveTrace, "save", "save the shown events to a file"),
+    bind(Context::Trace, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
+    bind(Context::Trace, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
+    bind(Context::Trace, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
+    bind(Context::Trace, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
+    bind(Context::Trace, &[c('g'), k(Home)], Action::First, "", "oldest event"),
+    bind(Context::Trace, &[c('G'), k(End)], Action::Last, "", "newest events"),
+    bind(Context::Trace, &[k(Esc), c('q'), Key::ctrl('c')], Action::Back, "stop", "stop the trace and close"),
+    bind(Context::TraceFilter, &[k(Enter)], Action::Open, "apply", "apply the filter"),
+    bind(Context::TraceFilter, &[k(Esc), Key::ctrl('c')], Action::Back, "cancel", "discard the changes"),
     bind(Context::Help, &[k(Esc), c('q'), c('?'), k(F(1)), k(Enter), Key::ctrl('c')], Action::Back, "close", "close"),
     bind(Context::Help, &[c('j'), k(Down)], Action::Lines(1), "down", "down"),
     bind(Context::Help, &[c('k'), k(Up)], Action::Lines(-1), "up", "up"),

@@ -20,6 +20,11 @@ pub(crate) struct LintsPane {
 }
 
 impl LintsPane {
+    /// Creates the state with these kinds hidden.
+    pub(crate) fn hiding(kinds: Vec<String>) -> Self {
+        Self { hidden: kinds.into_iter().collect(), ..Self::default() }
+    }
+
     /// Returns the visible warnings, most urgent first.
     pub(crate) fn shown<'a>(&self, frame: Option<&'a Frame>) -> Vec<&'a LintInfo> {
         let all = frame.map_or(&[][..], |frame| &frame.observer.lints);

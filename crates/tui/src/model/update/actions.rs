@@ -2,6 +2,7 @@
 
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
+use super::causes;
 use super::navigate::{close_filter, show};
 use super::{bench, process};
 use crate::model::Model;
@@ -49,6 +50,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Parameters => bench::parameters(model),
         Action::About if model.selected_scenario().is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
         Action::About => model.show_notice("this node has no scenarios", true),
+        Action::Filter if model.overlay == Some(Overlay::Trace) => causes::edit_filter(model),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Results(in_full) => {
             bench::show_pane(model, if in_full { BenchPane::Result } else { BenchPane::History });
@@ -133,6 +135,10 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         }
         Action::HideLints => hide_lints(model),
         Action::ShowLints => model.lints.show_all(),
+        Action::Waits => model.overlay = Some(Overlay::Waits),
+        Action::Trace => causes::trace(model, effects),
+        Action::TraceScope => causes::trace_next_scope(model, effects),
+        Action::SaveTrace => causes::save_trace(model, effects),
         Action::NextChoice => choose(model, 1),
         Action::PreviousChoice => choose(model, -1),
     }
@@ -152,6 +158,9 @@ fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
 
 /// Closes the innermost open element.
 fn back(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.overlay == Some(Overlay::Trace) && model.trace.field.take().is_some() {
+        return;
+    }
     if model.overlay.take().is_some() {
         return;
     }
@@ -227,6 +236,14 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         Some(Overlay::SortMenu { at }) => {
             *at = wrapped(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
         }
+        Some(Overlay::Waits) => {
+            let visible = model.visible_waits();
+            model.waits.move_by(lines, visible);
+        }
+        Some(Overlay::Trace) => {
+            let visible = model.visible_trace();
+            model.trace.scroll(lines, visible);
+        }
         Some(_) => {}
         None if model.table.field.is_some() => model.table.recall(lines),
         None if model.tab == Tab::Processes && in_full => {
@@ -249,6 +266,15 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
 }
 
 fn to_position(model: &mut Model, position: u64) {
+    match &model.overlay {
+        Some(Overlay::Waits) => return model.waits.go_to(position, model.visible_waits()),
+        Some(Overlay::Trace) => {
+            let all = i64::try_from(model.trace.len()).unwrap_or(i64::MAX);
+            let visible = model.visible_trace();
+            return model.trace.scroll(if position == 0 { -all } else { all }, visible);
+        }
+        _ => {}
+    }
     match model.tab {
         Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
         Tab::Sched => {
@@ -308,6 +334,8 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             effects.push(Effect::Send(ClientMessage::KillAll { filter, reason, id }));
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
+        Some(Overlay::Waits) => causes::show_waiting(model, effects),
+        Some(Overlay::Trace) => causes::apply_filter(model),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
         // A filter with an error stays in the field, with its text.
         None if model.table.field.is_some() && model.table.refused.is_some() => {}

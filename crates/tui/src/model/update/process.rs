@@ -171,7 +171,7 @@ fn child(model: &mut Model) -> Option<(String, String)> {
     child
 }
 
-fn explain_no_selection(model: &mut Model) {
+pub(super) fn explain_no_selection(model: &mut Model) {
     let text = match &model.table.selection {
         Selection::Away(pid) => format!("{pid} has left this page; move to select another"),
         Selection::Awaited => "the node has not sent this page yet".to_owned(),
@@ -253,7 +253,7 @@ pub(super) fn confirm_kill_all(model: &mut Model) {
 
 /// Returns the process that an action applies to: the selected one, or the one in the detail pane if it has left the
 /// page.
-fn subject(model: &Model) -> Option<&str> {
+pub(super) fn subject(model: &Model) -> Option<&str> {
     let in_detail = model.detail.as_ref().filter(|pane| !pane.gone).map(|pane| pane.pid.as_str());
     let away = in_detail.filter(|&pid| matches!(&model.table.selection, Selection::Away(away) if away == pid));
     model.table.selected().or(away)

@@ -64,6 +64,12 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
             model.dirty |= !model.paused && model.results.take(*results, visible);
         }
         ServerMessage::Report(part) => bench::report(model, &part, effects),
+        ServerMessage::Waits(waits) => {
+            let visible = model.visible_waits();
+            model.dirty |= !model.paused && model.waits.take(waits, visible);
+        }
+        // Events are sent once, so a pause must not lose them.
+        ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id),
@@ -160,6 +166,11 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.cpu.forget();
         model.sched.newest = None;
         model.results.forget();
+        model.waits.forget();
+        model.trace.forget();
+        if matches!(model.overlay, Some(Overlay::Trace | Overlay::Waits)) {
+            model.overlay = None;
+        }
     }
     model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
     let (profile, run) = std::mem::take(&mut model.on_hello);
