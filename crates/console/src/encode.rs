@@ -226,13 +226,31 @@ impl RowEncoder {
             rates: None,
         };
         let then = self.seen.get(&process_ref.slot()).filter(|then| then.generation == now.generation);
-        let now = then.map_or(now, |then| now.after(then));
+        let age_ns = now_ns.saturating_sub(u64::from(process_ref.spawned_ms()) * 1_000_000);
+        let now = then.map_or_else(|| now.since_spawn(age_ns), |then| now.after(then));
         seen.insert(process_ref.slot(), now);
         now.rates
     }
 }
 
+/// Age up to which the rates of a process are those of its whole life, if it is new to the client.
+const YOUNG_NS: u64 = 1_000_000_000;
+
 impl Seen {
+    /// Returns this observation of a process that is new to the client, with rates if it is young: otherwise, processes
+    /// that live for less than two refreshes would have none.
+    fn since_spawn(self, age_ns: u64) -> Self {
+        let spawned = Self {
+            at_ns: self.at_ns.saturating_sub(age_ns),
+            reductions: 0,
+            busy_ns: 0,
+            messages: 0,
+            rates: None,
+            ..self
+        };
+        if age_ns <= YOUNG_NS && age_ns >= RATE_SPAN_MIN_NS { self.after(&spawned) } else { self }
+    }
+
     /// Returns this observation with the rates since an earlier one, or the earlier one if it is too recent.
     fn after(self, then: &Self) -> Self {
         let span_ns = self.at_ns.saturating_sub(then.at_ns);

@@ -44,7 +44,8 @@ pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReas
             0 | 1 => search.pass(),
             _ => observe::while_paused(runtime, PAUSE_WITHIN, || search.pass() + search.pass_over_children()),
         };
-        if left == 0 || Instant::now() >= until {
+        // Only a pass during a pause proves that none is left: a process may be about to start another.
+        if (left == 0 && round >= 2) || Instant::now() >= until {
             return Killed { processes: search.ended.len() as u64, left };
         }
         tokio::time::sleep(PASS_INTERVAL).await;

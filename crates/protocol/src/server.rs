@@ -204,7 +204,8 @@ pub struct ProcessDetail {
     pub reds_per_sec: Option<f64>,
     /// Time inside polls since it was spawned, in nanoseconds.
     pub busy_ns: u64,
-    /// Share of one scheduler, 0–100; absent until the node has sampled the process twice.
+    /// Share of one core, 0–100; absent until the node has sampled the process twice. The rates of a process younger than
+    /// a second cover its whole life.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_pct: Option<f64>,
     /// Number of messages waiting in the mailbox.

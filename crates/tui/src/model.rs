@@ -43,6 +43,7 @@ use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
 use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
 use crate::model::panes::bench::results::{BenchPane, ResultsPane};
+use crate::model::panes::columns;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::lints::LintsPane;
@@ -115,7 +116,7 @@ impl Default for Start {
             size: Size::new(80, 24),
             tab: Tab::Node,
             filter: String::new(),
-            sort: SortKey::default(),
+            sort: columns::BY_CPU,
             frame_hz: 10.0,
             target: String::new(),
             demo: false,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage, SortKey};
+use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,6 +17,7 @@ use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::input::key::Size;
 use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::update::update;
 use crate::model::{Capabilities, Model};
@@ -42,7 +43,7 @@ const BATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The errors of [`run`](crate::run), every refusal of the node, and [`Error::Scenario`] or [`Error::Inconclusive`] for
 /// the requested run.
 pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exit, Error> {
-    let asks_for_rows = !options.filter.is_empty() || options.sort != SortKey::default();
+    let asks_for_rows = !options.filter.is_empty() || options.sort != columns::BY_CPU;
     if asks_for_rows && options.tab != Tab::Processes {
         let tab = options.tab.id();
         return Err(Error::Usage(format!("--filter and --sort have no effect with --tab {tab}: remove --tab")));

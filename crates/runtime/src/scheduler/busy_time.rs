@@ -50,6 +50,8 @@ const PREEMPTIBLE_NS: u64 = 250_000;
 const UNWEIGHTED_NS: u64 = 1_000_000;
 /// [`ProcessHeader::exact_polls_left`](crate::process::header::ProcessHeader::exact_polls_left) after such a poll.
 const AFTER_PREEMPTIBLE: u8 = EXACT_POLLS + 1;
+/// Number of idle stretches after a long poll for which another one is expected.
+const LONG_EXPECTED: u32 = 64;
 const SUSPECTS: usize = 2 * INTERVAL_MAX as usize;
 /// Number of pairs of poll and dispatch after which the sums of the calibration are halved.
 const CALIBRATION_PAIRS: u64 = 2_048;
@@ -106,6 +108,8 @@ pub(crate) struct BusyTimer<C = SystemClock> {
     calibration: Calibration,
     /// Time and CPU time at the start of the running long poll, or at the end of the last one; zero after an idle stretch.
     on_core: Cell<(u64, u64)>,
+    /// Number of idle stretches after which long polls are not expected any more.
+    long_expected: Cell<u32>,
     /// Processes of the unsampled polls, indexed by the countdown after the poll.
     suspects: [Cell<Option<Slot>>; SUSPECTS],
     random: Cell<u32>,
@@ -184,6 +188,7 @@ impl<C: Clock> BusyTimer<C> {
             stretch: Cell::new((0, 0)),
             calibration: Calibration::default(),
             on_core: Cell::new((0, 0)),
+            long_expected: Cell::new(0),
             suspects: [const { Cell::new(None) }; SUSPECTS],
             random: Cell::new(seed.wrapping_mul(0x9e37_79b9) | 1),
         }
@@ -201,7 +206,10 @@ impl<C: Clock> BusyTimer<C> {
         self.counted_from.set(self.countdown.get());
         self.interrupt();
         if was_idle {
-            self.on_core.set((0, 0));
+            // Reading the CPU time is a call of the system: only where polls were long recently.
+            let long_expected = self.long_expected.get();
+            self.long_expected.set(long_expected.saturating_sub(1));
+            self.on_core.set(if long_expected == 0 { (0, 0) } else { (now_ns, self.clock.cpu_ns()) });
         }
     }
 
@@ -363,16 +371,24 @@ impl<C: Clock> BusyTimer<C> {
         Some(now_ns)
     }
 
-    /// Returns the part of a long poll for which the scheduler had a core: its share since the start of the poll, or of the
-    /// first one since the end of the previous long poll.
+    /// Returns the part of a long poll for which the scheduler had a core.
+    ///
+    /// The other polls since the start of the measurement were short. If that was not long ago, the time without a core
+    /// was in this one, else it was spread over all of them.
     fn on_core_ns(&self, took_ns: u64, now_ns: u64) -> u64 {
         let cpu_ns = self.clock.cpu_ns();
         let (since_ns, cpu_before_ns) = self.on_core.replace((now_ns, cpu_ns));
+        self.long_expected.set(LONG_EXPECTED);
         if since_ns == 0 {
             return took_ns;
         }
-        let (elapsed_ns, used_ns) = ((now_ns - since_ns).max(1), cpu_ns - cpu_before_ns);
-        if used_ns >= elapsed_ns { took_ns } else { (took_ns as f64 * (used_ns as f64 / elapsed_ns as f64)) as u64 }
+        let elapsed_ns = (now_ns - since_ns).max(1);
+        let without_core_ns = elapsed_ns.saturating_sub(cpu_ns - cpu_before_ns);
+        if elapsed_ns / 4 <= took_ns {
+            took_ns.saturating_sub(without_core_ns)
+        } else {
+            took_ns - (took_ns as f64 * (without_core_ns as f64 / elapsed_ns as f64)) as u64
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use rusm_protocol::{Column, SortKey};
 use crate::connection::Target;
 use crate::model::input::keymap::KeyMap;
 use crate::model::palette::{ColorDepth, Palette};
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
 
 /// Frames per second in a local terminal.
@@ -118,7 +119,7 @@ impl Default for Options {
             interval: None,
             tab: Tab::default(),
             filter: String::new(),
-            sort: SortKey::default(),
+            sort: columns::BY_CPU,
             columns: Vec::new(),
             run: None,
             profile: None,

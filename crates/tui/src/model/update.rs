@@ -14,7 +14,7 @@ mod receive;
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, SortKey, View, ViewWindow};
+use rusm_protocol::{ClientMessage, View, ViewWindow};
 
 use crate::model::detail::requests::Wanted;
 use crate::model::input::key::{Key, KeyCode};
@@ -363,8 +363,9 @@ fn query(model: &Model) -> Option<View> {
         Tab::Node => {
             let table = layout::node(model.size).table.inner();
             let rows = u32::from(table.height.saturating_sub(1));
-            let slots = columns::fit(table.width, SortKey::default(), columns::ColumnSet::Usual);
+            let slots = columns::fit(table.width, columns::BY_CPU, columns::ColumnSet::Usual);
             (rows > 0).then(|| View {
+                sort: columns::BY_CPU,
                 columns: slots.iter().map(|slot| slot.column).collect(),
                 window: ViewWindow { offset: 0, len: rows },
                 hz: 2.0,

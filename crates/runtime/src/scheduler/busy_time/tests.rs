@@ -181,3 +181,17 @@ fn a_long_poll_counts_only_its_time_on_a_core() {
     // The first one is not known to be long before it ends.
     assert_near(busy(&header), 100.0 * 600_000.0, 0.01);
 }
+
+#[test]
+fn processes_of_one_poll_that_lose_their_core_now_and_then_are_not_charged_for_it() {
+    let mut scheduler = Scheduler::new(50, 0);
+    let headers: Vec<ProcessHeader> = (0..2_000).map(|_| ProcessHeader::free()).collect();
+
+    for (at, header) in headers.iter().enumerate() {
+        let lost_ns = if at % 10 == 9 { 3_000_000 } else { 0 };
+        scheduler.poll(header, 200_000 + lost_ns, lost_ns);
+    }
+
+    // The first one that loses its core is charged: nothing is known before it.
+    assert_near(scheduler.in_polls(), 2_000.0 * 200_000.0, 0.03);
+}

@@ -13,6 +13,9 @@ pub(crate) struct ColumnSlot {
     pub(crate) width: u16,
 }
 
+/// Order of the busiest processes.
+pub(crate) const BY_CPU: SortKey = SortKey { key: Column::BusyPct, desc: true };
+
 /// Set of columns that get space first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ColumnSet {
@@ -31,8 +34,8 @@ impl ColumnSet {
                 Column::Pid,
                 Column::Name,
                 Column::State,
-                Column::RedsPerSec,
                 Column::BusyPct,
+                Column::RedsPerSec,
                 Column::MemoryBytes,
                 Column::MailboxLen,
                 Column::MsgsPerSec,
@@ -104,9 +107,9 @@ const ORDER: [Column; 20] = [
     Column::Name,
     Column::Module,
     Column::State,
+    Column::BusyPct,
     Column::RedsPerSec,
     Column::Reds,
-    Column::BusyPct,
     Column::MemoryBytes,
     Column::LinearMemoryBytes,
     Column::TableElements,
@@ -136,7 +139,7 @@ pub(crate) const fn heading(column: Column) -> &'static str {
         Column::State => "STATE",
         Column::RedsPerSec => "REDS/s",
         Column::Reds => "REDS",
-        Column::BusyPct => "BUSY%",
+        Column::BusyPct => "CPU%",
         Column::MemoryBytes => "MEM",
         Column::MailboxLen => "MAILQ",
         Column::MsgsPerSec => "MSGS/s",
@@ -162,7 +165,7 @@ pub(crate) const fn label(column: Column) -> &'static str {
         Column::State => "state",
         Column::RedsPerSec => "reductions/s",
         Column::Reds => "reductions",
-        Column::BusyPct => "busy share",
+        Column::BusyPct => "cpu",
         Column::MemoryBytes => "memory",
         Column::MailboxLen => "mailbox length",
         Column::MsgsPerSec => "messages/s",
@@ -259,6 +262,6 @@ mod tests {
         let shown: Vec<_> =
             fit(77, SortKey::default(), ColumnSet::Usual).iter().map(|slot| heading(slot.column)).collect();
 
-        assert_eq!(shown, ["PID", "NAME", "STATE", "REDS/s", "BUSY%", "MEM", "MAILQ", "MSGS/s"]);
+        assert_eq!(shown, ["PID", "NAME", "STATE", "CPU%", "REDS/s", "MEM", "MAILQ", "MSGS/s"]);
     }
 }

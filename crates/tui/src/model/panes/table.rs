@@ -18,6 +18,10 @@ use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
 const PAGE_ROWS_MAX: u32 = 150;
+/// State of a process that has ended since the order was computed.
+pub(crate) const ENDED: &str = "exited";
+/// Number of ended processes from which they are shown as one line.
+const FOLDED_MIN: usize = 3;
 /// Number of remembered filters.
 const HISTORY_MAX: usize = 32;
 
@@ -73,6 +77,10 @@ pub(crate) struct Table {
 /// Returns the value of a row in a column.
 pub(crate) fn cell<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> Option<&'a Cell> {
     rows.columns.iter().position(|&c| c == column).and_then(|at| row.get(at))
+}
+
+fn column_at(rows: &Rows, column: Column) -> Option<usize> {
+    rows.columns.iter().position(|&known| known == column)
 }
 
 /// Returns the value of a row in a column if it is text, else an empty string.
@@ -195,6 +203,7 @@ impl Table {
     /// Stores a page that answers a view. The cursor follows the selected process.
     pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
         rows.rows.truncate(VIEW_ROWS_MAX as usize);
+        self.fold_ended(&mut rows);
         self.rows = Some(rows);
         self.rows_at = now;
         self.shown = answers.map(|view| (view.sort, view.filter.clone()));
@@ -215,6 +224,30 @@ impl Table {
         if self.follow && matches!(self.selection, Selection::Here(_)) {
             self.reveal(visible);
         }
+    }
+
+    /// Moves rows of ended processes behind the others, if they are many: they keep their places until the next order,
+    /// and would fill the page.
+    fn fold_ended(&self, rows: &mut Rows) {
+        let (Some(pid), Some(state)) = (column_at(rows, Column::Pid), column_at(rows, Column::State)) else { return };
+        let selected = match &self.selection {
+            Selection::Here(pid) | Selection::Away(pid) => pid.as_str(),
+            Selection::None | Selection::Awaited => "",
+        };
+        let is_text =
+            |row: &[Cell], at: usize, text: &str| matches!(row.get(at), Some(Cell::Text(known)) if known == text);
+        let is_folded = |row: &[Cell]| is_text(row, state, ENDED) && !is_text(row, pid, selected);
+        if rows.rows.iter().filter(|row| is_folded(row)).count() >= FOLDED_MIN {
+            rows.rows.sort_by_key(|row| is_folded(row));
+        }
+    }
+
+    /// Returns the number of ended processes that are shown as one line, and the index of that line; `None` if there are
+    /// few.
+    pub(crate) fn folded(&self) -> Option<(u64, u64)> {
+        let rows = self.rows.as_ref()?;
+        let ended = rows.rows.iter().rev().take_while(|row| text(rows, row, Column::State) == ENDED).count();
+        (ended >= FOLDED_MIN).then(|| (ended as u64, rows.offset + (rows.rows.len() - ended) as u64))
     }
 
     fn position_of(&self, pid: &str) -> Option<u64> {
@@ -420,6 +453,32 @@ fn rows_before(len: u32, visible: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn page(rows: &[(&str, &str)]) -> Rows {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        Rows {
+            columns: vec![Column::Pid, Column::State],
+            matched: rows.len() as u64,
+            total: rows.len() as u64,
+            rows: rows.iter().map(|(pid, state)| vec![text(pid), text(state)]).collect(),
+            ..Rows::default()
+        }
+    }
+
+    #[test]
+    fn many_ended_processes_are_one_line_behind_the_others_and_the_selected_one_stays() {
+        let mut table = Table { selection: Selection::Here("<0.2.1>".to_owned()), ..Table::default() };
+        let ended =
+            [("<0.1.1>", ENDED), ("<0.2.1>", ENDED), ("<0.3.1>", "waiting"), ("<0.4.1>", ENDED), ("<0.5.1>", ENDED)];
+
+        table.take(page(&ended), None, 10, Duration::ZERO);
+
+        let pids: Vec<_> = (0..5).filter_map(|at| table.pid_at(at)).collect();
+        assert_eq!(pids, ["<0.2.1>", "<0.3.1>", "<0.1.1>", "<0.4.1>", "<0.5.1>"]);
+        assert_eq!(table.folded(), Some((3, 2)));
+        table.take(page(&ended[..3]), None, 10, Duration::ZERO);
+        assert_eq!((table.pid_at(0).as_deref(), table.folded()), (Some("<0.1.1>"), None), "two keep their places");
+    }
 
     #[test]
     fn a_window_has_all_that_is_visible_on_a_screen_of_any_height() {

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use rusm_protocol::{Column, SortKey};
+use rusm_protocol::Column;
 
 use crate::model::panes::{columns, table};
 use crate::model::{Model, format, layout};
@@ -63,7 +63,7 @@ fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     let title = Line::from(Span::styled(" busiest processes ", theme.style(Role::Title)));
     let right = if model.size.width >= layout::WIDE {
-        Line::from(Span::styled(" by reductions/s ", theme.style(Role::Dim)))
+        Line::from(Span::styled(" by cpu, % of a core ", theme.style(Role::Dim)))
     } else {
         Line::from(Span::styled(format!(" {} ", cost::summary(model, theme)), theme.style(Role::Dim)))
     };
@@ -74,8 +74,8 @@ fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let Some(page) = &model.top else {
         return painter.note(inner, "waiting for rows");
     };
-    let slots = columns::fit(inner.width, SortKey::default(), columns::ColumnSet::Usual);
-    process_rows::heading(painter, inner, &slots, SortKey::default());
+    let slots = columns::fit(inner.width, columns::BY_CPU, columns::ColumnSet::Usual);
+    process_rows::heading(painter, inner, &slots, columns::BY_CPU);
     // Skip processes that ended after the order was computed: they are not busy any more.
     let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
     for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {

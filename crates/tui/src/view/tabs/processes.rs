@@ -60,10 +60,18 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
         let text = if page.total == 0 { "no processes" } else { "no process matches the filter" };
         return painter.note(inner, text);
     }
+    let folded = table.folded();
     for at in 0..inner.height.saturating_sub(1) {
         let position = table.top + u64::from(at);
         let area = painter::row(inner, at + 1);
-        if let Some(row) = table.row(position) {
+        let is_cursor = position == table.cursor && table.selection != Selection::None;
+        let is_folded = |(count, first): &(u64, u64)| (*first..first + count).contains(&position) && !is_cursor;
+        if let Some((count, first)) = folded.filter(is_folded) {
+            if position == first.max(table.top) {
+                let text = format!(" + {} ended since this order ", format::grouped(count));
+                painter.line(area, 0, &Line::from(Span::styled(text, theme.style(Role::Dim))));
+            }
+        } else if let Some(row) = table.row(position) {
             process_rows::row(painter, area, model, &slots, page, row);
         } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
