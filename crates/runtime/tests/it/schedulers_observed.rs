@@ -20,8 +20,11 @@ fn holder(runtime: &Runtime, children: usize, pinned: bool) -> Arc<AtomicBool> {
         .spawn_pinned(0, move |ctx| async move {
             for _ in 0..children {
                 let child = |ctx: rusm_runtime::Context| async move { drop(ctx.receive_match(|_| false).await) };
-                let spawned = if pinned { ctx.spawn_pinned(0, child) } else { ctx.spawn(child) };
-                spawned.unwrap();
+                if pinned {
+                    ctx.spawn_pinned(0, child).unwrap();
+                } else {
+                    ctx.spawn(child);
+                }
             }
             told.store(true, Ordering::Release);
             while !held.load(Ordering::Acquire) {
