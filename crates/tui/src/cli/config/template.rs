@@ -11,7 +11,7 @@ use crate::model::palette::{BUILT_IN, DEFAULT_THEME, Role};
 const MARK: &str = "#: ";
 
 /// Values of options without a default, as examples.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 13] = [
     ("target", "\"kv\""),
     ("token_file", "\"/run/user/1000/rusm/tcp-4000.token\""),
     ("fps", "10"),
@@ -20,6 +20,8 @@ const EXAMPLES: [(&str, &str); 11] = [
     ("filter", "\"mailq>0\""),
     ("sort", "\"mem\""),
     ("columns", "[\"pid\", \"name\", \"state\", \"mem\"]"),
+    ("allow", "\"hog\""),
+    ("warn", "\"stuck\""),
     ("profile", "\"balanced\""),
     ("log", "\"info\""),
     ("log_file", "\"/tmp/rusm-top.log\""),
