@@ -6,6 +6,7 @@
 //!                                CPU per operation, as a ratio with its 95 % interval
 //!   observer_overhead page       a million parked processes under a spawn storm, one observer on the process table:
 //!                                CPU of the console's thread, age of the displayed order, bytes of a page
+//!   observer_overhead recorder   a million parked processes without an observer: CPU and memory of the flight recorder
 //!   --blocks N                   ABBA blocks of a load, 0.44 s each (default 320)
 //!   --seconds N                  length of each view (default 15)
 //!   --processes N                parked processes (default 1,000,000)
@@ -19,6 +20,7 @@
 mod load;
 mod page;
 mod paired;
+mod recorder;
 mod thread_cpu;
 
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ struct Asked {
     blocks: usize,
     seconds: u64,
     processes: u64,
+    recorder_blocks: usize,
 }
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -41,24 +44,31 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     if wants("page") {
         met &= page::run(asked.processes, asked.seconds)?;
     }
+    if wants("recorder") {
+        met &= recorder::run(asked.processes, asked.seconds, asked.recorder_blocks)?;
+    }
     println!("{}", if met { "every bar is met" } else { "A BAR IS MISSED" });
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
 fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, Box<dyn std::error::Error>> {
-    let mut asked = Asked { chapter: None, blocks: 320, seconds: 15, processes: 1_000_000 };
+    let mut asked = Asked { chapter: None, blocks: 320, seconds: 15, processes: 1_000_000, recorder_blocks: 3 };
     while let Some(word) = words.next() {
         let mut number =
             || words.next().ok_or_else(|| format!("{word} wants a number"))?.parse::<u64>().map_err(|e| e.to_string());
         match word.as_str() {
-            "paired" | "page" => asked.chapter = Some(word),
-            "--blocks" => asked.blocks = number()? as usize,
+            "paired" | "page" | "recorder" => asked.chapter = Some(word),
+            "--blocks" => {
+                asked.blocks = number()? as usize;
+                asked.recorder_blocks = asked.blocks;
+            }
             "--seconds" => asked.seconds = number()?,
             "--processes" => asked.processes = number()?,
             _ => {
-                return Err(
-                    format!("unknown argument {word:?}: use paired, page, --blocks, --seconds or --processes").into()
-                );
+                return Err(format!(
+                    "unknown argument {word:?}: use paired, page, recorder, --blocks, --seconds or --processes"
+                )
+                .into());
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::load::Load;
 use crate::thread_cpu;
 
-type Failure = Box<dyn std::error::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// Name of the thread that samples, ranks and serves.
 const THREAD: &str = "rusm-console";
@@ -76,7 +76,7 @@ pub(crate) fn run(processes: u64, seconds: u64) -> Result<bool, Failure> {
     Ok(met)
 }
 
-fn park(runtime: &Handle, processes: u64) -> Result<(), Failure> {
+pub(crate) fn park(runtime: &Handle, processes: u64) -> Result<(), Failure> {
     let before = Instant::now();
     runtime.spawn(move |ctx| async move {
         for number in 0..processes {
@@ -169,7 +169,7 @@ fn watch(case: &Case, socket: &Path, length: Duration) -> Result<Seen, Failure> 
     })
 }
 
-fn thread_pct(work: impl FnOnce()) -> f64 {
+pub(crate) fn thread_pct(work: impl FnOnce()) -> f64 {
     let (since, cpu) = (Instant::now(), thread_cpu::of_thread(THREAD));
     work();
     thread_cpu::of_thread(THREAD).saturating_sub(cpu).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0

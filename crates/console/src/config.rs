@@ -73,6 +73,8 @@ pub struct ConsoleConfig {
     pub lints: LintLevels,
     /// Values from which lints are reported. Default: [`LintThresholds::DEFAULT`].
     pub lint_thresholds: LintThresholds,
+    /// What is kept of the past for observers. Default: fifteen minutes in at most 32 MiB.
+    pub recorder: RecorderConfig,
     /// Host that runs scenarios. Default: [`NoScenarios`].
     pub host: Arc<dyn Host>,
     /// Source of the log counters that observers see, called once per tick. Default: none.
@@ -94,6 +96,7 @@ impl ConsoleConfig {
             limits: Limits::default(),
             lints: LintLevels::default(),
             lint_thresholds: LintThresholds::DEFAULT,
+            recorder: RecorderConfig::default(),
             host: Arc::new(NoScenarios),
             log: None,
             log_lines: None,
@@ -105,6 +108,28 @@ impl ConsoleConfig {
 impl std::fmt::Debug for ConsoleConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ConsoleConfig").field("name", &self.name).field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Configuration of the flight recorder, which keeps what observers would have seen over the last minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecorderConfig {
+    /// Time that is kept. Default 15 min; zero turns the recorder off.
+    pub span: Duration,
+    /// Memory that it may take, in bytes. Default 32 MiB. If it is used up, the oldest instants are dropped first.
+    pub memory_bytes: usize,
+}
+
+impl Default for RecorderConfig {
+    fn default() -> Self {
+        Self { span: Duration::from_mins(15), memory_bytes: 32 << 20 }
+    }
+}
+
+impl RecorderConfig {
+    /// Returns true if anything is recorded.
+    pub const fn is_on(&self) -> bool {
+        !self.span.is_zero() && self.memory_bytes > 0
     }
 }
 

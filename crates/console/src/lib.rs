@@ -27,13 +27,14 @@ mod kill_all;
 mod lints;
 mod metrics;
 mod rate_limit;
+mod recorder;
 mod sampler;
 mod serving;
 mod session;
 mod ticker;
 mod view;
 
-pub use config::{ConsoleConfig, Limits, LogLines, LogSource, TickRate, TickRateError};
+pub use config::{ConsoleConfig, Limits, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
 pub use console::Console;
 pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;

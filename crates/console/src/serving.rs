@@ -71,7 +71,8 @@ async fn serve(
     let (newest, frames) = watch::channel(Arc::new(Sample::default()));
     let info = node_info(&runtime, &config);
     let lints = LintConfig { levels: config.lints, thresholds: config.lint_thresholds };
-    let node = Node::new(runtime.clone(), config.host, config.limits, info, tick, frames, stopping.clone());
+    let (host, limits, recorder) = (config.host, config.limits, config.recorder);
+    let node = Node::new(runtime.clone(), host, limits, recorder, info, tick, frames, stopping.clone());
     let node = Rc::new(node.with_log_lines(config.log_lines));
     let work = async {
         tokio::join!(
@@ -135,6 +136,7 @@ async fn sample(
         }
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
         node.set_pause(pause);
+        node.recorder.borrow_mut().tick(node, &sample, Instant::now());
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.

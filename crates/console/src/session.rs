@@ -118,6 +118,8 @@ pub(super) struct Session<S> {
     waits: Option<Window<WaitsSource>>,
     trace: Option<ClientTrace>,
     process: Option<(Pid, RowEncoder)>,
+    /// An encoded answer to a request about the past, before it is sent.
+    answer: Option<String>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
     next_process: Instant,
@@ -164,6 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             waits: None,
             trace: None,
             process: None,
+            answer: None,
             killing: None,
             next_process: now,
             events: None,

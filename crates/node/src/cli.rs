@@ -86,6 +86,12 @@ pub(crate) struct ObservedFlags {
     /// Seconds to wait for processes to end when the node stops [default: 10].
     #[arg(long, value_name = "SECONDS")]
     drain: Option<String>,
+    /// Time that is kept of the past for observers, such as 15m; 0 turns the recorder off [default: 15m].
+    #[arg(long, value_name = "TIME")]
+    recorder_span: Option<String>,
+    /// Memory that the past may take, such as 32MiB [default: 32MiB].
+    #[arg(long, value_name = "SIZE")]
+    recorder_memory_bytes: Option<String>,
     #[command(flatten)]
     lints: LintFlags,
 }
@@ -134,7 +140,11 @@ struct LintFlags {
 impl NodeFlags {
     /// Returns the flags that were given, by the key that they set.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let Self { observed: ObservedFlags { name, listen, tick_hz, drain, lints }, share, common } = self;
+        let Self {
+            observed: ObservedFlags { name, listen, tick_hz, drain, recorder_span, recorder_memory_bytes, lints },
+            share,
+            common,
+        } = self;
         [
             ("node.name", name),
             ("node.listen", listen),
@@ -146,6 +156,8 @@ impl NodeFlags {
             ("node.tick_hz", tick_hz),
             ("node.profile", &share.profile),
             ("node.drain", drain),
+            ("recorder.span", recorder_span),
+            ("recorder.memory_bytes", recorder_memory_bytes),
             ("lint.stuck", &lints.stuck),
             ("lint.never_yields", &lints.never_yields),
             ("lint.restart_storm", &lints.restart_storm),

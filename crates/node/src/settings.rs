@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_bench::Profile;
-use rusm_console::{LintLevel, LintLevels, LintThresholds, TickRate};
+use rusm_console::{LintLevel, LintLevels, LintThresholds, RecorderConfig, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
 use rusm_store::Durability;
@@ -58,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) tick: TickRate,
     pub(crate) lints: LintLevels,
     pub(crate) lint_thresholds: LintThresholds,
+    pub(crate) recorder: RecorderConfig,
     pub(crate) profile: Profile,
     pub(crate) drain: Duration,
     pub(crate) socket_dir: Option<PathBuf>,
@@ -99,6 +100,14 @@ struct NodeSection {
     profile: Option<Word<Profile>>,
     drain: Option<Time>,
     socket_dir: Option<Text>,
+}
+
+/// `[recorder]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RecorderSection {
+    span: Option<Time>,
+    memory_bytes: Option<Size<{ 1 << 30 }>>,
 }
 
 /// `[store]`.
@@ -161,6 +170,7 @@ impl Settings {
             tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
             lints: lints.levels(),
             lint_thresholds: lints.thresholds(),
+            recorder: section::<RecorderSection>(given, "recorder", origin)?.config(),
             profile: node.profile.map_or(rusm_bench::defaults::PROFILE, |profile| profile.0),
             drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
             socket_dir: node.socket_dir.map(|dir| dir.0.into()),
@@ -168,6 +178,16 @@ impl Settings {
             log: section::<LogSection>(given, "log", origin)?.settings()?,
             app,
         })
+    }
+}
+
+impl RecorderSection {
+    fn config(&self) -> RecorderConfig {
+        let default = RecorderConfig::default();
+        RecorderConfig {
+            span: self.span.map_or(default.span, |span| span.0),
+            memory_bytes: self.memory_bytes.map_or(default.memory_bytes, |bytes| bytes.0 as usize),
+        }
     }
 }
 

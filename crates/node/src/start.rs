@@ -123,6 +123,7 @@ fn open(
         tick: settings.tick,
         lints: settings.lints,
         lint_thresholds: settings.lint_thresholds,
+        recorder: settings.recorder,
         host,
         log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
         log_lines: log_lines(runtime),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CausesView, Column, CpuView, EnginesView, EventsRequest, InspectView, ResultsView, RunSettings, SchedulersView,
-    StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow, WaitsView,
+    CausesView, Column, CpuView, EnginesView, EventsRequest, HistoryView, InspectView, PastView, ResultsView,
+    RunSettings, SchedulersView, StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow, WaitsView,
 };
 
 /// A message from an observer to a node.
@@ -136,6 +136,10 @@ pub enum ClientMessage {
     /// Turns the newest events on or off for this client; they are sent up to four times a second, when there are new
     /// ones.
     Events(EventsRequest),
+    /// Requests one recorded instant. The answer is `past`, once.
+    Past(PastView),
+    /// Requests the figures of the last minutes. The answer is `history`, once.
+    History(HistoryView),
     /// Ends a process. Needs the control role.
     Kill {
         /// `<node.slot.generation>`.

@@ -3,7 +3,7 @@
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
 //!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu,
-//!                                             schedulers, results, process, events, report, ack, error
+//!                                             schedulers, results, process, events, report, past, history, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
@@ -20,6 +20,7 @@ mod filter;
 mod frame;
 mod limits;
 mod lints;
+mod past;
 mod results;
 mod scenario;
 mod schedulers;
@@ -46,11 +47,13 @@ pub use frame::{
     SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use limits::{
-    BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, CURVE_POINTS_MAX, DEFAULT_PORT, DETAIL_ROWS, LINTS_SHOWN, PROTOCOL_VERSION,
+    BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, CURVE_POINTS_MAX, DEFAULT_PORT, DETAIL_ROWS, HISTORY_POINTS,
+    HISTORY_SCHEDULERS, LINTS_SHOWN, PROTOCOL_VERSION,
     REPORT_PART_MAX_BYTES, RESULT_COLUMNS_MAX, RESULT_LINES_MAX, RESULT_TABLES_MAX, SERVER_MESSAGE_MAX_BYTES,
     SUBPROTOCOL, THROUGHPUT_POINTS, TRACE_PER_SEC_MAX, TRACE_SECONDS_MAX, TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
+pub use past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
 pub use results::{
     Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
     RunEntry, RunResult, RunSettings,

@@ -53,3 +53,9 @@ pub const CURVE_POINTS_MAX: usize = 256;
 
 /// Maximum size of a part of a report, in bytes.
 pub const REPORT_PART_MAX_BYTES: usize = 256 * 1024;
+
+/// Number of points that a `history` has at most: fifteen minutes of seconds.
+pub const HISTORY_POINTS: usize = 900;
+
+/// Number of schedulers with figures of their own in a `history`.
+pub const HISTORY_SCHEDULERS: usize = 16;

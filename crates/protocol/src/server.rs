@@ -8,7 +8,7 @@ pub(crate) mod waits;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
+    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, Past, ReportPart, ResourceProfileMeta, Results, Rows,
     ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
@@ -60,6 +60,10 @@ pub enum ServerMessage {
     Causes(Causes),
     /// The newest events, for a client that requested them.
     Events(Events),
+    /// A recorded instant, for a client that requested it.
+    Past(Past),
+    /// Figures of the last minutes, for a client that requested them.
+    History(History),
     /// A command was executed.
     Ack {
         /// Id of the command.

@@ -19,8 +19,8 @@ use rusm_protocol::{Column, SortKey};
 
 use crate::cli::commands::Task;
 use crate::cli::config::Config;
-use crate::cli::options::{ColorChoice, Once, Options, Source};
-use crate::cli::values::{column, hidden_lints, interval, lint, seconds, sort, tab};
+use crate::cli::options::{ColorChoice, Export, Once, Options, Source};
+use crate::cli::values::{column, hidden_lints, interval, last, lint, seconds, sort, speed, tab};
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
 use crate::model::tab::Tab;
@@ -116,6 +116,22 @@ pub struct Cli {
     /// Lints to show although --allow names them
     #[arg(long, value_name = "LINTS", env = "RUSM_TOP_WARN", value_parser = lint, value_delimiter = ',')]
     warn: Vec<String>,
+    /// Record all messages of the node to a new file
+    #[arg(long, value_name = "FILE", env = "RUSM_TOP_RECORD", conflicts_with_all = ["once", "replay"])]
+    record: Option<PathBuf>,
+    /// Replay a recording, without a node
+    #[arg(long, value_name = "FILE", env = "RUSM_TOP_REPLAY", conflicts_with_all = ["target", "demo", "run", "profile"])]
+    replay: Option<PathBuf>,
+    /// With --replay: the speed as a factor, 0.1-1000
+    #[arg(long, value_name = "X", env = "RUSM_TOP_SPEED", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// Write what the node has recorded of the last time as Chrome trace JSON (for Perfetto or the Firefox profiler),
+    /// and exit
+    #[arg(long, value_name = "FILE", env = "RUSM_TOP_EXPORT_TRACE", conflicts_with_all = ["once", "record"])]
+    export_trace: Option<PathBuf>,
+    /// With --export-trace: the time before now, such as 60s or 5m
+    #[arg(long, value_name = "TIME", env = "RUSM_TOP_LAST", default_value = "60s", value_parser = last)]
+    last: Duration,
     /// Append a log to this file
     #[arg(long, value_name = "FILE", env = "RUSM_TOP_LOG_FILE")]
     log_file: Option<PathBuf>,
@@ -172,8 +188,11 @@ impl Cli {
         let line: Vec<OsString> = line.into_iter().collect();
         // The defaults are added before the first use of a command: it is finished then.
         let mut command = Self::command();
-        if line.iter().any(|word| word == "--demo") {
-            // `--demo` ignores a target from the environment. It conflicts only with a target on the command line.
+        let is_without_node = |word: &OsString| {
+            word == "--demo" || word == "--replay" || word.to_str().is_some_and(|word| word.starts_with("--replay="))
+        };
+        if line.iter().any(is_without_node) {
+            // These ignore a target from the environment. They conflict only with a target on the command line.
             command = command.mut_arg("target", |target| target.env(None::<&str>));
         }
         let given = command.clone().try_get_matches_from_mut(&line)?;
@@ -194,7 +213,9 @@ impl Cli {
             return Err("--json needs --once, --batch or --diagnose".to_owned());
         }
         Ok(Options {
-            source: if self.demo {
+            source: if let Some(path) = self.replay {
+                Source::Replay { path, speed: self.speed }
+            } else if self.demo {
                 Source::Demo { seed: DEMO_SEED }
             } else {
                 Source::Node(self.target.unwrap_or(Target::Discover))
@@ -221,6 +242,8 @@ impl Cli {
             diagnose: self.diagnose.then_some(print_as),
             hidden_lints: hidden_lints(&self.allow, &self.warn),
             frames: if self.batch { self.frames } else { Some(1) },
+            record: self.record,
+            export: self.export_trace.map(|path| Export { path, last: self.last }),
         })
     }
 
@@ -276,7 +299,7 @@ pub(crate) fn plain_command() -> Command {
 /// Returns one line that names the invalid variable, or the line of the file.
 pub fn options_of_env() -> Result<Options, String> {
     // The embedding program already knows its node, has its own log, and needs a screen.
-    let elsewhere = ["target", "token_file", "log_file", "log", "demo", "once", "batch", "frames", "json", "run"];
+    let elsewhere = ["target", "token_file", "log_file", "log", "demo", "once", "batch", "frames", "json", "run", "record", "replay", "speed", "export_trace", "last"];
     let command = elsewhere
         .into_iter()
         .fold(Cli::command(), |command, about| command.mut_arg(about, |argument| argument.env(None::<&str>)));

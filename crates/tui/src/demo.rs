@@ -8,6 +8,7 @@ pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod guests;
 mod inspect;
+mod past;
 mod processes;
 mod random;
 mod results;
@@ -248,6 +249,8 @@ impl Demo {
                 Vec::new()
             }
             ClientMessage::Report { run, offset, id } => results::report(run, offset, id),
+            ClientMessage::Past(view) => vec![past::instant(self, view.id, view.at_ms, now_ms)],
+            ClientMessage::History(view) => vec![past::history(self, view.id, now)],
             ClientMessage::KillAll { id, .. } => {
                 let message = "the demo ends one process at a time".to_owned();
                 vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]
@@ -397,7 +400,7 @@ impl Demo {
                 cores: SCHEDULERS as u32,
                 schedulers: SCHEDULERS as u32,
                 process_limit: 2 * PROCESSES,
-                features: vec!["console".to_owned()],
+                features: vec!["console".to_owned(), "past".to_owned()],
                 build: "release".to_owned(),
             },
         }))

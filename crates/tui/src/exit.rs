@@ -81,6 +81,9 @@ pub enum Error {
     /// The scenario produced no results in time.
     #[error("{0}")]
     Inconclusive(String),
+    /// A recording cannot be read or written.
+    #[error("{0}")]
+    Recording(String),
     /// The requested output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
@@ -105,7 +108,7 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Self::Output(_) | Self::Terminal(_) => 1,
-            Self::NoTerminal { .. } | Self::Usage(_) | Self::TokenFile { .. } => 2,
+            Self::NoTerminal { .. } | Self::Usage(_) | Self::TokenFile { .. } | Self::Recording(_) => 2,
             Self::Connect(_) => 3,
             Self::Refused(_) | Self::NewerProtocol { .. } => Self::REFUSED,
             Self::Scenario(_) => 5,

@@ -17,6 +17,7 @@ pub mod connection;
 pub mod demo;
 mod diagnose;
 mod exit;
+mod export;
 pub mod model;
 mod once;
 pub mod picture;
@@ -28,6 +29,6 @@ pub mod terminal;
 pub mod view;
 
 pub use cli::environment;
-pub use cli::options::{CONNECT_TIMEOUT, ColorChoice, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
+pub use cli::options::{CONNECT_TIMEOUT, ColorChoice, Export, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use exit::{Error, Exit};
 pub use run::run;

@@ -31,7 +31,8 @@ use std::time::Duration;
 use rusm_protocol::{Column, Frame, Hello, Role, Rows, ScenarioMeta, SortKey};
 
 use crate::model::detail::{DetailPane, Trail};
-use crate::model::history::Series;
+use crate::model::history::past::PastPane;
+use crate::model::history::{Series, Window};
 use crate::model::input::key::Size;
 use crate::model::input::keymap::KeyMap;
 use crate::model::input::keys::Context;
@@ -93,6 +94,8 @@ pub struct Start {
     pub target: String,
     /// True if the data is synthetic.
     pub demo: bool,
+    /// True if the data is a recording.
+    pub replay: bool,
     /// Scenario to run as soon as the node has sent its greeting.
     pub run: Option<String>,
     /// Profile to select before that run.
@@ -120,6 +123,7 @@ impl Default for Start {
             frame_hz: 10.0,
             target: String::new(),
             demo: false,
+            replay: false,
             run: None,
             profile: None,
             palette: Palette::default(),
@@ -162,6 +166,10 @@ pub(crate) struct Histories {
     pub(crate) rss: Series,
     /// Memory in bytes, by [`MemoryKind`](panes::sched::memory_kind::MemoryKind).
     pub(crate) memory: Vec<Series>,
+    /// Number of the run that `ops` is about.
+    pub(crate) run_id: Option<u64>,
+    /// Uptime of the newest frame, in milliseconds.
+    pub(crate) newest_ms: Option<u64>,
 }
 
 /// The complete state of the observer.
@@ -174,6 +182,7 @@ pub struct Model {
     pub(crate) tab_before: Option<Tab>,
     pub(crate) target: String,
     pub(crate) demo: bool,
+    pub(crate) replay: bool,
     pub(crate) frame_hz: f64,
     pub(crate) palette: Palette,
     pub(crate) keys: KeyMap,
@@ -213,6 +222,8 @@ pub struct Model {
     pub(crate) overlay: Option<Overlay>,
     pub(crate) status: Option<Status>,
     pub(crate) paused: bool,
+    pub(crate) past: PastPane,
+    pub(crate) window: Window,
     pub(crate) own: OwnCost,
     pub(crate) now: Duration,
     /// Time of arrival of the newest frame.
@@ -236,6 +247,7 @@ impl Model {
             tab_before: None,
             target: start.target,
             demo: start.demo,
+            replay: start.replay,
             frame_hz: start.frame_hz,
             palette: start.palette,
             keys: start.keys,
@@ -270,6 +282,8 @@ impl Model {
             overlay: None,
             status: None,
             paused: false,
+            past: PastPane::default(),
+            window: Window::default(),
             own: OwnCost::default(),
             now: Duration::ZERO,
             frame_received_at: Duration::ZERO,
@@ -331,6 +345,9 @@ impl Model {
             return vec![Context::Find];
         }
         let mut contexts = Vec::with_capacity(4);
+        if self.past.is_on() {
+            contexts.push(Context::Past);
+        }
         if matches!(self.link, Link::Lost { .. }) {
             contexts.push(Context::Lost);
         }
@@ -521,6 +538,17 @@ impl Model {
         let silence = self.now.saturating_sub(self.frame_received_at);
         let is_silent = self.link == Link::Live && self.frame.is_some() && silence >= SILENT_AFTER;
         is_silent.then_some(silence)
+    }
+
+    /// Selects a longer or a shorter window of the charts.
+    pub(crate) fn zoom(&mut self, steps: isize) {
+        self.window = self.window.step(steps);
+        self.show_notice(format!("charts show {}", self.window.text()), false);
+    }
+
+    /// Returns the uptime at the right end of the charts, in milliseconds.
+    pub(crate) fn chart_end_ms(&self) -> u64 {
+        self.frame.as_ref().map_or(0, |frame| frame.captured_at_ns / 1_000_000)
     }
 
     /// Returns the role of this connection, which determines whether it may change anything; `None` before the

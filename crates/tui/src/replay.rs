@@ -1,20 +1,25 @@
 //! Replays recorded messages of a node: equal messages give equal screens.
 //!
-//! A recording is a text file with one JSON object per line, `{"at_ms": 120, "message": {...}}`, in which the message
-//! has its wire format.
+//! ```text
+//!   rusm-top --record FILE ──▶ recording: one JSON object per line ──▶ index ──▶ player ──▶ the same model and views
+//! ```
+
+pub(crate) mod index;
+pub(crate) mod player;
+pub(crate) mod recording;
 
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use rusm_protocol::{DecodeError, ServerMessage, decode_server, encode};
+use rusm_protocol::{DecodeError, ServerMessage};
 use thiserror::Error;
 
-use crate::connection::sanitise;
 use crate::model::message::{LinkEvent, Msg};
 use crate::model::update::update;
 use crate::model::{Model, Start};
+use crate::replay::recording::Entry;
 use crate::view;
 
 /// A message and its time of arrival.
@@ -29,6 +34,15 @@ pub struct Recorded {
 /// Error returned when a text is not a valid recording.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordingError {
+    /// The file does not start like a recording.
+    #[error("this is not a recording of rusm-top: record one with --record FILE")]
+    Foreign,
+    /// The recording was made by a newer program.
+    #[error("the recording has version {version}, and this program reads version 1: update rusm-top")]
+    Newer {
+        /// Version of the recording.
+        version: u64,
+    },
     /// The line is not `{"at_ms": .., "message": ..}`.
     #[error("line {line} of the recording is malformed")]
     Malformed {
@@ -51,21 +65,19 @@ pub enum RecordingError {
 /// Returns [`RecordingError`], which names the line.
 pub fn read(text: &str) -> Result<Vec<Recorded>, RecordingError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(at, line)| recorded(at + 1, line)).collect()
-}
-
-fn recorded(line: usize, text: &str) -> Result<Recorded, RecordingError> {
-    let malformed = RecordingError::Malformed { line };
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|_not_json| malformed.clone())?;
-    let at_ms = value.get("at_ms").and_then(serde_json::Value::as_u64).ok_or_else(|| malformed.clone())?;
-    let message = value.get("message").ok_or(malformed)?.to_string();
-    let message = decode_server(&message).map_err(|source| RecordingError::Message { line, source })?;
-    Ok(Recorded { at: Duration::from_millis(at_ms), message: sanitise::message(message) })
+    let lines = lines.filter(|(_, line)| !line.starts_with("{\"rusm_recording\":"));
+    let entries = lines.map(|(at, line)| Entry::parse(at + 1, line));
+    entries
+        .filter_map(|entry| match entry {
+            Ok(entry) => Some(Ok(Recorded { at: entry.at, message: entry.server()? })),
+            Err(error) => Some(Err(error)),
+        })
+        .collect()
 }
 
 /// Formats one line of a recording.
 pub fn line(recorded: &Recorded) -> String {
-    format!(r#"{{"at_ms":{},"message":{}}}"#, recorded.at.as_millis(), encode(&recorded.message))
+    Entry::message(recorded.at, recorded.message.clone()).line()
 }
 
 /// Returns the model of an observer that has received the whole recording. The recorded answers get the ids of this

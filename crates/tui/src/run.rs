@@ -15,10 +15,12 @@ use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::diagnose;
 use crate::exit::{Error, Exit};
+use crate::export;
 use crate::model::Model;
 use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
+use crate::replay::recording::Recording;
 use crate::save;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
@@ -53,6 +55,9 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     if let Some(format) = options.diagnose {
         return diagnose::print(&options, format, &mut io::stdout().lock()).await;
     }
+    if let Some(export) = &options.export {
+        return export::run(&options, export).await;
+    }
     if options.once.is_some() {
         return once::print(&options, &mut io::stdout().lock()).await;
     }
@@ -68,6 +73,10 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     event_loop.serve().await
 }
 
+fn unwritable(path: &std::path::Path, error: &io::Error) -> Error {
+    Error::Recording(format!("{}: {error}", path.display()))
+}
+
 /// State of the running screen.
 struct EventLoop {
     model: Model,
@@ -80,6 +89,7 @@ struct EventLoop {
     pace: Pace,
     drawn_at: Option<Instant>,
     reconnect: bool,
+    recording: Option<Recording>,
     usage: UsageMeter,
     options: Options,
     background: BackgroundQuery,
@@ -94,6 +104,10 @@ impl EventLoop {
         let guard = Guard::take(options.mouse)?;
         let size = terminal::size();
         let start = start::start(options, size, outgoing.over_ssh);
+        let recording = match &options.record {
+            Some(path) => Some(Recording::create(path, &start.target).map_err(|error| unwritable(path, &error))?),
+            None => None,
+        };
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
         let mut screen = Screen::new(io::stdout(), size, start.capabilities.ascii);
         let mut background = BackgroundQuery::default();
@@ -112,6 +126,7 @@ impl EventLoop {
             pace: Pace { frame_time, fastest: frame_time },
             drawn_at: None,
             reconnect: options.reconnect,
+            recording,
             usage: UsageMeter::new(),
             options: options.clone(),
             background,
@@ -199,7 +214,14 @@ impl EventLoop {
             self.ending = Some(Err(Error::lost(reason.clone(), *fault)));
             return Ok(());
         }
-        for effect in update(&mut self.model, msg, self.start.elapsed()) {
+        // In whole milliseconds, as in a recording, so that a replay has equal times.
+        let now = Duration::from_millis(self.start.elapsed().as_millis() as u64);
+        if let Some(error) = self.recording.as_mut().and_then(|recording| recording.write(&msg, now).err()) {
+            self.recording = None;
+            let text = format!("the recording has ended: {error}");
+            update(&mut self.model, Msg::Malformed(text), now);
+        }
+        for effect in update(&mut self.model, msg, now) {
             self.execute(effect)?;
         }
         Ok(())

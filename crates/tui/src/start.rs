@@ -14,12 +14,21 @@ use crate::demo::Demo;
 use crate::exit::Error;
 use crate::model::message::{LinkEvent, Msg};
 use crate::model::{Capabilities, Start};
+use crate::replay::index::Index;
+use crate::replay::player::Player;
 use crate::terminal::TerminalColors;
+
+/// Pause between two looks at the end of a recording.
+const REPLAY_IDLE: Duration = Duration::from_secs(1);
 
 /// Attaches to the source. A node that cannot be reached is an error, so that the user does not see a blank screen.
 pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<ConnectionHandle, Error> {
     match &options.source {
         Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
+        Source::Replay { path, speed } => {
+            let index = Index::open(path).map_err(Error::Recording)?;
+            Ok(replay(Player::new(index, *speed), inbox.clone()))
+        }
         Source::Node(target) => {
             let dialer = Dialer {
                 target: target.clone(),
@@ -65,11 +74,43 @@ fn play(mut demo: Demo, inbox: Inbox) -> ConnectionHandle {
     outgoing
 }
 
+/// Plays a recording like a connection.
+fn replay(mut player: Player, inbox: Inbox) -> ConnectionHandle {
+    let (commands, mut from_model) = mpsc::channel(64);
+    let outgoing = ConnectionHandle {
+        commands,
+        retry: Arc::new(Notify::new()),
+        received_bytes: Arc::new(AtomicU64::new(0)),
+        over_ssh: false,
+    };
+    tokio::spawn(async move {
+        let start = Instant::now();
+        inbox.post(Msg::Link(LinkEvent::Connected)).await;
+        loop {
+            for msg in player.poll(start.elapsed()) {
+                inbox.post(msg).await;
+            }
+            let pause = player.due().map_or(REPLAY_IDLE, |due| due.saturating_sub(start.elapsed()));
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                command = from_model.recv() => {
+                    let Some(command) = command else { return };
+                    for msg in player.receive(command, start.elapsed()) {
+                        inbox.post(msg).await;
+                    }
+                }
+            }
+        }
+    });
+    outgoing
+}
+
 /// Returns the initial state of a model for these options.
 pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, over_ssh: bool) -> Start {
     let (target, demo) = match &options.source {
         Source::Node(target) => (target.to_string(), false),
         Source::Demo { .. } => ("demo data".to_owned(), true),
+        Source::Replay { path, .. } => (path.display().to_string(), false),
     };
     let colors = TerminalColors::from_env(options.color);
     Start {
@@ -81,6 +122,7 @@ pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, ove
         frame_hz: frame_hz(options, over_ssh),
         target,
         demo,
+        replay: matches!(options.source, Source::Replay { .. }),
         run: options.run.clone(),
         profile: options.profile.clone(),
         palette: colors.palette(options, None),

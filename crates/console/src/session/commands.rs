@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::{
     ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServerMessage, StoresView,
-    TraceRequest, View, decode_client,
+    TraceRequest, View, decode_client, encode as to_text,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     CausesSource, ClientTrace, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder,
@@ -41,6 +42,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         }
         if let Some(part) = self.reporting.take() {
             return self.send(&ServerMessage::Report(part)).await;
+        }
+        if let Some(answer) = self.answer.take() {
+            return self.write(Message::text(answer)).await;
         }
         match (done, id) {
             (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
@@ -91,6 +95,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Report { run, offset, id } => {
                 let part = self.node.host.report(run, offset)?;
                 self.reporting = Some(ReportPart { id, ..part });
+                Ok(())
+            }
+            ClientMessage::Past(view) => {
+                self.answer = Some(self.node.recorder.borrow().past(view.id, view.at_ms));
+                Ok(())
+            }
+            ClientMessage::History(view) => {
+                let history = self.node.recorder.borrow().history(view.id);
+                self.answer = Some(to_text(&ServerMessage::History(history)));
                 Ok(())
             }
             ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),

@@ -8,11 +8,12 @@ use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow
 use tokio::sync::{Mutex, watch};
 
 use crate::budget::OrderBudget;
-use crate::config::{Limits, LogLines};
+use crate::config::{Limits, LogLines, RecorderConfig};
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
 use crate::sampler::sample::{MemoryReading, Sample};
+use crate::recorder::Recorder;
 use crate::view::filter::Filter;
 use crate::view::ranking::{self, Order};
 use crate::view::sort_key::{FilterRates, Rates};
@@ -31,6 +32,7 @@ pub(crate) struct Node {
     pub(crate) refusals: RefCell<TokenBucket>,
     /// The newest lines of the program's log, if the program provides them.
     pub(crate) log_lines: Option<Arc<dyn LogLines>>,
+    pub(crate) recorder: RefCell<Recorder>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
@@ -51,6 +53,7 @@ impl Node {
         runtime: Handle,
         host: Arc<dyn Host>,
         limits: Limits,
+        recorder: RecorderConfig,
         info: NodeInfo,
         tick: Duration,
         frames: watch::Receiver<Arc<Sample>>,
@@ -63,6 +66,7 @@ impl Node {
             budget: OrderBudget::new(Instant::now()),
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             log_lines: None,
+            recorder: RefCell::new(Recorder::new(recorder)),
             info,
             tick,
             pause: Cell::new(tick),
@@ -106,6 +110,7 @@ impl Node {
     fn features(&self) -> Vec<String> {
         let parts = [
             ("console", true),
+            ("past", self.recorder.borrow().is_on()),
             ("scenarios", !self.host.scenarios().is_empty()),
             ("store", !observe::stores(&self.runtime).is_empty()),
             ("wasm", !observe::engines(&self.runtime).is_empty()),

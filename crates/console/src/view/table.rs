@@ -172,7 +172,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{Limits, NoScenarios};
+    use crate::{Limits, NoScenarios, RecorderConfig};
     use rusm_runtime::observe::{self, ProcessState};
     use rusm_runtime::{Config, ExitReason, Pid, Runtime};
 
@@ -182,7 +182,16 @@ mod tests {
         let (_, frames) = watch::channel(Arc::default());
         let (_, stopping) = watch::channel(false);
         let (host, tick) = (Arc::new(NoScenarios), Duration::from_millis(50));
-        let node = Node::new(runtime.clone(), host, Limits::default(), NodeInfo::default(), tick, frames, stopping);
+        let node = Node::new(
+            runtime.clone(),
+            host,
+            Limits::default(),
+            RecorderConfig::default(),
+            NodeInfo::default(),
+            tick,
+            frames,
+            stopping,
+        );
         let pids: Vec<Pid> = (0..processes).map(|_| parked(&runtime)).collect();
         let waits =
             |pid: &Pid| observe::process(&runtime, *pid).is_some_and(|seen| seen.state == ProcessState::Waiting);

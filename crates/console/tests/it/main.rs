@@ -6,6 +6,7 @@ mod attach;
 mod hostile;
 mod inspect;
 mod lints;
+mod past;
 mod population;
 mod probes;
 mod schedulers;

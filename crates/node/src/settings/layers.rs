@@ -12,12 +12,12 @@ use crate::settings::error::SettingsError;
 use crate::settings::raw::{RawSetting, RawSettings, unknown};
 
 /// Sections of the file that describe the node.
-const SECTIONS: [&str; 4] = ["node", "lint", "store", "log"];
+const SECTIONS: [&str; 5] = ["node", "lint", "recorder", "store", "log"];
 /// Sections of the file that describe an application.
 const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 39] = [
+const VARIABLES: [(&str, &str); 41] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
     ("node.schedulers", "RUSM_SCHEDULERS"),
@@ -50,6 +50,8 @@ const VARIABLES: [(&str, &str); 39] = [
     ("lint.memory_slope_per_min", "RUSM_LINT_MEMORY_SLOPE_PER_MIN"),
     ("lint.wait_cycle_after", "RUSM_LINT_WAIT_CYCLE_AFTER"),
     ("lint.idle_scheduler_after", "RUSM_LINT_IDLE_SCHEDULER_AFTER"),
+    ("recorder.span", "RUSM_RECORDER_SPAN"),
+    ("recorder.memory_bytes", "RUSM_RECORDER_MEMORY_BYTES"),
     ("store.path", "RUSM_STORE"),
     ("store.durability", "RUSM_STORE_DURABILITY"),
     ("log.level", "RUSM_LOG"),

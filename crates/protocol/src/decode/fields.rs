@@ -199,6 +199,8 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
             ("id", FieldType::Whole(u64::MAX), REQUIRED),
         ],
     ),
+    ("past", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED), ("at_ms", FieldType::Whole(u64::MAX), REQUIRED)]),
+    ("history", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED)]),
     (
         "kill_all",
         &[

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use rusm_protocol::{
     Bonds, Cell, ClientMessage, Column, ErrorCode, EventDetail, EventInfo, Events, EventsRequest, Frame, Hello,
-    KillReason, LatencySnapshot, LintInfo, LogLine, LogSnapshot, MemorySnapshot, NodeInfo, ObserverSnapshot,
-    ParameterMeta, ProcessDetail, ProcessInfo, ProcessStatus, ResourceProfileMeta, Role, Rows, ScenarioMeta,
-    SchedulerSnapshot, ServerMessage, SnapshotCost, SortKey, TimeSeriesSnapshot, TimeView, Unit, View, ViewWindow,
-    decode_client, decode_server, encode,
+    HistoryView, KillReason, LatencySnapshot, LintInfo, LogLine, LogSnapshot, MemorySnapshot, NodeInfo,
+    ObserverSnapshot, ParameterMeta, Past, PastView, ProcessDetail, ProcessInfo, ProcessStatus, ResourceProfileMeta,
+    Role, Rows, ScenarioMeta, SchedulerSnapshot, ServerMessage, SnapshotCost, SortKey, TimeSeriesSnapshot, TimeView,
+    Unit, View, ViewWindow, decode_client, decode_server, encode,
 };
 use serde_json::Value;
 
@@ -115,6 +115,8 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_results", ClientMessage::Results { view: Some(results::view()) }),
         ("client_results_none", ClientMessage::Results { view: None }),
         ("client_report", ClientMessage::Report { run: 5, offset: 262_144, id: 8 }),
+        ("client_past", ClientMessage::Past(PastView { id: 11, at_ms: 52_000 })),
+        ("client_history", ClientMessage::History(HistoryView { id: 12 })),
         (
             "client_kill_all",
             ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },
@@ -157,6 +159,16 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ),
         ("server_events", ServerMessage::Events(events())),
         ("server_events_log", ServerMessage::Events(events_with_log())),
+        ("server_past", ServerMessage::Past(fixtures::past(events()))),
+        (
+            "server_past_refused",
+            ServerMessage::Past(Past {
+                id: 11,
+                refusal: Some("nothing is recorded yet".to_owned()),
+                ..Past::default()
+            }),
+        ),
+        ("server_history", ServerMessage::History(fixtures::history())),
         ("server_ack", ServerMessage::Ack { id: 1 }),
         ("server_killed", ServerMessage::Killed { id: 5, processes: 1_024, left: 0 }),
         (

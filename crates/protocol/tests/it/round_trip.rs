@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rusm_protocol::{
-    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, KeysView,
-    KillReason, LatencySnapshot, ObserverSnapshot, ProcessDetail, ResultsView, Rows, RunSettings, SchedulersView,
+    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView, KeysView,
+    KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, ResultsView, Rows, RunSettings, SchedulersView,
     ServerMessage, SortKey, StoresView, TimeView, TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow,
     WaitsView, decode_client, decode_server, encode,
 };
@@ -145,6 +145,8 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         (any::<bool>(), proptest::option::of(0..600_u32), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
             |(enabled, backlog, open, log)| ClientMessage::Events(EventsRequest { enabled, backlog, open, log })
         ),
+        (any::<u32>(), any::<u64>()).prop_map(|(id, at_ms)| ClientMessage::Past(PastView { id, at_ms })),
+        any::<u32>().prop_map(|id| ClientMessage::History(HistoryView { id })),
         (".*", reason, id()).prop_map(|(pid, reason, id)| ClientMessage::Kill { pid, reason, id }),
     ]
 }
@@ -222,7 +224,14 @@ fn server_message() -> impl Strategy<Value = ServerMessage> {
         mailbox_len: n[2],
         ..ProcessDetail::default()
     });
+    let past = (any::<u32>(), any::<[u64; 3]>(), frame(), rows(), proptest::option::of(".*")).prop_map(
+        |(id, n, frame, rows, refusal)| {
+            let messages = vec![ServerMessage::Tick { frame: Box::new(frame) }, ServerMessage::Rows(rows)];
+            Past { id, at_ms: n[0], oldest_ms: n[1], newest_ms: n[2], messages, refusal, ..Past::default() }
+        },
+    );
     prop_oneof![
+        past.prop_map(ServerMessage::Past),
         frame().prop_map(|frame| ServerMessage::Tick { frame: Box::new(frame) }),
         rows().prop_map(ServerMessage::Rows),
         (proptest::option::of(process.prop_map(Box::new)), ".*")

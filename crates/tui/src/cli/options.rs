@@ -21,7 +21,7 @@ pub const FPS_REMOTE: u8 = 4;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Source of the data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A node.
     Node(Target),
@@ -29,6 +29,13 @@ pub enum Source {
     Demo {
         /// Seed of the generator. Equal seeds give equal data.
         seed: u64,
+    },
+    /// A recording made with `--record`.
+    Replay {
+        /// The recording.
+        path: PathBuf,
+        /// Speed as a factor of the recorded one.
+        speed: f64,
     },
 }
 
@@ -105,6 +112,19 @@ pub struct Options {
     pub diagnose: Option<Once>,
     /// Ids of lints that are hidden from the start. Default: none.
     pub hidden_lints: Vec<String>,
+    /// File for a recording of all messages, which must not exist. Default: none.
+    pub record: Option<PathBuf>,
+    /// Export a span of the node's past as a trace and exit. Default: none.
+    pub export: Option<Export>,
+}
+
+/// Export of a span of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// File for the trace, as Chrome trace JSON.
+    pub path: PathBuf,
+    /// Time before now.
+    pub last: Duration,
 }
 
 impl Default for Options {
@@ -133,6 +153,8 @@ impl Default for Options {
             frames: Some(1),
             diagnose: None,
             hidden_lints: Vec::new(),
+            record: None,
+            export: None,
         }
     }
 }

@@ -72,6 +72,21 @@ pub(super) fn hidden_lints(allow: &[String], warn: &[String]) -> Vec<String> {
     Lint::ALL.map(Lint::id).into_iter().filter(is_hidden).map(str::to_owned).collect()
 }
 
+/// Parses the speed of a replay.
+pub(super) fn speed(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('x').parse().ok().filter(|number| (0.1..=1000.0).contains(number));
+    number.ok_or_else(|| "expected a factor from 0.1 to 1000".to_owned())
+}
+
+/// Maximum span of an exported trace.
+const LAST_MAX: Duration = Duration::from_mins(15);
+
+/// Parses the span of an exported trace.
+pub(super) fn last(text: &str) -> Result<Duration, String> {
+    let time = rusm_text::parse_duration(text).filter(|time| !time.is_zero() && *time <= LAST_MAX);
+    time.ok_or_else(|| format!("expected a time up to {} min, such as 60s or 5m", LAST_MAX.as_secs() / 60))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 mod inspect;
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, ProcessDetail, ResultTable, Results, Rows,
+    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, ResultTable, Results, Rows,
     RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
 };
 
@@ -17,6 +17,8 @@ const REASON_MAX: usize = 4200;
 
 /// Maximum number of rows of a result's table.
 const ROWS_MAX: u64 = 20_000;
+/// Maximum number of messages of a recorded instant.
+const PAST_MESSAGES_MAX: usize = 32;
 
 /// Returns the text as one line without control characters.
 pub(crate) fn line(text: &str) -> String {
@@ -87,10 +89,27 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
                 clean_all([&mut event.peer, &mut event.message, &mut event.state].into_iter().flatten());
             }
         }
+        ServerMessage::Past(past) => self::past(past),
+        ServerMessage::History(history) => {
+            clean_all(history.series.iter_mut().map(|series| &mut series.name));
+            clean_all(history.runs.iter_mut().map(|run| &mut run.scenario));
+        }
         ServerMessage::Error { message, .. } => clean(message),
         ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }
     message
+}
+
+/// Keeps what a recorded instant may contain: one message of each kind that replaces the one before, and no instants.
+fn past(past: &mut Past) {
+    clean_all(&mut past.refusal);
+    past.messages.truncate(PAST_MESSAGES_MAX);
+    past.messages.retain(|message| {
+        !matches!(message, ServerMessage::Past(_) | ServerMessage::History(_) | ServerMessage::Hello(_))
+    });
+    for inner in &mut past.messages {
+        *inner = message(std::mem::replace(inner, ServerMessage::Ack { id: 0 }));
+    }
 }
 
 /// Returns true for plain characters that do not change the width of their neighbours.

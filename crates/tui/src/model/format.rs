@@ -114,6 +114,12 @@ pub(crate) fn clock(ms: u64) -> String {
     }
 }
 
+/// Formats the time of day in UTC of a time since 1970: `03:44:21`.
+pub(crate) fn time_of_day(unix_ms: u64) -> String {
+    let s = unix_ms / 1000 % 86_400;
+    format!("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
 /// Formats an age for a narrow column: `120ms`, `4s`, `4m12`, `2h05`, `3d04`.
 pub(crate) fn age(ms: u64) -> String {
     let s = ms / 1000;

@@ -33,6 +33,18 @@ pub(crate) enum Overlay {
         /// Number of lines scrolled away.
         scroll: u16,
     },
+    /// Another node than before; keys reach it after this is closed.
+    OtherNode {
+        /// Name and process id of the node.
+        node: String,
+        /// Name and process id of the node before.
+        before: String,
+    },
+    /// What changed in the minute before the cursor.
+    Compare {
+        /// Number of lines scrolled away.
+        scroll: u16,
+    },
     /// Confirmation before a process is ended.
     Kill {
         /// Pid of the process.
@@ -104,8 +116,12 @@ impl Overlay {
     /// Returns the key context of the overlay.
     pub(crate) fn context(&self) -> Context {
         match self {
-            Self::Help { .. } | Self::About { .. } | Self::Trap { .. } => Context::Help,
             Self::Cause { .. } => Context::Cause,
+            Self::Help { .. }
+            | Self::About { .. }
+            | Self::Trap { .. }
+            | Self::Compare { .. }
+            | Self::OtherNode { .. } => Context::Help,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::Event { .. } => Context::Event,
             Self::SortMenu { .. } => Context::SortMenu,

@@ -8,7 +8,9 @@ mod bench;
 mod causes;
 mod mouse;
 mod navigate;
+mod other_node;
 mod palette;
+mod past;
 mod process;
 mod receive;
 
@@ -37,6 +39,7 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
     let second_before = model.now.as_millis() / 250;
     model.now = model.now.max(now);
     let mut effects = Vec::new();
+    let is_input = matches!(msg, Msg::Key(_) | Msg::Mouse(_) | Msg::Paste(_));
     match msg {
         Msg::Tick => {
             let expired = model.status.as_ref().is_some_and(|status| status.until <= model.now);
@@ -91,7 +94,11 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
         Msg::Saved(Ok(path)) => model.show_notice(format!("saved {path}"), false),
         Msg::Saved(Err(why)) => model.show_notice(why, true),
     }
+    if is_input {
+        past::follow_keys(model);
+    }
     request_views(model, &mut effects);
+    past::requests(model, &mut effects);
     withhold(model, &mut effects);
     effects
 }
@@ -260,6 +267,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.sched.reset();
     model.results.reset();
     model.waits.reset();
+    model.past.reset();
     process::request_detail(model, effects);
 }
 

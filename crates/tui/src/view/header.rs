@@ -43,7 +43,10 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
     if model.demo {
         badge("DEMO", Role::Warn);
     }
-    if model.paused {
+    if model.replay {
+        badge("REPLAY", Role::Warn);
+    }
+    if model.paused && !model.past.is_on() {
         badge("PAUSED", Role::Warn);
     }
     let silent = model.silence().map(|silence| format!("{} silent for {} s", theme.sign("●", "*"), silence.as_secs()));
@@ -73,6 +76,14 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
         }
     }
     line
+}
+
+/// Returns the instant on the screen: its time of day in UTC, and how long it is ago.
+fn past(model: &Model, at_ms: u64) -> String {
+    let started_ms = model.hello.as_ref().map_or(0, |hello| hello.node.started_unix_ms);
+    let clock = if started_ms > 0 { format::time_of_day(started_ms + at_ms) } else { format::moment(at_ms) };
+    let ago = format::age(model.past.live_ms.saturating_sub(at_ms));
+    format!("PAST {clock} (-{ago})")
 }
 
 /// Returns the identity of the node, most important part first.
@@ -107,7 +118,13 @@ fn key_figures(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     };
     let seen = &now.observer;
     let badge = lints::badge(model, theme);
-    let mut spans: Vec<Span> = badge.iter().cloned().collect();
+    let mut spans: Vec<Span> = Vec::new();
+    if let Some(at_ms) = model.past.shown_ms.or(model.past.cursor_ms) {
+        // In this row there is always room for it.
+        let style = theme.style(Role::Warn).add_modifier(ratatui::style::Modifier::REVERSED);
+        spans.extend([Span::styled(format!(" {} ", past(model, at_ms)), style), Span::raw(" ")]);
+    }
+    spans.extend(badge.iter().cloned());
     let mut used = spans.iter().map(|span| span.width() as u16).sum::<u16>();
     let mut is_full = false;
     let mut pair = |label: &str, value: String, role: Role| {

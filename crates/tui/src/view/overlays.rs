@@ -1,5 +1,6 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
+mod compare;
 mod palette;
 mod trace;
 mod waits;
@@ -31,6 +32,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             let lines = causes::in_full(model, READING_WIDTH, painter.theme);
             scrolled(painter, area, " cause of failures ", &lines, *scroll);
         }
+        Some(Overlay::OtherNode { node, before }) => other_node(painter, node, before),
+        Some(Overlay::Compare { scroll }) => compare::render(painter, area, model, *scroll),
         Some(Overlay::Kill { pid, name, reason, typed }) => {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
             let effect = effect(model, pid, typed);
@@ -268,6 +271,25 @@ fn effect(model: &Model, pid: &str, typed: &str) -> Vec<(String, Role)> {
     lines
 }
 
+/// Draws the question before keys reach another node.
+fn other_node(painter: &mut Painter<'_>, node: &str, before: &str) {
+    let theme = painter.theme;
+    let title = Line::from(format!(" another node: {node} "));
+    let width = (title.width() as u16 + 8).clamp(46, 70);
+    let inner = painter.popup(width, 6, &title);
+    let mut say = |at: u16, text: String, role: Role| {
+        let text = painter::cut(&text, inner.width, theme);
+        painter.line(inner, at, &Line::from(Span::styled(text, theme.style(role))));
+    };
+    say(0, format!("before: {before}"), Role::Text);
+    say(1, "filter, selection and follow mode are cleared".to_owned(), Role::Dim);
+    let keys = Line::from(vec![
+        Span::styled("enter", theme.style(Role::Key)),
+        Span::styled(" show it", theme.style(Role::Dim)),
+    ]);
+    painter.line(inner, 3, &keys);
+}
+
 /// Draws the confirmation before processes are ended.
 fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason, effect: &[(String, Role)]) {
     let theme = painter.theme;
@@ -417,7 +439,9 @@ fn lost(painter: &mut Painter<'_>, model: &Model) {
         let text = painter::cut(text, inner.width, theme);
         painter.line(inner, at, &Line::from(Span::styled(text, theme.style(role))));
     };
-    say(0, &model.target, Role::Dim);
+    let node =
+        model.hello.as_ref().map(|hello| format!("{}, pid {}: {}", hello.node.name, hello.node.os_pid, model.target));
+    say(0, node.as_ref().unwrap_or(&model.target), Role::Dim);
     let reason = painter::wrap(reason, inner.width);
     let (first, rest) =
         reason.split_first().map_or((String::new(), String::new()), |(first, rest)| (first.clone(), rest.join(" ")));

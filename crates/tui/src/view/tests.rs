@@ -548,6 +548,19 @@ fn an_event_is_selected_and_read_in_full() {
 }
 
 #[test]
+fn the_past_is_marked_in_the_header_of_every_view() {
+    for &tab in Tab::ALL {
+        let mut watched = busy(tab, USUAL, false);
+
+        watched.press("[[").pass(3);
+
+        let text = watched.text();
+        assert!(text.lines().nth(1).is_some_and(|line| line.contains("PAST 22:1")), "{tab:?}: {text}");
+        assert!(text.contains("(-"), "{text}");
+    }
+}
+
+#[test]
 fn lines_of_the_log_stand_between_the_events_and_are_filtered_by_level_and_text() {
     let mut watched = busy(Tab::Events, USUAL, false);
 
@@ -648,4 +661,40 @@ fn a_trace_runs_for_ten_seconds_and_is_filtered() {
             text
         );
     }
+}
+
+#[test]
+fn an_instant_of_the_past_and_what_changed_in_the_minute_before() {
+    for (size, ascii) in [(USUAL, false), (LARGE, false), (USUAL, true)] {
+        let mut watched = busy(Tab::Node, size, ascii);
+        let name = format!("{}x{}{}", size.width, size.height, if ascii { "_ascii" } else { "" });
+        watched.pass(60);
+
+        insta::assert_snapshot!(format!("past_{name}"), watched.press("{]]").pass(2).text());
+        let changes = watched.press("D").pass(1).text();
+        assert!(!ascii || changes.is_ascii(), "{changes}");
+        insta::assert_snapshot!(format!("changes_{name}"), changes);
+    }
+}
+
+#[test]
+fn charts_of_five_and_ten_minutes_have_a_ruler() {
+    let mut watched = busy(Tab::Node, LARGE, false);
+    assert!(watched.text().contains("-30 s"), "{}", watched.text());
+
+    watched.pass(300).press("-");
+    assert!(watched.text().contains("-4 min"), "{}", watched.text());
+
+    insta::assert_snapshot!("chart_of_ten_minutes", watched.press("-").text());
+}
+
+#[test]
+fn another_node_is_named_before_keys_reach_it() {
+    let mut watched = busy(Tab::Node, USUAL, false);
+    let mut hello = watched.model.hello.clone().unwrap();
+    (hello.node.name, hello.node.os_pid) = ("shop".to_owned(), 812);
+
+    watched.feed(Msg::Server(ServerMessage::Hello(hello)));
+
+    insta::assert_snapshot!("another_node", watched.text());
 }

@@ -63,13 +63,15 @@ pub enum Context {
     Trace,
     /// The filter's text field of a trace.
     TraceFilter,
+    /// An instant of the past.
+    Past,
     /// The overlay of a lost connection.
     Lost,
 }
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -96,6 +98,7 @@ impl Context {
         Self::Trace,
         Self::TraceFilter,
         Self::Help,
+        Self::Past,
         Self::Lost,
     ];
 
@@ -128,6 +131,7 @@ impl Context {
             Self::Waits => "waits",
             Self::Trace => "trace",
             Self::TraceFilter => "filter of a trace",
+            Self::Past => "past",
             Self::Lost => "connection lost",
         }
     }
@@ -146,8 +150,18 @@ pub enum Action {
     Step(isize),
     /// Close the innermost open element, else undo one step.
     Back,
-    /// Freeze the screen.
+    /// Freeze the screen, or return to the present.
     Pause,
+    /// Show the past, this many seconds later or earlier.
+    Past(i64),
+    /// Show the instant of the next crash (true) or of the previous one.
+    Crash(bool),
+    /// Return to the present.
+    Now,
+    /// Show what changed in the minute before.
+    Changes,
+    /// Show a longer or a shorter time in charts.
+    Zoom(isize),
     /// Redraw every cell.
     Repaint,
     /// Suspend the program and return to the shell.
@@ -438,6 +452,15 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[c('q'), Key::ctrl('c')], Action::Quit, "quit", "quit"),
     bind(Context::Global, &[c(':')], Action::Palette, "", "command palette: goto, view, sort, filter, run"),
     bind(Context::Global, &[c(' ')], Action::Pause, "pause", "freeze the screen, not the node"),
+    bind(Context::Global, &[c('[')], Action::Past(-1), "past", "a second back, in every view"),
+    bind(Context::Global, &[c(']')], Action::Past(1), "", "a second forward"),
+    bind(Context::Global, &[c('{')], Action::Past(-60), "", "a minute back"),
+    bind(Context::Global, &[c('}')], Action::Past(60), "", "a minute forward"),
+    bind(Context::Global, &[c('(')], Action::Crash(false), "", "back to the previous crash"),
+    bind(Context::Global, &[c(')')], Action::Crash(true), "", "forward to the next crash"),
+    bind(Context::Global, &[c('D')], Action::Changes, "", "what changed in the minute before"),
+    bind(Context::Global, &[c('+'), c('=')], Action::Zoom(-1), "", "shorter charts: 10, 5, 1 min"),
+    bind(Context::Global, &[c('-')], Action::Zoom(1), "", "longer charts: 1, 5, 10 min"),
     bind(Context::Global, &[c('1')], Action::Show(Tab::Node), "", "Node"),
     bind(Context::Global, &[c('2')], Action::Show(Tab::Bench), "", "Bench"),
     bind(Context::Global, &[c('3')], Action::Show(Tab::Processes), "", "Processes"),
@@ -530,6 +553,10 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Help, &[k(PageDown)], Action::HalfPages(2), "", "a page down"),
     bind(Context::Help, &[k(PageUp)], Action::HalfPages(-2), "", "a page up"),
     bind(Context::Help, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
+    bind(Context::Past, &[c('['), k(Left)], Action::Past(-1), "1 s back", "a second back"),
+    bind(Context::Past, &[c(']'), k(Right)], Action::Past(1), "forward", "a second forward"),
+    bind(Context::Past, &[c('D')], Action::Changes, "changes", "what changed in the minute before"),
+    bind(Context::Past, &[c('G'), k(End), c(' ')], Action::Now, "now", "return to the present"),
     bind(Context::Lost, &[c('r')], Action::Retry, "retry now", "reconnect now"),
 ];
 

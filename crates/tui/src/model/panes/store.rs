@@ -128,6 +128,18 @@ impl StorePane {
         true
     }
 
+    /// Shows recorded stores, which are not an answer.
+    pub(crate) fn show(&mut self, stores: Stores, visible: u16) {
+        self.seen.clear();
+        self.seen.push_back(stores);
+        self.clamp(visible);
+    }
+
+    /// Forgets the stores, and keeps what the user selected.
+    pub(crate) fn forget_stores(&mut self) {
+        self.seen.clear();
+    }
+
     pub(crate) fn newest(&self) -> Option<&Stores> {
         self.seen.back()
     }

@@ -74,6 +74,14 @@ pub(crate) struct Table {
     shown: Option<(SortKey, String)>,
 }
 
+/// The rows of a table with their order and filter, without what the user selected.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TableData {
+    rows: Option<Rows>,
+    rows_at: Duration,
+    shown: Option<(SortKey, String)>,
+}
+
 /// Returns the value of a row in a column.
 pub(crate) fn cell<'a>(rows: &'a Rows, row: &'a [Cell], column: Column) -> Option<&'a Cell> {
     rows.columns.iter().position(|&c| c == column).and_then(|at| row.get(at))
@@ -95,6 +103,16 @@ impl Table {
     /// Creates an empty table with this order and filter.
     pub(crate) fn new(sort: SortKey, filter: String) -> Self {
         Self { sort, filter, ..Self::default() }
+    }
+
+    /// Returns a copy of the rows.
+    pub(crate) fn data(&self) -> TableData {
+        TableData { rows: self.rows.clone(), rows_at: self.rows_at, shown: self.shown.clone() }
+    }
+
+    /// Puts rows back.
+    pub(crate) fn put_back(&mut self, data: TableData) {
+        TableData { rows: self.rows, rows_at: self.rows_at, shown: self.shown } = data;
     }
 
     /// Returns the number of processes that match the filter.

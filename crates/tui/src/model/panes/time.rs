@@ -37,9 +37,14 @@ impl TimePane {
         if self.sent != Some(time.id) {
             return false;
         }
+        self.show(time);
+        true
+    }
+
+    /// Shows tickers and streams, those of an answer or recorded ones.
+    pub(crate) fn show(&mut self, time: Time) {
         self.newest = Some(time);
         self.scroll(0);
-        true
     }
 
     /// Scrolls both lists.

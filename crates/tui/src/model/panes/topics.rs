@@ -74,6 +74,17 @@ impl TopicsPane {
         true
     }
 
+    /// Shows recorded topics, which are not an answer.
+    pub(crate) fn show(&mut self, topics: Topics, visible: u16) {
+        (self.before, self.newest) = (None, Some(topics));
+        self.clamp(visible);
+    }
+
+    /// Forgets the topics, and keeps what the user selected.
+    pub(crate) fn forget_topics(&mut self) {
+        (self.before, self.newest) = (None, None);
+    }
+
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };

@@ -140,6 +140,22 @@ impl TreePane {
         true
     }
 
+    /// Shows recorded rows, which are not an answer; the cursor follows the selected path.
+    pub(crate) fn show(&mut self, mut rows: TreeRows, visible: u16, now: Duration) {
+        rows.rows.truncate(VIEW_ROWS_MAX as usize);
+        self.rows = Some(rows);
+        self.rows_at = now;
+        if let Some(position) = self.selected.as_ref().and_then(|path| self.position_of(path)) {
+            self.cursor = position;
+        }
+        self.clamp(visible);
+    }
+
+    /// Forgets the rows, and keeps what the user selected.
+    pub(crate) fn forget_rows(&mut self) {
+        self.rows = None;
+    }
+
     /// Opens small supervisors seen for the first time, and forgets those that do not exist any more.
     fn open_new(&mut self, rows: &TreeRows) {
         let is_whole = rows.offset == 0 && rows.rows.len() as u64 == rows.total;

@@ -72,6 +72,12 @@ impl WasmPane {
         if self.sent.as_ref().is_none_or(|sent| sent.id != engines.id) {
             return false;
         }
+        self.show(engines, visible);
+        true
+    }
+
+    /// Shows engines, those of an answer or recorded ones.
+    pub(crate) fn show(&mut self, engines: Engines, visible: u16) {
         let is_same = |known: &ModuleInfo| self.selected.as_ref().is_some_and(|of| *of == key(known));
         if let Some(at) = engines.modules.iter().position(is_same) {
             self.module = engines.offset + at as u64;
@@ -81,7 +87,6 @@ impl WasmPane {
         }
         self.newest = Some(engines);
         self.clamp(visible);
-        true
     }
 
     /// Keeps both cursors inside their lists, and the module cursor inside the visible rows.

@@ -4,7 +4,7 @@ use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::causes;
 use super::navigate::{close_filter, show};
-use super::{bench, process};
+use super::{bench, past, process};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
@@ -31,7 +31,12 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Show(tab) => show(model, tab),
         Action::Step(steps) => show(model, model.tab.step(steps, &model.tabs())),
         Action::Back => back(model, effects),
-        Action::Pause => pause(model, effects),
+        Action::Pause => past::pause(model, effects),
+        Action::Past(seconds) => past::step(model, seconds, effects),
+        Action::Crash(is_forward) => past::go_to_crash(model, is_forward),
+        Action::Now => past::leave(model, effects),
+        Action::Changes => past::compare(model),
+        Action::Zoom(steps) => model.zoom(steps),
         Action::Repaint => effects.push(Effect::Repaint),
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Copy => process::copy(model, effects),
@@ -144,18 +149,6 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
     }
 }
 
-/// Freezes or unfreezes the screen. After unfreezing, requests again what the node sends only once.
-fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
-    model.paused = !model.paused;
-    if model.paused {
-        return;
-    }
-    if model.tab == Tab::Events {
-        model.events.reset();
-    }
-    process::request_detail(model, effects);
-}
-
 /// Closes the innermost open element.
 fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.overlay == Some(Overlay::Trace) && model.trace.field.take().is_some() {
@@ -227,9 +220,10 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         Some(
             Overlay::Help { scroll }
             | Overlay::About { scroll }
-            | Overlay::Trap { scroll }
+            | Overlay::Cause { scroll }
             | Overlay::Event { scroll }
-            | Overlay::Cause { scroll },
+            | Overlay::Trap { scroll }
+            | Overlay::Compare { scroll },
         ) => {
             *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
         }
@@ -367,7 +361,9 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             | Overlay::About { .. }
             | Overlay::Trap { .. }
             | Overlay::Event { .. }
-            | Overlay::Palette(_),
+            | Overlay::Palette(_)
+            | Overlay::Compare { .. }
+            | Overlay::OtherNode { .. },
         )
         | None => {}
     }

@@ -6,7 +6,7 @@ use rusm_protocol::{
     ClientMessage, ErrorCode, Frame, Hello, Inspection, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage,
 };
 
-use super::bench;
+use super::{bench, other_node, past};
 use crate::model::Model;
 use crate::model::detail::Trail;
 use crate::model::format;
@@ -24,55 +24,61 @@ const SCHEDULERS_MAX: usize = 256;
 const REQUEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Vec<Effect>) {
+    let message = if model.paused {
+        let Some(message) = past::hold(model, message) else { return };
+        message
+    } else {
+        message
+    };
     match message {
         ServerMessage::Hello(hello) => self::hello(model, hello, effects),
         ServerMessage::Tick { frame } => tick(model, frame),
         ServerMessage::Rows(rows) => self::rows(model, rows),
         ServerMessage::Process { process, pid } => detail(model, process, &pid),
         ServerMessage::Events(events) => {
-            if !model.paused {
-                model.events.take(events);
-                model.dirty = true;
-            }
+            model.events.take(events);
+            model.dirty = true;
         }
         ServerMessage::Tree(rows) => {
             let visible = model.visible_tree();
-            model.dirty |= !model.paused && model.tree.take(rows, visible, model.now);
+            model.dirty |= model.tree.take(rows, visible, model.now);
         }
         ServerMessage::Engines(engines) => {
             let visible = model.visible_modules();
-            model.dirty |= !model.paused && model.wasm.take(engines, visible);
+            model.dirty |= model.wasm.take(engines, visible);
         }
-        ServerMessage::Time(time) => model.dirty |= !model.paused && model.time.take(time),
+        ServerMessage::Time(time) => model.dirty |= model.time.take(time),
         ServerMessage::Stores(stores) => {
             let visible = model.visible_buckets();
-            model.dirty |= !model.paused && model.store.take(stores, visible);
+            model.dirty |= model.store.take(stores, visible);
         }
         ServerMessage::Topics(topics) => {
             let visible = model.visible_topics();
-            model.dirty |= !model.paused && model.topics.take(topics, visible);
+            model.dirty |= model.topics.take(topics, visible);
         }
         ServerMessage::Inspection(inspection) => self::inspection(model, inspection),
-        ServerMessage::Causes(causes) => model.dirty |= !model.paused && model.causes.take(causes),
         ServerMessage::Cpu(cpu) => {
             let visible = model.visible_groups();
-            model.dirty |= !model.paused && model.cpu.take(cpu, visible);
+            model.dirty |= model.cpu.take(cpu, visible);
         }
-        ServerMessage::Schedulers(schedulers) => model.dirty |= !model.paused && model.sched.take(schedulers),
         ServerMessage::Results(results) => {
             let visible = model.visible_history();
-            model.dirty |= !model.paused && model.results.take(*results, visible);
+            model.dirty |= model.results.take(*results, visible);
         }
         ServerMessage::Report(part) => bench::report(model, &part, effects),
         ServerMessage::Waits(waits) => {
             let visible = model.visible_waits();
-            model.dirty |= !model.paused && model.waits.take(waits, visible);
+            model.dirty |= model.waits.take(waits, visible);
         }
         // Events are sent once, so a pause must not lose them.
         ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
+        ServerMessage::Schedulers(schedulers) => model.dirty |= model.sched.take(schedulers),
+        ServerMessage::Causes(causes) => model.dirty |= model.causes.take(causes),
+        ServerMessage::Past(answer) => past::answer(model, answer, effects),
+        ServerMessage::History(history) => past::fill(model, &history),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
-        ServerMessage::Error { message, code, id } => refused(model, message, code, id),
+        ServerMessage::Error { message, code, id } => refused(model, message, code, id, effects),
     }
 }
 
@@ -101,8 +107,11 @@ fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
     }
 }
 
-fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>) {
+fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>, effects: &mut Vec<Effect>) {
     model.dirty = true;
+    if id.is_none() && model.past.is_waiting() && message.contains("\"past\"") {
+        return past::refused(model, &message, effects);
+    }
     if code == ErrorCode::RateLimited && id.is_none() {
         model.requests_paused_until = Some(model.now + REQUEST_PAUSE);
     }
@@ -154,6 +163,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.table.rows = None;
         model.top = None;
         model.events.forget();
+        past::forget(model);
         if matches!(model.overlay, Some(Overlay::Kill { .. } | Overlay::KillAll { .. })) {
             model.overlay = None;
             model.show_notice("connected to another node: nothing was ended", true);
@@ -171,6 +181,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         if matches!(model.overlay, Some(Overlay::Trace | Overlay::Waits)) {
             model.overlay = None;
         }
+        other_node::announce(model, &hello);
     }
     model.bench.selected = model.bench.selected.min(hello.scenarios.len().saturating_sub(1));
     let (profile, run) = std::mem::take(&mut model.on_hello);
@@ -188,26 +199,29 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
     if model.tab == Tab::Bench && !model.has_scenarios() {
         model.tab = Tab::Node;
     }
+    effects.extend(past::history_request(model).map(Effect::Send));
 }
 
 fn tick(model: &mut Model, frame: Box<Frame>) {
     model.frame_received_at = model.now;
     model.bench.observe(&frame);
-    if model.paused {
-        return;
-    }
     remember(model, &frame);
     model.frame = Some(frame);
     model.dirty = true;
 }
 
 /// Adds a frame to the histories.
-fn remember(model: &mut Model, frame: &Frame) {
+pub(super) fn remember(model: &mut Model, frame: &Frame) {
     let at_ms = frame.captured_at_ns / 1_000_000;
+    past::note_frame(model, frame);
     let histories = &mut model.histories;
-    let known_ms = model.frame.as_ref().map(|known| known.captured_at_ns / 1_000_000);
+    let known_ms = histories.newest_ms.replace(at_ms);
+    if known_ms == Some(at_ms) {
+        // A frame that was held while the screen was frozen.
+        return;
+    }
     // Each run has a chart of its own: rates of two scenarios have neither unit nor scale in common.
-    if model.frame.as_ref().is_some_and(|known| known.run_id != frame.run_id) {
+    if histories.run_id.replace(frame.run_id).is_some_and(|known| known != frame.run_id) {
         histories.ops = Series::default();
     }
     if frame.running {
@@ -252,7 +266,7 @@ fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
 }
 
 fn rows(model: &mut Model, rows: Rows) {
-    if !model.subscription.answers(&rows) || model.paused {
+    if !model.subscription.answers(&rows) {
         return;
     }
     match model.tab {
@@ -276,7 +290,7 @@ fn inspection(model: &mut Model, inspection: Box<Inspection>) {
         model.victim = Some(inspection.clone());
         model.dirty = true;
     }
-    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == inspection.pid && !model.paused) else { return };
+    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == inspection.pid) else { return };
     pane.gone |= !inspection.is_alive;
     pane.inspection = Some(inspection);
     pane.move_by(0);
@@ -284,9 +298,8 @@ fn inspection(model: &mut Model, inspection: Box<Inspection>) {
 }
 
 fn detail(model: &mut Model, process: Option<Box<ProcessDetail>>, pid: &str) {
-    let paused = model.paused;
     let at_ms = model.now.as_millis() as u64;
-    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == pid && !paused) else {
+    let Some(pane) = model.detail.as_mut().filter(|pane| pane.pid == pid) else {
         return;
     };
     match process {

@@ -13,6 +13,7 @@ use crate::model::{Model, Start};
 mod another_node;
 mod bench;
 mod memory;
+mod past;
 mod pauses;
 mod refusals;
 

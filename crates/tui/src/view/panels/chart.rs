@@ -4,27 +4,35 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use crate::model::format;
-use crate::model::history::Series;
+use crate::model::history::{Series, Window};
+use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
 /// Width of the axis labels, in cells.
 const AXIS: u16 = 6;
 
-/// Minimum time that the curve covers, in milliseconds.
-const SPAN_MS: u64 = 60_000;
+/// Minimum height of a chart with a ruler of time, in rows.
+const RULER_FROM: u16 = 5;
 
-/// Draws a series over at least the last minute, with its axis.
-pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, series: &Series) {
+/// Minimum distance of two marks on the ruler, in cells.
+const MARK_GAP: u16 = 12;
+
+/// Draws a series over the selected window up to the instant on the screen, with its axis and a ruler of time.
+pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model, series: &Series) {
     let theme = painter.theme;
     if area.width <= AXIS + 2 || area.height == 0 {
         return;
     }
+    let ruler_height = u16::from(area.height >= RULER_FROM);
+    let area = Rect { height: area.height - ruler_height, ..area };
     let plot = Rect::new(area.x + AXIS, area.y, area.width - AXIS, area.height);
+    if ruler_height > 0 {
+        ruler(painter, Rect { y: plot.y + plot.height, height: 1, ..plot }, model.window);
+    }
     let per_cell = if theme.is_ascii() { 1 } else { 2 };
     let columns = plot.width * per_cell;
-    let values = series.buckets(bucket_ms(columns), columns.into());
+    let values = series.columns(model.chart_end_ms(), model.window.ms(), columns.into());
     let top = format::axis_top(values.iter().flatten().copied().fold(0.0, f64::max));
     axis(painter, area, top);
     for x in 0..plot.width {
@@ -44,16 +52,29 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, series: &Series) {
     }
 }
 
-/// Returns the time per column, so that the chart covers at least a minute.
-fn bucket_ms(columns: u16) -> u64 {
-    let least = SPAN_MS / u64::from(columns.max(1));
-    [100, 200, 300, 500, 1000, 2000, 5000].into_iter().find(|&ms| ms >= least).unwrap_or(5000)
-}
-
-/// Returns the time that a chart in this area covers, as text.
-pub(crate) fn span_text(area: Rect, theme: Theme) -> String {
-    let columns = area.width.saturating_sub(AXIS) * if theme.is_ascii() { 1 } else { 2 };
-    format!("{} s", bucket_ms(columns) * u64::from(columns) / 1000)
+/// Draws the time before the right end, at whole parts of the window.
+fn ruler(painter: &mut Painter<'_>, row: Rect, window: Window) {
+    let seconds = window.ms() / 1000;
+    let fits = |parts: &&u64| u64::from(row.width) / **parts >= u64::from(MARK_GAP);
+    // Parts of whole minutes, or of whole tens of seconds.
+    let parts: &[u64] = match window {
+        Window::Minute => &[6, 4, 3, 2],
+        Window::Five => &[5, 1],
+        Window::Ten => &[10, 5, 2],
+    };
+    let parts = *parts.iter().find(fits).unwrap_or(&1);
+    let style = painter.theme.style(Role::Dim);
+    for part in 0..=parts {
+        let text = match (part == parts, seconds * (parts - part) / parts) {
+            (true, _) => "now".to_owned(),
+            (_, ago) if ago % 60 == 0 => format!("-{} min", ago / 60),
+            (_, ago) => format!("-{ago} s"),
+        };
+        // The mark stands at the left of its text, and that of the right end is inside the row.
+        let at = (u64::from(row.width) * part / parts) as u16;
+        let at = at.min(row.width.saturating_sub(painter::width(&text)));
+        painter.put(row.x + at, row.y, &Line::from(Span::styled(text, style)), row.width - at);
+    }
 }
 
 fn axis(painter: &mut Painter<'_>, area: Rect, top: f64) {
@@ -69,12 +90,13 @@ fn axis(painter: &mut Painter<'_>, area: Rect, top: f64) {
     }
 }
 
-/// Returns a curve one row high, with one value per column of dots.
-pub(crate) fn ribbon(theme: Theme, series: &Series, cells: u16, bucket_ms: u64, top: f64) -> String {
+/// Returns a curve one row high up to an uptime, with one value per column of dots.
+pub(crate) fn ribbon(theme: Theme, series: &Series, end_ms: u64, cells: u16, bucket_ms: u64, top: f64) -> String {
+    let (window_ms, cells) = (2 * bucket_ms * u64::from(cells), usize::from(cells));
     if theme.is_ascii() {
-        return painter::spark(theme, &series.buckets(2 * bucket_ms, cells.into()), top);
+        return painter::spark(theme, &series.columns(end_ms, window_ms, cells), top);
     }
-    let values = series.buckets(bucket_ms, usize::from(cells) * 2);
+    let values = series.columns(end_ms, window_ms, cells * 2);
     let share = |value: Option<f64>| value.map_or(0.0, |value| (value / top).clamp(0.1, 1.0));
     values.chunks(2).map(|pair| braille(share(pair[0]), share(pair[1])).unwrap_or(' ')).collect()
 }
@@ -106,12 +128,5 @@ mod tests {
         let cells = [(0.0, 0.0), (0.25, 0.0), (1.0, 1.0), (0.0, 0.5)].map(|(l, r)| braille(l, r));
 
         assert_eq!(cells, [None, Some('⡀'), Some('⣿'), Some('⢠')]);
-    }
-
-    #[test]
-    fn a_wide_chart_has_finer_columns() {
-        assert_eq!(bucket_ms(264), 300);
-        assert_eq!(bucket_ms(144), 500);
-        assert_eq!(bucket_ms(600), 100);
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         let text = match (pane.gone, &pane.inspection) {
             (true, Some(_)) => "this process has ended, and the node does not know its end any more",
             (true, None) => "this process has ended",
+            (false, _) if model.past.lacks_detail => "not among the processes recorded at this time",
             (false, _) => "loading",
         };
         return painter.note(inner, text);
@@ -184,7 +185,7 @@ fn past(painter: &mut Painter<'_>, inner: Rect, at: u16, pane: &DetailPane) {
     let cells = inner.width.saturating_sub(painter::width(&label)).min(cells);
     let spans = vec![
         Span::styled(label, theme.style(Role::Dim)),
-        Span::styled(chart::ribbon(theme, &pane.reds, cells, 500, top), theme.style(Role::Flow)),
+        Span::styled(chart::ribbon(theme, &pane.reds, pane.reds.newest_ms(), cells, 500, top), theme.style(Role::Flow)),
     ];
     painter.line(inner, at, &Line::from(spans));
 }

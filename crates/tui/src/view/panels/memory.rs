@@ -99,16 +99,15 @@ pub(crate) fn chart(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some(kind) => (kind.label(), model.histories.memory.get(kind as usize)),
         None => ("resident", Some(&model.histories.rss)),
     };
-    let bytes = series.map_or(0, |series| series.recent(1000) as u64);
+    let bytes = series.map_or(0, |series| series.mean_to(model.chart_end_ms(), 1000) as u64);
     let title = Line::from(vec![
         Span::styled(format!(" {label} "), theme.style(Role::Title)),
         Span::styled(format!("{} ", format::bytes(bytes)), theme.style(Role::Accent)),
     ]);
-    let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
-    let right = Line::from(Span::styled(format!(" bytes, {span} "), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" bytes, {} ", model.window.text()), theme.style(Role::Dim)));
     let inner = painter.panel(area, &title, &right);
     if let Some(series) = series {
-        chart::render(painter, inner, series);
+        chart::render(painter, inner, model, series);
     }
 }
 
@@ -144,7 +143,7 @@ fn line(
         let bucket_ms = (60_000 / (u64::from(cells) * 2)).max(100);
         let values = series.buckets(bucket_ms, usize::from(cells) * 2);
         let top = values.iter().flatten().copied().fold(1.0, f64::max);
-        spans.push(Span::styled(chart::ribbon(theme, series, cells, bucket_ms, top), theme.style(Role::Store)));
+        spans.push(Span::styled(chart::ribbon(theme, series, series.newest_ms(), cells, bucket_ms, top), theme.style(Role::Store)));
     }
     painter.line(inner, at, &Line::from(spans));
 }

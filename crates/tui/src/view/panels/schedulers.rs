@@ -65,7 +65,7 @@ fn lanes(painter: &mut Painter<'_>, inner: Rect, model: &Model, loads: &[f32], d
             painter.line_right(inner, at_row, &figures_of(detail, wide, theme));
         }
         if let Some(past) = model.histories.schedulers.get(at).filter(|_| with_past) {
-            let ribbon = chart::ribbon(theme, past, inner.width.saturating_sub(4), 500, 1.0);
+            let ribbon = chart::ribbon(theme, past, model.chart_end_ms(), inner.width.saturating_sub(4), 500, 1.0);
             let chart = Span::styled(ribbon, theme.style(Role::Dim));
             painter.line(inner, at_row + 1, &Line::from(vec![Span::raw("    "), chart]));
         }

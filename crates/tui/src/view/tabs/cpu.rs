@@ -1,6 +1,6 @@
 //! The CPU view: CPU time by kind, parent or scheduler, with the runtime's own, and their sum beside the kernel's.
 
-use ratatui::layout::{Margin, Rect};
+use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Cpu, CpuGroup, CpuRow};
 
@@ -33,14 +33,14 @@ fn history(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         return;
     }
     let theme = painter.theme;
-    let span = chart::span_text(area.inner(Margin::new(1, 1)), theme);
+    let used = model.histories.cpu.mean_to(model.chart_end_ms(), 1000);
     let title = Line::from(vec![
         Span::styled(" cores used ", theme.style(Role::Title)),
-        Span::styled(format!("{:.2} ", model.histories.cpu.recent(1000)), theme.style(Role::Accent)),
+        Span::styled(format!("{used:.2} "), theme.style(Role::Accent)),
     ]);
-    let right = Line::from(Span::styled(format!(" {span} "), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", model.window.text()), theme.style(Role::Dim)));
     let inner = painter.panel(area, &title, &right);
-    chart::render(painter, inner, &model.histories.cpu);
+    chart::render(painter, inner, model, &model.histories.cpu);
 }
 
 fn groups(painter: &mut Painter<'_>, area: Rect, model: &Model) {

@@ -23,8 +23,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
 /// Draws the scenario's operations, or the node's messages if no scenario has run yet.
 pub(crate) fn throughput(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
-    let span = chart::span_text(area.inner(ratatui::layout::Margin::new(1, 1)), theme);
-    let right = Line::from(Span::styled(format!(" {span} "), theme.style(Role::Dim)));
+    let right = Line::from(Span::styled(format!(" {} ", model.window.text()), theme.style(Role::Dim)));
     let ran = model.frame.as_ref().is_some_and(|frame| frame.run_id > 0 || frame.running);
     let (name, unit, series) = if ran {
         let frame = model.frame.as_deref();
@@ -34,14 +33,14 @@ pub(crate) fn throughput(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     } else {
         ("messages".to_owned(), "received/s".to_owned(), &model.histories.msgs)
     };
-    let now = format!("{:>5} ", format::short(series.recent(1000)));
+    let now = format!("{:>5} ", format::short(series.mean_to(model.chart_end_ms(), 1000)));
     let title = Line::from(vec![
         Span::styled(format!(" {name} "), theme.style(Role::Title)),
         Span::styled(now, theme.style(Role::Accent)),
         Span::styled(format!("{unit} "), theme.style(Role::Dim)),
     ]);
     let inner = painter.panel(area, &title, &right);
-    chart::render(painter, inner, series);
+    chart::render(painter, inner, model, series);
 }
 
 /// Returns the unit that the running or selected scenario counts.

@@ -77,7 +77,7 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         put(painter, inner, at, &columns, &cells(scheduler, inner.width, theme));
         if let Some(past) = model.histories.schedulers.get(scheduler.number as usize).filter(|_| history >= 6) {
             let bucket_ms = (60_000 / (u64::from(history) * 2)).max(100);
-            let ribbon = chart::ribbon(theme, past, history, bucket_ms, 1.0);
+            let ribbon = chart::ribbon(theme, past, model.chart_end_ms(), history, bucket_ms, 1.0);
             let line = Line::from(Span::styled(ribbon, theme.style(Role::Flow)));
             painter.put(inner.x + x, inner.y + at, &line, history);
         }

@@ -1,0 +1,363 @@
+//! The flight recorder: what observers would have seen over the last minutes, in bounded memory.
+//!
+//! ```text
+//!   sample ──▶ tick, ten times a second ─────────────────▶ ring of one minute
+//!        └───▶ tick, rows, tree, ... once a second ──▶ JSON ──▶ differences ──▶ ring of fifteen minutes ──▶ past
+//!        └───▶ figures once a second ────────────────────────────────────────▶ history
+//! ```
+//!
+//! It records the messages that clients receive, as text, so an instant of the past equals what a client saw live. It
+//! runs on the console's thread at its ticks, whether or not a client is attached.
+
+mod delta;
+mod figures;
+mod ring;
+mod top_rows;
+
+use std::time::{Duration, Instant};
+
+use rusm_protocol::{
+    CausesView, Column, CpuView, Engines, EnginesView, Frame, History, Past, Role, Rows, SERVER_MESSAGE_MAX_BYTES, SchedulersView,
+    ServerMessage, Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView,
+    VIEW_ROWS_MAX, ViewWindow, encode,
+};
+
+use self::figures::Figures;
+use self::ring::{Kind, Ring};
+use self::top_rows::TopRows;
+use crate::budget::{thread_cpu, thread_cpu_since};
+use crate::config::RecorderConfig;
+use crate::encode::events::events as event_list;
+use crate::encode::{self as encoder, RowEncoder};
+use crate::sampler::sample::Sample;
+use crate::view::causes::CausesSource;
+use crate::view::cpu::CpuSource;
+use crate::view::engines::EnginesSource;
+use crate::view::node::Node;
+use crate::view::schedulers::SchedulersSource;
+use crate::view::stores::StoresSource;
+use crate::view::time::TimeSource;
+use crate::view::topics::TopicsSource;
+use crate::view::tree::TreeSource;
+use crate::view::window::{ViewMeta, ViewSource};
+use rusm_runtime::observe;
+
+/// Time between two instants with all views.
+const EVERY: Duration = Duration::from_secs(1);
+/// Time between two frames.
+const FRAME_EVERY: Duration = Duration::from_millis(100);
+/// Time for which frames are kept at that rate.
+const FRAMES_SPAN: Duration = Duration::from_mins(1);
+/// Largest share of the memory that frames at that rate may take, as a divisor.
+const FRAMES_PART: usize = 8;
+/// Share of one core that the instants may use; if they cost more, they are recorded less often.
+const SHARE: f64 = 0.004;
+/// Time over which the cost is measured.
+const COST_SPAN: Duration = Duration::from_secs(5);
+/// Share of one core that looks at the CPU time of all processes may use.
+const CPU_SHARE: f64 = 0.0015;
+/// Tolerance for recording early: ticks are not aligned to seconds.
+const EARLY: Duration = Duration::from_millis(20);
+/// Size of a message from which on it is not recorded. An instant of all kinds still fits into one answer.
+const MESSAGE_MAX_BYTES: usize = 120 * 1024;
+/// Number of events of an instant.
+const EVENTS: usize = 64;
+/// Supervisors whose children are recorded.
+const OPEN_MAX: usize = 64;
+
+/// Kinds of recorded messages.
+mod kind {
+    use super::Kind;
+
+    pub(super) const TICK: Kind = 0;
+    pub(super) const ROWS: Kind = 1;
+    pub(super) const TREE: Kind = 2;
+    pub(super) const ENGINES: Kind = 3;
+    pub(super) const TIME: Kind = 4;
+    pub(super) const STORES: Kind = 5;
+    pub(super) const TOPICS: Kind = 6;
+    pub(super) const EVENTS: Kind = 7;
+    pub(super) const CAUSES: Kind = 8;
+    pub(super) const CPU: Kind = 9;
+    pub(super) const SCHEDULERS: Kind = 10;
+}
+
+/// The recorder of a console.
+pub(crate) struct Recorder {
+    config: RecorderConfig,
+    instants: Ring,
+    frames: Ring,
+    figures: Figures,
+    top_rows: TopRows,
+    encoder: RowEncoder,
+    views: Views,
+    next: Option<Instant>,
+    next_frame: Option<Instant>,
+    seq: u64,
+    cost: Cost,
+}
+
+/// CPU time of recording.
+#[derive(Debug, Default)]
+struct Cost {
+    since: Option<Instant>,
+    spent: Duration,
+    pct: f64,
+}
+
+impl Cost {
+    fn add(&mut self, now: Instant, cost: Duration) {
+        self.spent += cost;
+        let since = *self.since.get_or_insert(now);
+        let span = now - since;
+        if span >= COST_SPAN {
+            self.pct = (self.spent.as_secs_f64() / span.as_secs_f64() * 1e5).round() / 1e3;
+            *self = Self { since: Some(now), spent: Duration::ZERO, pct: self.pct };
+        }
+    }
+}
+
+/// What is recorded of the views that a client selects.
+struct Views {
+    open: Vec<String>,
+    engines: Option<EnginesSource>,
+    time: Option<TimeSource>,
+    stores: Option<StoresSource>,
+    topics: Option<TopicsSource>,
+    causes: Option<CausesSource>,
+    schedulers: Option<SchedulersSource>,
+    cpu: Option<CpuSource>,
+    /// The last look at CPU time, which reads every process, and the time of the next one.
+    cpu_text: String,
+    next_cpu: Option<Instant>,
+}
+
+impl Recorder {
+    pub(crate) fn new(config: RecorderConfig) -> Self {
+        let window = ViewWindow { offset: 0, len: 50 };
+        // Fixed views are within all limits.
+        let views = Views {
+            open: Vec::new(),
+            engines: EnginesSource::new(EnginesView { window, ..EnginesView::default() }).ok(),
+            time: TimeSource::new(TimeView::default()).ok(),
+            stores: StoresSource::new(StoresView { window, ..StoresView::default() }, Role::Observe).ok(),
+            schedulers: SchedulersSource::new(SchedulersView::default()).ok(),
+            cpu: CpuSource::new(CpuView { window, ..CpuView::default() }).ok(),
+            cpu_text: String::new(),
+            next_cpu: None,
+            causes: CausesSource::new(CausesView { window, ..CausesView::default() }).ok(),
+            topics: TopicsSource::new(TopicsView { window, ..TopicsView::default() }).ok(),
+        };
+        let memory = if config.is_on() { config.memory_bytes } else { 0 };
+        let (frames, counters) = (memory / FRAMES_PART, memory * 3 / 8);
+        Self {
+            config,
+            instants: Ring::new(config.span.as_millis() as u64, memory - frames - counters),
+            frames: Ring::new(FRAMES_SPAN.min(config.span).as_millis() as u64, frames),
+            figures: Figures::default(),
+            top_rows: TopRows::new(counters),
+            encoder: RowEncoder::default(),
+            views,
+            next: None,
+            next_frame: None,
+            seq: 0,
+            cost: Cost::default(),
+        }
+    }
+
+    /// Returns true if anything is recorded.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.config.is_on()
+    }
+
+    /// Returns the memory that the recorder takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.instants.bytes() + self.frames.bytes() + self.figures.bytes() + self.top_rows.bytes()
+    }
+
+    /// Records what is due at a tick of the node.
+    pub(crate) fn tick(&mut self, node: &Node, sample: &Sample, now: Instant) {
+        if !self.config.is_on() {
+            return;
+        }
+        let before = thread_cpu();
+        self.top_rows.tick(&node.runtime, now);
+        let is_instant = due(self.next, now);
+        if is_instant || due(self.next_frame, now) {
+            self.record(node, sample, now, is_instant);
+        }
+        self.cost.add(now, thread_cpu_since(before));
+    }
+
+    /// Records a frame, and with it all views if an instant is due.
+    fn record(&mut self, node: &Node, sample: &Sample, now: Instant, is_instant: bool) {
+        let frame = encoder::frame(sample);
+        let at_ms = frame.captured_at_ns / 1_000_000;
+        let tick = encode(&ServerMessage::Tick { frame: Box::new(frame.clone()) });
+        self.next_frame = Some(following(self.next_frame, now, FRAME_EVERY));
+        self.frames.push(at_ms, &[(kind::TICK, &tick)]);
+        if is_instant {
+            self.record_views(node, now, at_ms, &frame, tick);
+        }
+    }
+
+    /// Records an instant with all views.
+    fn record_views(&mut self, node: &Node, now: Instant, at_ms: u64, frame: &Frame, tick: String) {
+        let before = thread_cpu();
+        self.seq += 1;
+        self.figures.push(at_ms, frame);
+        let mut messages = vec![(kind::TICK, tick)];
+        let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
+        add(kind::ROWS, ServerMessage::Rows(self.rows(node)));
+        add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms)));
+        let Views { engines, time, stores, topics, causes, schedulers, .. } = &mut self.views;
+        let seq = self.seq;
+        for (kind, message) in [
+            (kind::ENGINES, look(engines, node, seq, at_ms)),
+            (kind::TIME, look(time, node, seq, at_ms)),
+            (kind::STORES, look(stores, node, seq, at_ms)),
+            (kind::TOPICS, look(topics, node, seq, at_ms)),
+            (kind::CAUSES, look(causes, node, seq, at_ms)),
+            (kind::SCHEDULERS, look(schedulers, node, seq, at_ms)),
+            (kind::EVENTS, Some(ServerMessage::Events(event_list(&node.runtime, EVENTS)))),
+        ] {
+            if let Some(message) = message.filter(|message| !is_empty(message)) {
+                add(kind, message);
+            }
+        }
+        self.look_at_cpu(node, now, at_ms);
+        if !self.views.cpu_text.is_empty() {
+            messages.push((kind::CPU, self.views.cpu_text.clone()));
+        }
+        messages.retain(|(_, text)| text.len() <= MESSAGE_MAX_BYTES);
+        let texts: Vec<(Kind, &str)> = messages.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+        self.instants.push(at_ms, &texts);
+        let every = EVERY.max(thread_cpu_since(before).div_f64(SHARE));
+        self.next = Some(following(self.next, now, every));
+    }
+
+    /// Looks at the CPU time by kind, as often as its cost allows.
+    fn look_at_cpu(&mut self, node: &Node, now: Instant, at_ms: u64) {
+        if !due(self.views.next_cpu, now) {
+            return;
+        }
+        let before = thread_cpu();
+        if let Some(message) = look(&mut self.views.cpu, node, self.seq, at_ms) {
+            self.views.cpu_text = encode(&message);
+        }
+        let every = EVERY.max(thread_cpu_since(before).div_f64(CPU_SHARE));
+        self.views.next_cpu = Some(following(self.views.next_cpu, now, every));
+    }
+
+    /// Returns the rows of the selected processes that live, in no order.
+    fn rows(&mut self, node: &Node) -> Rows {
+        let alive: Vec<_> = self
+            .top_rows
+            .selected()
+            .iter()
+            .filter(|ranked| {
+                let seen = observe::process_in_slot(&node.runtime, ranked.slot);
+                seen.is_some_and(|seen| seen.generation() == ranked.generation)
+            })
+            .take(VIEW_ROWS_MAX as usize)
+            .copied()
+            .collect();
+        let rows = self.encoder.rows(&node.runtime, &alive, &Column::ALL);
+        Rows {
+            seq: self.seq,
+            total: self.top_rows.total(),
+            matched: rows.len() as u64,
+            columns: Column::ALL.to_vec(),
+            rows,
+            ..Rows::default()
+        }
+    }
+
+    /// Returns the first page of the tree, with its supervisors open.
+    fn tree(&mut self, node: &Node, at_ms: u64) -> TreeRows {
+        let open = std::mem::take(&mut self.views.open);
+        let view = TreeView { open, window: ViewWindow { offset: 0, len: 150 }, ..TreeView::default() };
+        let Ok(mut source) = TreeSource::new(view) else { return TreeRows::default() };
+        let rows = source.read(node);
+        let supervisors = rows.rows.iter().filter(|row| row.branch.is_some());
+        self.views.open = supervisors.take(OPEN_MAX.min(TREE_OPEN_MAX)).map(|row| row.path.clone()).collect();
+        TreeRows { seq: self.seq, at_ms, ..rows }
+    }
+
+    /// Returns the encoded answer to a request for an instant.
+    pub(crate) fn past(&self, id: u32, at_ms: u64) -> String {
+        let Some((found_ms, mut messages)) = self.instants.seek(at_ms) else {
+            let refusal = if self.config.is_on() {
+                "nothing is recorded yet"
+            } else {
+                "this node records nothing: set recorder.span"
+            };
+            return encode(&ServerMessage::Past(Past { id, refusal: Some(refusal.to_owned()), ..Past::default() }));
+        };
+        let mut found_ms = found_ms;
+        // Over the last minute, the frame may be newer than the other views.
+        if let Some((frame_ms, frame)) = self.frames.seek(at_ms).filter(|(ms, _)| *ms > found_ms && *ms <= at_ms) {
+            found_ms = frame_ms;
+            messages.retain(|(kind, _)| *kind != kind::TICK);
+            messages.splice(0..0, frame);
+        }
+        let newest = [self.instants.span(), self.frames.span()].into_iter().flatten().map(|(_, newest)| newest).max();
+        let oldest_ms = self.instants.span().map_or(found_ms, |(oldest, _)| oldest);
+        let newest_ms = newest.unwrap_or(found_ms);
+        let (memory_bytes, cost_pct) = (self.bytes() as u64, self.cost.pct);
+        let past = Past { id, at_ms: found_ms, oldest_ms, newest_ms, memory_bytes, cost_pct, ..Past::default() };
+        let head = encode(&ServerMessage::Past(past));
+        with_messages(&head, messages.iter().map(|(_, text)| text.as_str()))
+    }
+
+    /// Returns the answer to a request for figures.
+    pub(crate) fn history(&self, id: u32) -> History {
+        self.figures.history(id)
+    }
+}
+
+/// Puts encoded messages into an encoded `past` without any.
+fn with_messages<'a>(head: &str, messages: impl Iterator<Item = &'a str>) -> String {
+    let (before, after) = head.split_once("\"messages\":[]").unwrap_or((head, ""));
+    let mut out = format!("{before}\"messages\":[");
+    let mut is_first = true;
+    for text in messages {
+        if out.len() + text.len() + after.len() + 2 > SERVER_MESSAGE_MAX_BYTES {
+            break;
+        }
+        if !is_first {
+            out.push(',');
+        }
+        is_first = false;
+        out.push_str(text);
+    }
+    out.push(']');
+    out.push_str(after);
+    out
+}
+
+fn due(next: Option<Instant>, now: Instant) -> bool {
+    next.is_none_or(|next| now + EARLY >= next)
+}
+
+/// Returns the time of the next recording. Recordings stay `every` apart on average, but none is made up for.
+fn following(next: Option<Instant>, now: Instant, every: Duration) -> Instant {
+    next.map_or(now + every, |next| (next + every).max(now + every / 2))
+}
+
+fn look<S: ViewSource>(source: &mut Option<S>, node: &Node, seq: u64, at_ms: u64) -> Option<ServerMessage> {
+    let source = source.as_mut()?;
+    let found = source.read(node);
+    Some(source.message(found, ViewMeta { seq, at_ms, cost_us: 0.0, degraded: None }))
+}
+
+/// Returns true if the node has nothing of this kind.
+fn is_empty(message: &ServerMessage) -> bool {
+    match message {
+        ServerMessage::Engines(Engines { engines, .. }) => engines.is_empty(),
+        ServerMessage::Time(Time { tickers, streams, .. }) => tickers.is_empty() && streams.is_empty(),
+        ServerMessage::Stores(Stores { stores, .. }) => stores.is_empty(),
+        ServerMessage::Topics(Topics { topics, .. }) => topics.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,121 @@
+//! Exports a span of the past as a trace: requests its instants one by one, at the pace that a node allows.
+
+mod trace;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, Hello, Past, PastView, ServerMessage};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::cli::options::{Export, Options};
+use crate::connection::{ConnectionHandle, Inbox};
+use crate::exit::{Error, Exit};
+use crate::model::message::{LinkEvent, Msg};
+use crate::start;
+
+/// Time between two instants, in milliseconds.
+const STEP_MS: u64 = 1000;
+/// Time between two requests: a node accepts 20 commands per second.
+const PACE: Duration = Duration::from_millis(60);
+
+/// Writes the trace, and returns when it is complete.
+///
+/// # Errors
+/// The errors of a connection, and a line if the node has no past or the file exists.
+pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Error> {
+    // Create the file first: nobody should wait for a trace that cannot be written.
+    let path = export.path.display();
+    let file = File::create_new(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
+    let written = async {
+        let (hello, instants) = collect(options, export.last).await?;
+        let mut out = BufWriter::new(file);
+        let trace = trace::of(&hello.node.name, &instants);
+        serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush())?;
+        Ok(Exit::Done)
+    };
+    let result = written.await.map_err(|error: Error| match error {
+        Error::Terminal(error) => Error::Output(error),
+        other => other,
+    });
+    if result.is_err() {
+        // An empty file is of no use.
+        drop(std::fs::remove_file(&export.path));
+    }
+    result
+}
+
+/// Requests the instants of the last time, oldest first.
+async fn collect(options: &Options, last: Duration) -> Result<(Box<Hello>, Vec<Past>), Error> {
+    let inbox = Inbox::default();
+    let outgoing = start::attach(options, &inbox).await?;
+    let deadline = Instant::now() + options.timeout;
+    let hello = wait(&inbox, deadline, "sent no hello", |message| match message {
+        ServerMessage::Hello(hello) => Some(hello),
+        _ => None,
+    })
+    .await?;
+    let newest = request(options, &inbox, &outgoing, 1, u64::MAX).await?;
+    let mut at_ms = newest.newest_ms.saturating_sub(last.as_millis() as u64).max(newest.oldest_ms);
+    let mut instants: Vec<Past> = Vec::new();
+    for id in 2.. {
+        if at_ms > newest.newest_ms {
+            break;
+        }
+        sleep(PACE).await;
+        let past = request(options, &inbox, &outgoing, id, at_ms).await?;
+        if instants.last().is_none_or(|last| last.at_ms < past.at_ms) {
+            instants.push(past);
+        }
+        at_ms += STEP_MS;
+    }
+    Ok((hello, instants))
+}
+
+async fn request(
+    options: &Options,
+    inbox: &Inbox,
+    outgoing: &ConnectionHandle,
+    id: u32,
+    at_ms: u64,
+) -> Result<Past, Error> {
+    let sent = outgoing.commands.send(ClientMessage::Past(PastView { id, at_ms })).await;
+    tracing::trace!(?sent, at_ms, "request");
+    let deadline = Instant::now() + options.timeout;
+    let past = wait(inbox, deadline, "did not answer about the past", |message| match message {
+        ServerMessage::Past(past) if past.id == id => Some(Ok(past)),
+        ServerMessage::Error { message, .. } => Some(Err(Error::Refused(message))),
+        _ => None,
+    })
+    .await??;
+    match past.refusal {
+        Some(refusal) => Err(Error::Refused(refusal)),
+        None => Ok(past),
+    }
+}
+
+/// Waits for a message from which `pick` returns a value.
+async fn wait<T>(
+    inbox: &Inbox,
+    deadline: Instant,
+    missing: &str,
+    mut pick: impl FnMut(ServerMessage) -> Option<T>,
+) -> Result<T, Error> {
+    loop {
+        for msg in inbox.drain() {
+            match msg {
+                Msg::Server(message) => {
+                    if let Some(found) = pick(message) {
+                        return Ok(found);
+                    }
+                }
+                Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason, fault)),
+                _ => {}
+            }
+        }
+        if timeout_at(deadline, inbox.ready()).await.is_err() {
+            return Err(Error::Connect(format!("the node {missing} in time")));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What changed between two recorded instants: figures of the node, mailboxes, CPU time, and failures.
+
+use std::collections::BTreeMap;
+
+use rusm_protocol::{Cell, Column, Events, Frame, Past, Rows, ServerMessage};
+
+use crate::model::format;
+
+/// Number of processes that are listed of each kind of change.
+const SHOWN: usize = 5;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Figure or process.
+    pub(crate) what: String,
+    /// Values before and after.
+    pub(crate) values: String,
+    /// Difference, with its sign.
+    pub(crate) difference: String,
+    /// True for a change that deserves a look.
+    pub(crate) is_bad: bool,
+}
+
+/// A list of changes with its heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Returns what changed, without empty sections.
+pub(crate) fn sections(before: &Past, after: &Past) -> Vec<Section> {
+    let mut sections = Vec::new();
+    if let (Some(old), Some(new)) = (frame(before), frame(after)) {
+        sections.push(Section { title: "node", changes: figures(old, new) });
+    }
+    if let (Some(old), Some(new)) = (rows(before), rows(after)) {
+        sections.push(Section { title: "mailboxes", changes: processes(old, new, Column::MailboxLen, 1.0) });
+        sections.push(Section { title: "cpu", changes: processes(old, new, Column::BusyPct, 1.0) });
+        sections.push(Section {
+            title: "memory of processes",
+            changes: processes(old, new, Column::MemoryBytes, 65_536.0),
+        });
+        sections.push(Section { title: "recorded processes by name", changes: names(old, new) });
+    }
+    if let Some(new) = events(after) {
+        let known = events(before).map_or(0, |events| events.noted);
+        sections.push(Section { title: "failures", changes: failures(new, known) });
+    }
+    sections.retain(|section| !section.changes.is_empty());
+    sections
+}
+
+fn figures(old: &Frame, new: &Frame) -> Vec<Change> {
+    let count = |value: f64| format::grouped(value as u64);
+    let bytes = |value: f64| format::bytes(value as u64);
+    let percent = |value: f64| format::percent(value);
+    let (a, b) = (&old.observer, &new.observer);
+    let list: [(&str, f64, f64, &dyn Fn(f64) -> String, bool); 9] = [
+        ("processes", a.process_count as f64, b.process_count as f64, &count, false),
+        ("crashed in all", a.crashed_total as f64, b.crashed_total as f64, &count, true),
+        ("restarts in all", a.restarts_total as f64, b.restarts_total as f64, &count, true),
+        ("lints", a.lints_total as f64, b.lints_total as f64, &count, true),
+        ("cpu", a.cpu_pct, b.cpu_pct, &percent, false),
+        ("messages/s", a.messages_per_sec, b.messages_per_sec, &format::short, false),
+        ("operations/s", old.ops_per_sec, new.ops_per_sec, &format::short, false),
+        ("rss", a.memory.rss_bytes as f64, b.memory.rss_bytes as f64, &bytes, false),
+        ("mailboxes", a.memory.mailbox_bytes as f64, b.memory.mailbox_bytes as f64, &bytes, false),
+    ];
+    let changed = list.into_iter().map(|(what, old, new, text, warns)| change(what.to_owned(), old, new, text, warns));
+    changed.flatten().collect()
+}
+
+/// Returns a change, unless both values look equal.
+fn change(what: String, old: f64, new: f64, text: &dyn Fn(f64) -> String, warns: bool) -> Option<Change> {
+    let (before, after) = (text(old), text(new));
+    (before != after).then(|| Change {
+        what,
+        values: format!("{before} {ARROW} {after}"),
+        difference: format!("{}{}", if new >= old { "+" } else { "-" }, text((new - old).abs())),
+        is_bad: warns && new > old,
+    })
+}
+
+/// Stands between two values; a view replaces it on terminals without this character.
+pub(crate) const ARROW: &str = "\u{2192}";
+
+fn processes(old: &Rows, new: &Rows, column: Column, least: f64) -> Vec<Change> {
+    let (before, after) = (values(old, column), values(new, column));
+    let mut changed: Vec<(f64, Change)> = after
+        .iter()
+        .filter_map(|(pid, (name, now))| {
+            let then = before.get(pid).map_or(0.0, |(_, then)| *then);
+            let grown = now - then;
+            let text: &dyn Fn(f64) -> String = match column {
+                Column::MemoryBytes => &|value| format::bytes(value as u64),
+                Column::BusyPct => &format::percent,
+                _ => &|value| format::grouped(value as u64),
+            };
+            let change = change(format!("{pid} {name}"), then, *now, text, column == Column::MailboxLen)?;
+            (grown.abs() >= least).then_some((grown, change))
+        })
+        .collect();
+    changed.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    changed.truncate(SHOWN);
+    changed.into_iter().map(|(_, change)| change).collect()
+}
+
+/// Returns name and value of each process by pid.
+fn values(rows: &Rows, column: Column) -> BTreeMap<&str, (&str, f64)> {
+    let at = |column: Column| rows.columns.iter().position(|other| *other == column);
+    let (Some(pid), Some(value)) = (at(Column::Pid), at(column)) else { return BTreeMap::new() };
+    let name = at(Column::Name);
+    rows.rows
+        .iter()
+        .filter_map(|row| {
+            let number = match row.get(value)? {
+                Cell::Count(count) => *count as f64,
+                Cell::Rate(rate) => *rate,
+                _ => 0.0,
+            };
+            let Some(Cell::Text(pid)) = row.get(pid) else { return None };
+            let name = match name.and_then(|at| row.get(at)) {
+                Some(Cell::Text(name)) => name.as_str(),
+                _ => "",
+            };
+            Some((pid.as_str(), (name, number)))
+        })
+        .collect()
+}
+
+/// Counts recorded processes by name.
+fn names(old: &Rows, new: &Rows) -> Vec<Change> {
+    let counts = |rows: &Rows| {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, _) in values(rows, Column::Reds).into_values() {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+        counts
+    };
+    let (before, after) = (counts(old), counts(new));
+    let mut all: Vec<&String> = before.keys().chain(after.keys()).filter(|name| !name.is_empty()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let of = |counts: &BTreeMap<String, u64>, name: &String| counts.get(name).copied().unwrap_or(0) as f64;
+    let mut changed: Vec<(f64, Change)> = all
+        .into_iter()
+        .filter_map(|name| {
+            let (then, now) = (of(&before, name), of(&after, name));
+            Some((now - then, change(name.clone(), then, now, &|value| format::grouped(value as u64), false)?))
+        })
+        .collect();
+    changed.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    changed.truncate(SHOWN);
+    changed.into_iter().map(|(_, change)| change).collect()
+}
+
+/// Counts the events after number `known` by process name and reason.
+fn failures(events: &Events, known: u64) -> Vec<Change> {
+    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for event in events.events.iter().filter(|event| event.seq > known && event.kind != "restart") {
+        let who = event.name.clone().unwrap_or_else(|| event.pid.clone());
+        let reason = event.reason.clone().unwrap_or_default();
+        *counts.entry((format!("{} {who}", event.kind), reason)).or_default() += 1;
+    }
+    let mut all: Vec<_> = counts.into_iter().collect();
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all.truncate(SHOWN);
+    all.into_iter()
+        .map(|((what, reason), count)| Change { what, values: reason, difference: format!("+{count}"), is_bad: true })
+        .collect()
+}
+
+fn frame(past: &Past) -> Option<&Frame> {
+    past.messages.iter().find_map(|message| match message {
+        ServerMessage::Tick { frame } => Some(&**frame),
+        _ => None,
+    })
+}
+
+fn rows(past: &Past) -> Option<&Rows> {
+    past.messages.iter().find_map(|message| match message {
+        ServerMessage::Rows(rows) => Some(rows),
+        _ => None,
+    })
+}
+
+fn events(past: &Past) -> Option<&Events> {
+    past.messages.iter().find_map(|message| match message {
+        ServerMessage::Events(events) => Some(events),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_protocol::EventInfo;
+
+    use super::*;
+
+    fn instant(crashed: u64, mailq: u64, noted: u64) -> Past {
+        let mut frame = Frame::default();
+        frame.observer.crashed_total = crashed;
+        frame.observer.memory.rss_bytes = 128 << 20;
+        let row = |pid: &str, name: &str, mailq: u64| {
+            vec![Cell::Text(pid.to_owned()), Cell::Text(name.to_owned()), Cell::Count(9), Cell::Count(mailq)]
+        };
+        let rows = Rows {
+            columns: vec![Column::Pid, Column::Name, Column::Reds, Column::MailboxLen],
+            rows: vec![row("<0.1.1>", "consumer", mailq), row("<0.2.1>", "producer", 0)],
+            ..Rows::default()
+        };
+        let event = |seq| EventInfo {
+            seq,
+            kind: "crash".to_owned(),
+            name: Some("courier".to_owned()),
+            reason: Some("disk full".to_owned()),
+            ..EventInfo::default()
+        };
+        let events = Events { events: (1..=noted).map(event).collect(), noted, ..Events::default() };
+        let messages = vec![
+            ServerMessage::Tick { frame: Box::new(frame) },
+            ServerMessage::Rows(rows),
+            ServerMessage::Events(events),
+        ];
+        Past { messages, ..Past::default() }
+    }
+
+    #[test]
+    fn only_what_changed_is_listed_and_the_largest_change_first() {
+        let sections = sections(&instant(1, 0, 1), &instant(8, 1_024, 8));
+
+        let titles: Vec<&str> = sections.iter().map(|section| section.title).collect();
+        assert_eq!(titles, ["node", "mailboxes", "failures"]);
+        let crashed = &sections[0].changes[0];
+        assert_eq!(
+            (crashed.what.as_str(), crashed.difference.as_str(), crashed.is_bad),
+            ("crashed in all", "+7", true)
+        );
+        assert_eq!(sections[1].changes[0].values, "0 \u{2192} 1,024");
+        assert_eq!(sections[2].changes[0].what, "crash courier");
+        assert_eq!(sections[2].changes[0].difference, "+7");
+    }
+
+    #[test]
+    fn equal_instants_have_no_changes() {
+        assert_eq!(sections(&instant(1, 5, 1), &instant(1, 5, 1)), []);
+    }
+}

@@ -1,0 +1,33 @@
+//! What the views showed before the past: it is put back on the return.
+
+use rusm_protocol::{Frame, Rows};
+
+use crate::model::causes::CausesPane;
+use crate::model::detail::DetailPane;
+use crate::model::panes::cpu::CpuPane;
+use crate::model::panes::events::EventsPane;
+use crate::model::panes::sched::SchedPane;
+use crate::model::panes::store::StorePane;
+use crate::model::panes::table::TableData;
+use crate::model::panes::time::TimePane;
+use crate::model::panes::topics::TopicsPane;
+use crate::model::panes::tree::TreePane;
+use crate::model::panes::wasm::WasmPane;
+
+/// Data of the present, without what the user selected in it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LiveData {
+    pub(crate) frame: Option<Box<Frame>>,
+    pub(crate) top: Option<Rows>,
+    pub(crate) table: TableData,
+    pub(crate) events: EventsPane,
+    pub(crate) tree: TreePane,
+    pub(crate) wasm: WasmPane,
+    pub(crate) time: TimePane,
+    pub(crate) store: StorePane,
+    pub(crate) topics: TopicsPane,
+    pub(crate) causes: CausesPane,
+    pub(crate) cpu: CpuPane,
+    pub(crate) sched: SchedPane,
+    pub(crate) detail: Option<DetailPane>,
+}

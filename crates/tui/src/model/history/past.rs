@@ -1,0 +1,289 @@
+//! The instant of the past that the screen shows, and what arrives from the node meanwhile.
+//!
+//! ```text
+//!   [ ] ──▶ cursor ──▶ past {at_ms} ──▶ instant ──▶ every view          one request in flight, the newest wins
+//!   live messages ──▶ held, the newest of each kind ──▶ shown after the return
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rusm_protocol::{ClientMessage, Events, Past, PastView, Rows, ServerMessage};
+
+use crate::model::history::live::LiveData;
+use crate::model::tab::Tab;
+
+/// Minimum time between two requests: a node accepts 20 commands per second.
+const PACE: Duration = Duration::from_millis(80);
+/// Time after which an unanswered request counts as lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time before the cursor with which `D` compares, in milliseconds.
+pub(crate) const COMPARED_MS: u64 = 60_000;
+/// Maximum number of events, and of log lines, that are held.
+const EVENTS_HELD: usize = 1024;
+/// Maximum number of remembered crashes.
+const MARKS_MAX: usize = 900;
+
+/// Why an instant was requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is shown.
+    Show,
+    /// It is the later one of a comparison.
+    After,
+    /// It is the earlier one of a comparison.
+    Before,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Request {
+    id: u32,
+    at_ms: u64,
+    purpose: Purpose,
+    sent_at: Duration,
+}
+
+/// Two instants, for the list of what changed between them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Comparison {
+    /// Requested uptime of the later instant, in milliseconds.
+    pub(crate) at_ms: u64,
+    pub(crate) before: Option<Past>,
+    pub(crate) after: Option<Past>,
+}
+
+/// State of the past.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PastPane {
+    /// Uptime that the user selected, in milliseconds; `None` while the present is shown.
+    pub(crate) cursor_ms: Option<u64>,
+    /// Uptime of the instant on the screen.
+    pub(crate) shown_ms: Option<u64>,
+    /// Oldest and newest recorded uptime.
+    pub(crate) span: Option<(u64, u64)>,
+    /// Uptime of the newest live frame, in milliseconds.
+    pub(crate) live_ms: u64,
+    /// Recorded processes of the instant, in all columns and in no order.
+    pub(crate) rows: Option<Rows>,
+    /// True if the open process is not among them.
+    pub(crate) lacks_detail: bool,
+    /// View that was shown when the screen was frozen.
+    pub(crate) frozen_on: Tab,
+    pub(crate) comparison: Option<Comparison>,
+    /// Uptimes at which processes crashed, oldest first, in milliseconds.
+    marks: VecDeque<u64>,
+    crashed_total: Option<u64>,
+    sent: Option<Request>,
+    ids: u32,
+    /// Cursor of the last answer or request.
+    asked_ms: Option<u64>,
+    pub(crate) live: Option<Box<LiveData>>,
+    held: Vec<(Tab, ServerMessage)>,
+}
+
+impl PastPane {
+    /// Returns true while an instant of the past is shown or requested.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.cursor_ms.is_some()
+    }
+
+    /// Forgets everything, because another node has another past.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { ids: self.ids, ..Self::default() };
+    }
+
+    /// Forgets the request in flight: a new connection does not answer it.
+    pub(crate) fn reset(&mut self) {
+        self.sent = None;
+        self.asked_ms = None;
+    }
+
+    /// Returns to the present. Returns what arrived meanwhile, with the view that was shown at that time.
+    pub(crate) fn close(&mut self) -> Vec<(Tab, ServerMessage)> {
+        self.cursor_ms = None;
+        self.shown_ms = None;
+        self.asked_ms = None;
+        self.rows = None;
+        self.lacks_detail = false;
+        std::mem::take(&mut self.held)
+    }
+
+    /// Holds a live message until the return; a newer one of its kind replaces it.
+    pub(crate) fn hold(&mut self, tab: Tab, mut message: ServerMessage) {
+        let kind = std::mem::discriminant(&message);
+        if let ServerMessage::Events(newer) = &mut message {
+            let older = self.held.iter().find_map(|(_, other)| match other {
+                ServerMessage::Events(events) => Some(events),
+                _ => None,
+            });
+            if let Some(older) = older {
+                join(older, newer);
+            }
+        }
+        self.held.retain(|(_, other)| std::mem::discriminant(other) != kind);
+        self.held.push((tab, message));
+    }
+
+    /// Records the number of crashes at an instant.
+    pub(crate) fn mark(&mut self, at_ms: u64, crashed_total: u64) {
+        let rose = self.crashed_total.is_some_and(|before| crashed_total > before);
+        self.crashed_total = Some(crashed_total);
+        if !rose || self.marks.back().is_some_and(|last| at_ms < last + 1000) {
+            return;
+        }
+        if self.marks.len() == MARKS_MAX {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(at_ms);
+    }
+
+    /// Puts earlier crashes, oldest first, before the known ones.
+    pub(crate) fn mark_earlier(&mut self, earlier: impl DoubleEndedIterator<Item = u64>) {
+        let first = self.marks.front().copied().unwrap_or(u64::MAX);
+        for at_ms in earlier.rev().filter(|at_ms| *at_ms < first) {
+            if self.marks.len() < MARKS_MAX {
+                self.marks.push_front(at_ms);
+            }
+        }
+    }
+
+    /// Returns the time of the next crash after the cursor, or of the one before it.
+    pub(crate) fn crash(&self, from_ms: u64, is_forward: bool) -> Option<u64> {
+        if is_forward {
+            self.marks.iter().copied().find(|at_ms| *at_ms > from_ms)
+        } else {
+            self.marks.iter().rev().copied().find(|at_ms| *at_ms < from_ms)
+        }
+    }
+
+    /// Returns the request for the instant that is needed now, if one may be sent.
+    pub(crate) fn request(&mut self, now: Duration) -> Option<ClientMessage> {
+        let (at_ms, purpose) = self.needed()?;
+        if let Some(sent) = &self.sent {
+            let waited = now.saturating_sub(sent.sent_at);
+            let is_same = (sent.at_ms, sent.purpose) == (at_ms, purpose);
+            if waited < PACE || (waited < PATIENCE && (is_same || self.asked_ms.is_none())) {
+                return None;
+            }
+        }
+        self.ids = self.ids.wrapping_add(1);
+        self.sent = Some(Request { id: self.ids, at_ms, purpose, sent_at: now });
+        self.asked_ms = None;
+        Some(ClientMessage::Past(PastView { id: self.ids, at_ms }))
+    }
+
+    fn needed(&self) -> Option<(u64, Purpose)> {
+        if let Some(cursor_ms) = self.cursor_ms.filter(|cursor_ms| self.asked_ms != Some(*cursor_ms)) {
+            return Some((cursor_ms, Purpose::Show));
+        }
+        let comparison = self.comparison.as_ref()?;
+        match (&comparison.after, &comparison.before) {
+            (None, _) => Some((comparison.at_ms, Purpose::After)),
+            (Some(after), None) => Some((after.at_ms.saturating_sub(COMPARED_MS), Purpose::Before)),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// Returns the purpose of the request that this answers; `None` for an answer to an older one.
+    pub(crate) fn answered(&mut self, past: &Past) -> Option<Purpose> {
+        let sent = self.sent.filter(|sent| sent.id == past.id)?;
+        if past.refusal.is_none() {
+            self.span = Some((past.oldest_ms, past.newest_ms));
+        }
+        match sent.purpose {
+            Purpose::Show => self.asked_ms = Some(sent.at_ms),
+            // The cursor is where it was; only the other requests may go on.
+            Purpose::After | Purpose::Before => self.asked_ms = self.cursor_ms.or(Some(sent.at_ms)),
+        }
+        self.sent = None;
+        Some(sent.purpose)
+    }
+
+    /// Returns true if a request is in flight.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.sent.is_some()
+    }
+}
+
+/// Puts the events and lines of an earlier message before those of a newer one: it may have only the last few.
+fn join(older: &Events, newer: &mut Events) {
+    let first = newer.events.first().map_or(u64::MAX, |event| event.seq);
+    let before = older.events.iter().filter(|event| event.seq < first).cloned();
+    newer.events.splice(0..0, before.collect::<Vec<_>>());
+    newer.events.drain(..newer.events.len().saturating_sub(EVENTS_HELD));
+    let first = newer.log.first().map_or(u64::MAX, |line| line.seq);
+    let before = older.log.iter().filter(|line| line.seq < first).cloned();
+    newer.log.splice(0..0, before.collect::<Vec<_>>());
+    newer.log.drain(..newer.log.len().saturating_sub(EVENTS_HELD));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn asked(pane: &mut PastPane, now: Duration) -> Option<(u32, u64)> {
+        match pane.request(now) {
+            Some(ClientMessage::Past(view)) => Some((view.id, view.at_ms)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_key_that_repeats_sends_the_newest_cursor_when_the_last_one_is_answered() {
+        let mut pane = PastPane { cursor_ms: Some(50_000), ..PastPane::default() };
+        assert_eq!(asked(&mut pane, ms(0)), Some((1, 50_000)));
+
+        for step in 1..=20 {
+            pane.cursor_ms = Some(50_000 - step * 1000);
+            assert_eq!(asked(&mut pane, ms(step)), None);
+        }
+        assert_eq!(pane.answered(&Past { id: 1, ..Past::default() }), Some(Purpose::Show));
+
+        assert_eq!(asked(&mut pane, ms(100)), Some((2, 30_000)));
+        assert_eq!(pane.answered(&Past { id: 1, ..Past::default() }), None, "an older answer");
+    }
+
+    #[test]
+    fn a_lost_answer_is_asked_for_again_and_nothing_else_repeats() {
+        let mut pane = PastPane { cursor_ms: Some(9), ..PastPane::default() };
+        assert_eq!(asked(&mut pane, ms(0)), Some((1, 9)));
+        assert_eq!(asked(&mut pane, ms(1_999)), None);
+        assert_eq!(asked(&mut pane, ms(2_000)), Some((2, 9)));
+        pane.answered(&Past { id: 2, ..Past::default() });
+
+        assert_eq!(asked(&mut pane, ms(99_000)), None);
+    }
+
+    #[test]
+    fn the_newest_live_message_of_each_kind_is_held() {
+        let mut pane = PastPane::default();
+        let events = |noted| ServerMessage::Events(rusm_protocol::Events { noted, ..Default::default() });
+        for noted in 0..1000 {
+            pane.hold(Tab::Node, events(noted));
+            pane.hold(Tab::Node, ServerMessage::Rows(Rows { seq: noted, ..Rows::default() }));
+        }
+
+        let held = pane.close();
+
+        assert_eq!(held.len(), 2);
+        assert_eq!(held[0].1, events(999));
+    }
+
+    #[test]
+    fn crashes_are_found_in_both_directions() {
+        let mut pane = PastPane::default();
+        for (at_ms, total) in [(10_000, 3), (11_000, 3), (12_000, 5), (12_100, 6), (20_000, 7)] {
+            pane.mark(at_ms, total);
+        }
+        pane.mark_earlier([2_000, 5_000, 15_000].into_iter());
+
+        assert_eq!(pane.crash(12_000, true), Some(20_000));
+        assert_eq!(pane.crash(12_000, false), Some(5_000));
+        assert_eq!((pane.crash(2_000, false), pane.crash(20_000, true)), (None, None));
+    }
+}

@@ -1,0 +1,390 @@
+//! Shows instants of the past: moves the cursor, applies recorded instants to the views, and returns to the present.
+
+use rusm_protocol::{
+    ClientMessage, Frame, History, HistoryView, Past, PastView, Rows, ServerMessage, SortKey, View, ViewWindow,
+};
+
+use super::{process, receive};
+use crate::model::history::live::LiveData;
+use crate::model::history::past::{Comparison, Purpose};
+use crate::model::history::rows;
+use crate::model::message::Effect;
+use crate::model::overlay::Overlay;
+use crate::model::tab::Tab;
+use crate::model::{Link, Model};
+
+/// Feature of a node that has a recorder.
+const FEATURE: &str = "past";
+
+/// Returns the request for the figures of the last minutes, if the node has a recorder.
+pub(super) fn history_request(model: &Model) -> Option<ClientMessage> {
+    is_recorded(model).then_some(ClientMessage::History(HistoryView { id: 1 }))
+}
+
+fn is_recorded(model: &Model) -> bool {
+    model.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|feature| feature == FEATURE))
+}
+
+/// Moves the cursor by seconds. A step past the newest frame returns to the present.
+pub(super) fn step(model: &mut Model, seconds: i64, effects: &mut Vec<Effect>) {
+    let Some(from_ms) = model.past.cursor_ms.or_else(|| frame_ms(model)) else {
+        return model.show_notice("nothing to go back from: the node has sent no frame yet", true);
+    };
+    let to_ms = from_ms.saturating_add_signed(seconds * 1000);
+    if to_ms >= model.past.live_ms {
+        if model.paused {
+            leave(model, effects);
+        }
+        if model.replay && seconds > 0 {
+            // A recording has a future: the request without an id continues the replay there.
+            effects.push(Effect::Send(ClientMessage::Past(PastView { id: 0, at_ms: to_ms })));
+        }
+        return;
+    }
+    go(model, to_ms);
+}
+
+/// Shows an instant, once the node has sent it.
+pub(super) fn go(model: &mut Model, at_ms: u64) {
+    if !is_recorded(model) {
+        return model.show_notice("this node records no past: it is older, or its recorder is off", true);
+    }
+    let oldest_ms = model.past.span.map_or(0, |(oldest, _)| oldest);
+    if at_ms < oldest_ms {
+        model.show_notice("the recorder has nothing older", false);
+    }
+    freeze(model);
+    model.past.cursor_ms = Some(at_ms.max(oldest_ms));
+    model.dirty = true;
+}
+
+/// Shows the instant of the next crash, or of the one before the cursor.
+pub(super) fn go_to_crash(model: &mut Model, is_forward: bool) {
+    let from_ms = model.past.cursor_ms.or_else(|| frame_ms(model)).unwrap_or(0);
+    match model.past.crash(from_ms, is_forward) {
+        Some(at_ms) => go(model, at_ms),
+        None => {
+            let side = if is_forward { "later" } else { "earlier" };
+            model.show_notice(format!("no {side} crash is recorded"), false);
+        }
+    }
+}
+
+/// Freezes the screen or returns to the present.
+pub(super) fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.paused { leave(model, effects) } else { freeze(model) }
+}
+
+fn freeze(model: &mut Model) {
+    if !model.paused {
+        model.paused = true;
+        model.past.frozen_on = model.tab;
+    }
+}
+
+/// Returns to the present and shows what arrived meanwhile.
+pub(super) fn leave(model: &mut Model, effects: &mut Vec<Effect>) {
+    if let Some(live) = model.past.live.take() {
+        put_back(model, *live);
+    }
+    model.paused = false;
+    model.dirty = true;
+    for (tab, message) in model.past.close() {
+        // Rows belong to the view for which they were requested.
+        if tab == model.tab || !matches!(message, ServerMessage::Rows(_)) {
+            receive::server(model, message, effects);
+        }
+    }
+    // The node sends these only when they change.
+    if model.tab == Tab::Events {
+        model.events.reset();
+    }
+    process::request_detail(model, effects);
+}
+
+/// Forgets the past of another node.
+pub(super) fn forget(model: &mut Model) {
+    if model.past.is_on() {
+        model.paused = false;
+    }
+    model.past.forget();
+}
+
+/// Opens the list of what changed in the minute before the cursor.
+pub(super) fn compare(model: &mut Model) {
+    if !is_recorded(model) {
+        return model.show_notice("this node records no past: there is nothing to compare with", true);
+    }
+    let at_ms = model.past.cursor_ms.unwrap_or(u64::MAX);
+    model.past.comparison = Some(Comparison { at_ms, ..Comparison::default() });
+    model.overlay = Some(Overlay::Compare { scroll: 0 });
+}
+
+/// Requests the instant that is needed now.
+pub(super) fn requests(model: &mut Model, effects: &mut Vec<Effect>) {
+    if !matches!(model.overlay, Some(Overlay::Compare { .. })) {
+        model.past.comparison = None;
+    }
+    if model.link == Link::Live && model.greeted && model.requests_paused_until.is_none() {
+        effects.extend(model.past.request(model.now).map(Effect::Send));
+    }
+}
+
+/// Holds a live message while the screen is frozen; returns any other.
+pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMessage> {
+    match &message {
+        ServerMessage::Tick { frame } => {
+            model.frame_received_at = model.now;
+            model.bench.observe(frame);
+            receive::remember(model, frame);
+        }
+        ServerMessage::Rows(rows) => {
+            if !model.subscription.answers(rows) {
+                return None;
+            }
+        }
+        ServerMessage::Events(_)
+        | ServerMessage::Tree(_)
+        | ServerMessage::Engines(_)
+        | ServerMessage::Time(_)
+        | ServerMessage::Stores(_)
+        | ServerMessage::Topics(_)
+        | ServerMessage::Causes(_)
+        | ServerMessage::Cpu(_)
+        | ServerMessage::Schedulers(_)
+        | ServerMessage::Results(_)
+        | ServerMessage::Waits(_)
+        | ServerMessage::Process { .. } => {}
+        // The question before a process is ended needs it now.
+        ServerMessage::Inspection(_) if model.past.rows.is_none() => return Some(message),
+        ServerMessage::Inspection(_) => {}
+        _ => return Some(message),
+    }
+    let tab = model.tab;
+    model.past.hold(tab, message);
+    // The header shows how far the present is ahead.
+    model.dirty |= model.past.is_on();
+    None
+}
+
+/// Handles an answer about an instant.
+pub(super) fn answer(model: &mut Model, past: Past, effects: &mut Vec<Effect>) {
+    let Some(purpose) = model.past.answered(&past) else { return };
+    model.dirty = true;
+    if let Some(refusal) = past.refusal {
+        return refused(model, &refusal, effects);
+    }
+    match purpose {
+        Purpose::Show if model.past.is_on() => apply(model, past),
+        Purpose::Show => {}
+        Purpose::After => {
+            if let Some(comparison) = &mut model.past.comparison {
+                comparison.after = Some(past);
+            }
+        }
+        Purpose::Before => {
+            if let Some(comparison) = &mut model.past.comparison {
+                comparison.before = Some(past);
+            }
+        }
+    }
+}
+
+/// Handles a refusal: there is no past to show.
+pub(super) fn refused(model: &mut Model, reason: &str, effects: &mut Vec<Effect>) {
+    model.past.reset();
+    if matches!(model.overlay, Some(Overlay::Compare { .. })) {
+        model.overlay = None;
+    }
+    if model.past.is_on() {
+        leave(model, effects);
+    }
+    model.show_notice(format!("no past: {reason}"), true);
+}
+
+/// Shows a recorded instant in all views.
+fn apply(model: &mut Model, past: Past) {
+    if model.past.live.is_none() {
+        model.past.live = Some(Box::new(live_data(model)));
+    }
+    model.past.shown_ms = Some(past.at_ms);
+    model.past.rows = None;
+    model.frame = None;
+    model.events.forget();
+    model.tree.forget_rows();
+    model.wasm.newest = None;
+    model.causes.newest = None;
+    model.cpu.newest = None;
+    model.sched.newest = None;
+    model.time.newest = None;
+    model.store.forget_stores();
+    model.topics.forget_topics();
+    for message in past.messages {
+        match message {
+            ServerMessage::Tick { frame } => model.frame = Some(frame),
+            ServerMessage::Rows(rows) => model.past.rows = Some(rows),
+            ServerMessage::Events(events) => model.events.take(events),
+            ServerMessage::Tree(rows) => {
+                let visible = model.visible_tree();
+                model.tree.show(rows, visible, model.now);
+            }
+            ServerMessage::Engines(engines) => {
+                let visible = model.visible_modules();
+                model.wasm.show(engines, visible);
+            }
+            ServerMessage::Causes(causes) => model.causes.newest = Some(causes),
+            ServerMessage::Schedulers(schedulers) => model.sched.newest = Some(schedulers),
+            ServerMessage::Cpu(cpu) => model.cpu.newest = Some(cpu),
+            ServerMessage::Time(time) => model.time.show(time),
+            ServerMessage::Stores(stores) => {
+                let visible = model.visible_buckets();
+                model.store.show(stores, visible);
+            }
+            ServerMessage::Topics(topics) => {
+                let visible = model.visible_topics();
+                model.topics.show(topics, visible);
+            }
+            _ => {}
+        }
+    }
+    refill(model);
+}
+
+/// Shows the recorded rows by the order, the filter and the open process of now.
+pub(super) fn refill(model: &mut Model) {
+    let Some(recorded) = &model.past.rows else { return };
+    let filter = if model.table.field.is_some() { String::new() } else { model.table.filter.clone() };
+    let typed = model.table.filter.clone();
+    let selected = rows::select(recorded, model.table.sort, &typed);
+    let top = rows::select(recorded, SortKey::default(), "").ok();
+    let all = rows::select(recorded, model.table.sort, "").ok();
+    let open = model.detail.as_ref().map(|pane| rows::detail(recorded, &pane.pid));
+    model.top = top;
+    let (shown, filter_shown) = match selected {
+        Ok(rows) => {
+            model.table.refused = None;
+            (Some(rows), typed)
+        }
+        Err(reason) if model.table.field.is_some() => {
+            model.table.refused = Some(reason);
+            (all, filter)
+        }
+        Err(reason) => {
+            model.table.clear_filter();
+            model.show_notice(reason, true);
+            (all, String::new())
+        }
+    };
+    take_rows(model, shown, filter_shown);
+    model.past.lacks_detail = false;
+    if let (Some(found), Some(pane)) = (open, &mut model.detail) {
+        model.past.lacks_detail = found.is_none();
+        pane.process = found.map(Box::new);
+        pane.inspection = None;
+        pane.gone = false;
+    }
+}
+
+fn take_rows(model: &mut Model, rows: Option<Rows>, filter: String) {
+    let Some(rows) = rows else { return };
+    let view = View { sort: model.table.sort, filter, window: ViewWindow::default(), ..View::default() };
+    let visible = model.visible_rows();
+    model.table.take(rows, Some(&view), visible, model.now);
+}
+
+/// After a key on a frozen screen: shows what the key asked for as it was recorded, or says why it cannot.
+pub(super) fn follow_keys(model: &mut Model) {
+    if !model.paused || model.link != Link::Live {
+        return;
+    }
+    if model.past.is_on() {
+        return refill(model);
+    }
+    let asks_for_rows = model.tab == Tab::Processes && model.table.rows.is_some() && model.table.is_stale();
+    let opens = model.detail.as_ref().is_some_and(|pane| pane.process.is_none() && !pane.gone);
+    if model.tab == model.past.frozen_on && !asks_for_rows && !opens {
+        return;
+    }
+    match frame_ms(model).filter(|_| is_recorded(model)) {
+        Some(at_ms) => go(model, at_ms),
+        None if asks_for_rows || opens => model.show_notice("paused: space goes on", false),
+        None => {}
+    }
+}
+
+/// Fills the charts with what the node has recorded before this observer attached.
+pub(super) fn fill(model: &mut Model, history: &History) {
+    let series = |name: &str| history.series.iter().find(|series| series.name == name);
+    let points = |name: &str| {
+        let values = series(name).map_or(&[][..], |series| &series.points);
+        history.at_ms.iter().copied().zip(values.iter().copied())
+    };
+    let histories = &mut model.histories;
+    // Rates of another run have neither unit nor scale in common with those of this one.
+    let runs: Vec<u64> = points("run_id").map(|(_, run_id)| run_id as u64).collect();
+    let run_id = histories.run_id.or_else(|| runs.last().copied());
+    let of_run = points("ops_per_sec").zip(&runs).filter(|(_, run)| Some(**run) == run_id).map(|(point, _)| point);
+    histories.ops.fill(of_run.collect::<Vec<_>>().into_iter());
+    histories.msgs.fill(points("messages_per_sec"));
+    histories.cpu.fill(points("cpu_pct").map(|(at_ms, pct)| (at_ms, pct / 100.0)));
+    histories.rss.fill(points("rss_bytes"));
+    for (at, scheduler) in histories.schedulers.iter_mut().enumerate() {
+        scheduler.fill(points(&format!("utilisation/{at}")));
+    }
+    let crashed: Vec<(u64, f64)> = points("crashed_total").collect();
+    let rises = crashed.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0);
+    model.past.mark_earlier(rises.collect::<Vec<_>>().into_iter());
+    model.dirty = true;
+}
+
+/// Records the instant of a live frame.
+pub(super) fn note_frame(model: &mut Model, frame: &Frame) {
+    let at_ms = frame.captured_at_ns / 1_000_000;
+    model.past.live_ms = at_ms;
+    model.past.mark(at_ms, frame.observer.crashed_total);
+}
+
+/// Returns the uptime of the frame on the screen, in milliseconds.
+fn frame_ms(model: &Model) -> Option<u64> {
+    model.frame.as_ref().map(|frame| frame.captured_at_ns / 1_000_000)
+}
+
+/// Copies what the views show.
+fn live_data(model: &Model) -> LiveData {
+    LiveData {
+        frame: model.frame.clone(),
+        top: model.top.clone(),
+        table: model.table.data(),
+        events: model.events.clone(),
+        tree: model.tree.clone(),
+        wasm: model.wasm.clone(),
+        time: model.time.clone(),
+        store: model.store.clone(),
+        topics: model.topics.clone(),
+        causes: model.causes.clone(),
+        cpu: model.cpu.clone(),
+        sched: model.sched.clone(),
+        detail: model.detail.clone(),
+    }
+}
+
+/// Puts back what the views showed before the past.
+fn put_back(model: &mut Model, live: LiveData) {
+    model.frame = live.frame;
+    model.top = live.top;
+    model.table.put_back(live.table);
+    model.events = live.events;
+    model.tree = live.tree;
+    model.wasm = live.wasm;
+    model.time = live.time;
+    model.store = live.store;
+    model.topics = live.topics;
+    model.causes = live.causes;
+    model.cpu = live.cpu;
+    model.sched = live.sched;
+    if let Some(pane) = &mut model.detail {
+        let known = live.detail.filter(|known| known.pid == pane.pid);
+        (pane.process, pane.inspection, pane.gone) =
+            known.map_or((None, None, false), |known| (known.process, known.inspection, known.gone));
+    }
+}
