@@ -149,9 +149,23 @@ fn term(query: Query) -> Result<Term, QueryError> {
         Query::Condition(condition) => self::condition(&condition)?,
         Query::Text(word) => match parse_pid(&word.text).filter(|_| !word.is_quoted) {
             Some((slot, generation)) => Term::Pid(slot, generation),
-            None => Term::Text(word.text.to_lowercase()),
+            None => text(word)?,
         },
     })
+}
+
+/// Returns the search for a text. The name of a field alone is more likely the beginning of a condition.
+fn text(word: QueryWord) -> Result<Term, QueryError> {
+    match FILTER_FIELDS.iter().find(|info| info.words.contains(&word.text.as_str())).filter(|_| !word.is_quoted) {
+        Some(info) => {
+            let name = &word.text;
+            let example = info.values.examples().first().unwrap_or(&"kv*");
+            let message =
+                format!("{name:?} is a field: compare it, for example {name}={example}, or quote it to search for it");
+            Err(QueryError::new(word.at, message))
+        }
+        None => Ok(Term::Text(word.text.to_lowercase())),
+    }
 }
 
 fn condition(condition: &QueryCondition) -> Result<Term, QueryError> {

@@ -140,6 +140,9 @@ fn errors_name_the_part_that_is_wrong_and_where_it_is() {
     assert_eq!(error("name>x").0, "filter field \"name\" supports only =, !=, ~ and !~");
     assert_eq!(error("mem~1").0, "filter field \"mem\" supports only =, !=, <, <=, > and >=");
     assert_eq!(error("pid=x").0, "filter value \"x\" is not a pid such as <0.17.1>");
+    let field_alone = "\"mem\" is a field: compare it, for example mem=4096, or quote it to search for it";
+    assert_eq!(error("x or mem"), (field_alone.to_owned(), 5..8));
+    assert!(ProcessFilter::parse("\"mem\" and memory").is_ok());
     assert!(error(&"x".repeat(2000)).0.contains("over the limit of 1024"));
     for text in ["mem>inf", "mem>nan", "mailq>-1", "mailq>1e999", "age>-1s", "busy%>x"] {
         assert!(ProcessFilter::parse(text).is_err(), "{text}");

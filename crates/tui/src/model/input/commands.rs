@@ -190,7 +190,9 @@ pub(crate) fn candidates(typed: &str, known: &KnownNames) -> Vec<Candidate> {
         .into_iter()
         .filter_map(|candidate| score(typed, &candidate.line).map(|score| (score, candidate)))
         .collect();
-    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    if !typed.is_empty() {
+        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    }
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
