@@ -182,6 +182,19 @@ fn a_process_in_full_leads_along_its_links_and_back() {
 }
 
 #[test]
+fn the_process_that_holds_up_others_is_one_key_away_on_time_and_topics() {
+    for tab in [Tab::Time, Tab::Topics] {
+        let mut watched = busy(tab, USUAL, false);
+
+        watched.press("\n").pass(1);
+        assert_eq!(watched.model.tab, Tab::Processes, "{tab:?}: {}", watched.text());
+
+        watched.feed(Msg::Key(Key::plain(KeyCode::Backspace)));
+        assert_eq!(watched.model.tab, tab);
+    }
+}
+
+#[test]
 fn a_process_that_has_ended_says_why() {
     let mut watched = busy(Tab::Processes, USUAL, false);
     watched.press("jjj\n").pass(1);

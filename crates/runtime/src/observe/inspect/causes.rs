@@ -121,35 +121,27 @@ impl Causes {
         let key = key(kind, who, &ended.reason);
         let interval = interval(ended.at);
         let mut mine = self.schedulers[scheduler].lock().unwrap_or_else(PoisonError::into_inner);
-        let id = match mine.ids.get(&key) {
-            Some(id) => *id,
-            None => {
-                let id = self.intern(key, kind, who, &ended);
-                // The ids of a scheduler are bounded too: keys beyond the limit are looked up again each time.
-                if id.is_some() {
-                    mine.ids.insert(key, id);
-                }
-                id
-            }
-        };
+        let known = mine.ids.get(&key).copied();
+        let id = known.unwrap_or_else(|| self.intern(key, kind, who, &ended));
+        // The ids of a scheduler are bounded too: keys beyond the limit are looked up again each time.
+        if known.is_none() && id.is_some() {
+            mine.ids.insert(key, id);
+        }
         let Some(id) = id else {
             mine.others += 1;
             return None;
         };
-        let before = match mine.counts.get_mut(&id) {
-            Some(counts) => {
-                counts.advance(interval);
-                counts.count += 1;
-                let newest = &mut counts.intervals[CAUSE_INTERVALS - 1];
-                *newest = newest.saturating_add(1);
-                Some(std::mem::replace(&mut counts.last, ended))
-            }
-            None => {
-                let mut intervals = [0; CAUSE_INTERVALS];
-                intervals[CAUSE_INTERVALS - 1] = 1;
-                mine.counts.insert(id, Box::new(CauseCounts { count: 1, intervals, interval, last: ended }));
-                None
-            }
+        let before = if let Some(counts) = mine.counts.get_mut(&id) {
+            counts.advance(interval);
+            counts.count += 1;
+            let newest = &mut counts.intervals[CAUSE_INTERVALS - 1];
+            *newest = newest.saturating_add(1);
+            Some(std::mem::replace(&mut counts.last, ended))
+        } else {
+            let mut intervals = [0; CAUSE_INTERVALS];
+            intervals[CAUSE_INTERVALS - 1] = 1;
+            mine.counts.insert(id, Box::new(CauseCounts { count: 1, intervals, interval, last: ended }));
+            None
         };
         drop(mine);
         // Drop the earlier reason after the lock: the destructor of a value in it may read the causes.

@@ -371,9 +371,9 @@ impl Watch {
         // A sample is not worth waiting for another sender.
         let Ok(mut mail) = self.mail.try_lock() else { return };
         mail.seen += 1;
-        let now_ms = now_ns / 1_000_000;
-        if now_ms != mail.window_ms {
-            (mail.window_ms, mail.in_window) = (now_ms, 0);
+        let window_ms = now_ns / 1_000_000;
+        if window_ms != mail.window_ms {
+            (mail.window_ms, mail.in_window) = (window_ms, 0);
         }
         mail.in_window += 1;
         let weight = match mail.in_window {

@@ -446,6 +446,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::List, &[k(PageUp), Key::ctrl('b')], Action::HalfPages(-2), "", "a page up"),
     bind(Context::List, &[Key::ctrl('d')], Action::HalfPages(1), "", "half a page down"),
     bind(Context::List, &[Key::ctrl('u')], Action::HalfPages(-1), "", "half a page up"),
+    bind(Context::List, &[k(Enter)], Action::Open, "", "Time, Topics: show the process that holds up the others"),
     bind(Context::List, &[c('g'), k(Home)], Action::First, "", "first"),
     bind(Context::List, &[c('G'), k(End)], Action::Last, "", "last"),
     bind(Context::Global, &[c('?'), k(F(1))], Action::Help, "help", "this help"),

@@ -336,6 +336,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::Run(dialog)) => bench::run_with(model, dialog, effects),
         Some(Overlay::Ask { ask, .. }) => bench::confirmed(model, ask, effects),
         None if model.table.field.is_some() => close_filter(model, true),
+        None if matches!(model.tab, Tab::Topics | Tab::Time) => process::follow_slowest(model, effects),
         None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
         None if model.tab == Tab::Bench && model.bench.find.is_some() => model.bench.end_find(true),
         None if model.tab == Tab::Bench && model.results.pane == BenchPane::History => bench::open(model),

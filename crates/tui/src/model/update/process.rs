@@ -49,6 +49,23 @@ pub(super) fn follow(model: &mut Model, pid: String, effects: &mut Vec<Effect>) 
     }
 }
 
+/// Follows the process that holds up others: the slowest receiver of the selected topic, or the reader for which a
+/// stream waits.
+pub(super) fn follow_slowest(model: &mut Model, effects: &mut Vec<Effect>) {
+    let slowest = if model.tab == Tab::Topics {
+        let receivers = model.topics.shown().map(|topic| topic.receivers.as_slice()).unwrap_or_default();
+        let behind = receivers.iter().filter(|receiver| receiver.slowest.is_some());
+        behind.max_by_key(|receiver| receiver.backlog).and_then(|receiver| receiver.slowest.clone())
+    } else {
+        let streams = model.time.newest.as_ref().map(|time| time.streams.as_slice()).unwrap_or_default();
+        streams.iter().find_map(|stream| stream.waits_for.as_ref()?.pid.clone())
+    };
+    match slowest {
+        Some(pid) => follow(model, pid, effects),
+        None => model.show_notice("no process holds up others here", false),
+    }
+}
+
 /// Follows the selected link of the process on the screen.
 pub(super) fn follow_link(model: &mut Model, effects: &mut Vec<Effect>) {
     let link = model.detail.as_ref().and_then(|pane| pane.links().get(pane.at).cloned());
