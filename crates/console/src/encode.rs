@@ -402,6 +402,13 @@ mod tests {
     }
 
     #[test]
+    fn a_young_process_has_the_rates_of_its_life_and_an_old_one_none_at_the_first_look() {
+        let rates = |age_ms: u64| look(5_000, 40).since_spawn(age_ms * 1_000_000).rates.map(|rates| rates.reductions);
+
+        assert_eq!([10, 100, 1_000, 1_001].map(rates), [None, Some(400.0), Some(40.0), None]);
+    }
+
+    #[test]
     fn looks_right_after_another_say_what_that_one_said() {
         let (first, second) = (look(0, 10), look(200, 20).after(&look(0, 10)));
 

@@ -17,9 +17,9 @@ mod top_rows;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    CausesView, Column, CpuView, Engines, EnginesView, Frame, History, Past, Role, Rows, SERVER_MESSAGE_MAX_BYTES, SchedulersView,
-    ServerMessage, Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView,
-    VIEW_ROWS_MAX, ViewWindow, encode,
+    CausesView, Column, CpuView, Engines, EnginesView, Frame, History, Past, Role, Rows, SERVER_MESSAGE_MAX_BYTES,
+    SchedulersView, ServerMessage, Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows,
+    TreeView, VIEW_ROWS_MAX, ViewWindow, encode,
 };
 
 use self::figures::Figures;

@@ -8,8 +8,8 @@ pub(crate) mod waits;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, Past, ReportPart, ResourceProfileMeta, Results, Rows,
-    ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
+    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, Past, ReportPart, ResourceProfileMeta, Results,
+    Rows, ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
 /// A message from a node to an observer.

@@ -299,7 +299,23 @@ pub(crate) fn plain_command() -> Command {
 /// Returns one line that names the invalid variable, or the line of the file.
 pub fn options_of_env() -> Result<Options, String> {
     // The embedding program already knows its node, has its own log, and needs a screen.
-    let elsewhere = ["target", "token_file", "log_file", "log", "demo", "once", "batch", "frames", "json", "run", "record", "replay", "speed", "export_trace", "last"];
+    let elsewhere = [
+        "target",
+        "token_file",
+        "log_file",
+        "log",
+        "demo",
+        "once",
+        "batch",
+        "frames",
+        "json",
+        "run",
+        "record",
+        "replay",
+        "speed",
+        "export_trace",
+        "last",
+    ];
     let command = elsewhere
         .into_iter()
         .fold(Cli::command(), |command, about| command.mut_arg(about, |argument| argument.env(None::<&str>)));

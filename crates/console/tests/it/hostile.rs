@@ -35,7 +35,7 @@ async fn a_message_that_is_not_understood_is_named_and_the_connection_goes_on() 
             "malformed",
             "malformed message: \"frame_hz\" must be a number, not the text \"fast\"",
         ),
-        (r#"{"type":"reboot"}"#, "unknown", &format!("unknown message \"reboot\": {expected}")),
+        (r#"{"type":"dance"}"#, "unknown", &format!("unknown message \"dance\": {expected}")),
         (r#"{"type":"\u001b[31mred"}"#, "unknown", r#"unknown message "\u{1b}[31mred": "#),
         (&deep, "malformed", "malformed message: nested too deeply"),
     ];

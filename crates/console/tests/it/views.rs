@@ -281,7 +281,7 @@ async fn rows_are_given_in_the_columns_asked_for() {
 }
 
 #[tokio::test]
-async fn rates_are_unknown_until_a_process_was_looked_at_twice() {
+async fn rates_of_a_process_that_is_not_young_are_unknown_until_it_was_looked_at_twice() {
     const RATES: [&str; 3] = ["reds_per_sec", "busy_pct", "msgs_per_sec"];
     let node = node();
     let busy = node
@@ -292,7 +292,11 @@ async fn rates_are_unknown_until_a_process_was_looked_at_twice() {
             }
         })
         .unwrap();
-    node.settles("some work", |runtime| observe::totals(runtime).live == 1).await;
+    node.settles("an age of a second", |runtime| {
+        let spawned_ms = observe::process_ref(runtime, busy).map_or(u32::MAX, |seen| seen.spawned_ms());
+        observe::uptime(runtime).as_millis() > u128::from(spawned_ms) + 1_000
+    })
+    .await;
     let mut client = node.attach().await;
 
     let mut of_rates = view(1, "pid", false, "", 0, 10);

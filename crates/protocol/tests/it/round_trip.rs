@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rusm_protocol::{
-    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView, KeysView,
-    KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, ResultsView, Rows, RunSettings, SchedulersView,
-    ServerMessage, SortKey, StoresView, TimeView, TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow,
-    WaitsView, decode_client, decode_server, encode,
+    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView,
+    KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, ResultsView, Rows,
+    RunSettings, SchedulersView, ServerMessage, SortKey, StoresView, TimeView, TopicsView, TraceRequest, TraceScope,
+    TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.

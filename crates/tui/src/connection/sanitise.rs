@@ -6,8 +6,8 @@
 mod inspect;
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, ResultTable, Results, Rows,
-    RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
+    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, ResultTable, Results,
+    Rows, RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
 };
 
 /// Maximum length of a text, in characters.

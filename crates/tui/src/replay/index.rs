@@ -19,8 +19,20 @@ const LINE_MAX: u64 = SERVER_MESSAGE_MAX_BYTES as u64 + 256;
 const SEARCHED: usize = 20_000;
 
 /// Types of messages of which the newest is the state of the node.
-const STATES: [&str; 13] =
-    ["tick", "rows", "tree", "engines", "time", "stores", "topics", "events", "process", "causes", "inspection", "cpu", "schedulers",
+const STATES: [&str; 13] = [
+    "tick",
+    "rows",
+    "tree",
+    "engines",
+    "time",
+    "stores",
+    "topics",
+    "events",
+    "process",
+    "causes",
+    "inspection",
+    "cpu",
+    "schedulers",
 ];
 
 /// A line of the recording.

@@ -143,7 +143,10 @@ fn line(
         let bucket_ms = (60_000 / (u64::from(cells) * 2)).max(100);
         let values = series.buckets(bucket_ms, usize::from(cells) * 2);
         let top = values.iter().flatten().copied().fold(1.0, f64::max);
-        spans.push(Span::styled(chart::ribbon(theme, series, series.newest_ms(), cells, bucket_ms, top), theme.style(Role::Store)));
+        spans.push(Span::styled(
+            chart::ribbon(theme, series, series.newest_ms(), cells, bucket_ms, top),
+            theme.style(Role::Store),
+        ));
     }
     painter.line(inner, at, &Line::from(spans));
 }

@@ -183,7 +183,11 @@ fn headline(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let name = shown.unwrap_or_else(|| "idle".to_owned());
     let title = Line::from(Span::styled(format!(" {name} "), theme.style(Role::Title)));
     let inner = painter::inset(painter.panel(area, &title, &profiles(model, now, theme)));
-    let rate = if now.running { model.histories.ops.mean_to(model.chart_end_ms(), 1000) } else { last.map_or(0.0, |run| run.ops_per_sec) };
+    let rate = if now.running {
+        model.histories.ops.mean_to(model.chart_end_ms(), 1000)
+    } else {
+        last.map_or(0.0, |run| run.ops_per_sec)
+    };
     let text = if is_bytes(model, now) { format::bytes_per_sec(rate) } else { format::short(rate) };
     let style = theme.style(if now.running { Role::Accent } else { Role::Dim });
     let taken = if inner.height >= 3 && !theme.is_ascii() && !is_bytes(model, now) {

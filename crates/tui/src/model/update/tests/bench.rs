@@ -162,7 +162,11 @@ fn a_chart_has_one_run_and_stays_after_its_end() {
     for (seconds, run_id, running, rate) in [(1, 1, true, 40e6), (2, 1, true, 40e6), (3, 1, false, 0.0)] {
         update(&mut model, at(seconds, run_id, running, rate), Duration::from_secs(seconds));
     }
-    assert_eq!(model.histories.ops.mean_to(model.histories.ops.newest_ms(), 1_000).to_bits(), 40e6_f64.to_bits(), "the end is no rate of zero");
+    assert_eq!(
+        model.histories.ops.mean_to(model.histories.ops.newest_ms(), 1_000).to_bits(),
+        40e6_f64.to_bits(),
+        "the end is no rate of zero"
+    );
 
     update(&mut model, at(4, 2, true, 5.0), Duration::from_secs(4));
 
