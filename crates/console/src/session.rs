@@ -55,6 +55,7 @@ use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
 use super::view::window::{ViewSource, Window};
 use rusm_runtime::Pid;
+use rusm_runtime::observe::ChildKey;
 
 /// Interval at which the one process in detail is sent.
 const DETAIL_EVERY: Duration = Duration::from_millis(250);
@@ -122,6 +123,8 @@ pub(super) struct Session<S> {
     answer: Option<String>,
     /// A filter of processes to end, before it is applied.
     killing: Option<(Filter, KillReason)>,
+    /// A child to start again, before the request is sent to its supervisor.
+    restarting: Option<(Pid, ChildKey)>,
     next_process: Instant,
     events: Option<EventsWatch>,
     commands: TokenBucket,
@@ -168,6 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             process: None,
             answer: None,
             killing: None,
+            restarting: None,
             next_process: now,
             events: None,
             commands: TokenBucket::new(limits.commands_per_sec, now),

@@ -46,7 +46,7 @@ pub(crate) fn observer(remedy: &str) -> Result<Options, Failure> {
 
 /// Returns the options of an observer of this node.
 pub(crate) fn of_node(observer: Options, node: &Node) -> Options {
-    Options { source: Source::Node(Target::Unix(node.socket().to_owned())), ..observer }
+    Options { source: Source::Node(Target::Unix(node.socket().to_owned())), owns_node: true, ..observer }
 }
 
 /// Reports the processes that could not be ended. The observer must have restored the terminal before.

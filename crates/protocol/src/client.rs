@@ -140,6 +140,15 @@ pub enum ClientMessage {
     Past(PastView),
     /// Requests the figures of the last minutes. The answer is `history`, once.
     History(HistoryView),
+    /// Stops a child of a supervisor as its specification says, and starts it again; starts one that has ended. This is
+    /// not a crash: it uses none of the supervisor's restarts. Needs the control role.
+    RestartChild {
+        /// Path of the child's row in the supervision tree.
+        path: String,
+        /// Id to which the node answers with `ack` or `error`, when the child runs again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+    },
     /// Ends a process. Needs the control role.
     Kill {
         /// `<node.slot.generation>`.

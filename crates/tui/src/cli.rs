@@ -23,6 +23,7 @@ use crate::cli::options::{ColorChoice, Export, Once, Options, Source};
 use crate::cli::values::{column, hidden_lints, interval, last, lint, seconds, sort, speed, tab};
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
 
 /// Seed of the demo.
@@ -224,11 +225,12 @@ impl Cli {
             timeout: self.timeout,
             reconnect: !self.no_reconnect,
             read_only: self.read_only,
+            owns_node: false,
             fps: self.fps,
             interval: self.interval,
             tab: self.tab.unwrap_or(if about_rows { Tab::Processes } else { Tab::Node }),
             filter: self.filter.unwrap_or_default(),
-            sort: self.sort.unwrap_or_default(),
+            sort: self.sort.unwrap_or(columns::BY_CPU),
             columns: self.columns,
             run: self.run,
             profile: self.profile,

@@ -251,6 +251,10 @@ impl Demo {
             ClientMessage::Report { run, offset, id } => results::report(run, offset, id),
             ClientMessage::Past(view) => vec![past::instant(self, view.id, view.at_ms, now_ms)],
             ClientMessage::History(view) => vec![past::history(self, view.id, now)],
+            ClientMessage::RestartChild { id, .. } => {
+                let message = "the children of the demo are not restarted".to_owned();
+                vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]
+            }
             ClientMessage::KillAll { id, .. } => {
                 let message = "the demo ends one process at a time".to_owned();
                 vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]

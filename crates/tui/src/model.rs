@@ -106,6 +106,8 @@ pub struct Start {
     pub keys: KeyMap,
     /// True if this observer must not change the node.
     pub read_only: bool,
+    /// True if the node ends with this observer, which then asks before it quits.
+    pub owns_node: bool,
     /// Columns of the process table that the user has chosen; empty for those that fit.
     pub columns: Vec<Column>,
     /// Ids of lints that are hidden.
@@ -129,6 +131,7 @@ impl Default for Start {
             palette: Palette::default(),
             keys: KeyMap::default(),
             read_only: false,
+            owns_node: false,
             columns: Vec::new(),
             hidden_lints: Vec::new(),
         }
@@ -187,6 +190,8 @@ pub struct Model {
     pub(crate) palette: Palette,
     pub(crate) keys: KeyMap,
     pub(crate) read_only: bool,
+    /// True if the node ends with this observer.
+    pub(crate) owns_node: bool,
     pub(crate) link: Link,
     pub(crate) hello: Option<Box<Hello>>,
     /// True after the node of this connection has sent its greeting. `hello` may still be from the previous node.
@@ -252,6 +257,7 @@ impl Model {
             palette: start.palette,
             keys: start.keys,
             read_only: start.read_only,
+            owns_node: start.owns_node,
             link: Link::Connecting { since: Duration::ZERO },
             hello: None,
             greeted: false,

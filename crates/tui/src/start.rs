@@ -128,6 +128,7 @@ pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, ove
         palette: colors.palette(options, None),
         keys: options.keys.clone(),
         read_only: options.read_only,
+        owns_node: options.owns_node,
         columns: options.columns.clone(),
         hidden_lints: options.hidden_lints.clone(),
     }

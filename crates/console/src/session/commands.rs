@@ -17,8 +17,13 @@ use super::{
 use crate::host::HostError;
 use crate::kill_all::{exit_reason, kill_all};
 use crate::view::filter::Filter;
+use crate::view::tree::child_at;
 use rusm_runtime::Pid;
-use rusm_runtime::observe::{self, EndedBy};
+use rusm_runtime::observe::{self, ChildKey, EndedBy};
+use rusm_runtime::supervisor::{ChildRef, SupervisorRef};
+
+/// Time within which a child runs again, before its client gets an error.
+const RESTART_WITHIN: Duration = Duration::from_secs(2);
 
 /// Frame rates that a client may ask for, in hertz.
 const FRAME_HZ: std::ops::RangeInclusive<f64> = 0.1..=60.0;
@@ -46,6 +51,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         if let Some(answer) = self.answer.take() {
             return self.write(Message::text(answer)).await;
         }
+        let done = match self.restarting.take() {
+            Some((supervisor, key)) => self.restart_child(supervisor, key).await,
+            None => done,
+        };
         match (done, id) {
             (Ok(()), Some(id)) => self.send(&ServerMessage::Ack { id }).await,
             (Ok(()), None) => Ok(()),
@@ -104,6 +113,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::History(view) => {
                 let history = self.node.recorder.borrow().history(view.id);
                 self.answer = Some(to_text(&ServerMessage::History(history)));
+                Ok(())
+            }
+            ClientMessage::RestartChild { path, .. } => {
+                self.restarting = Some(child_at(&self.node.runtime, &path)?);
                 Ok(())
             }
             ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
@@ -166,6 +179,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.legacy_rows = None;
         self.detail = true;
         Ok(())
+    }
+
+    /// Asks a supervisor to start a child again.
+    async fn restart_child(&self, supervisor: Pid, key: ChildKey) -> Result<(), HostError> {
+        let failed = |message: String| HostError { code: ErrorCode::Failed, message };
+        let replaced = SupervisorRef::of(supervisor).replace_child(&self.node.runtime, ChildRef::Key(key));
+        match tokio::time::timeout(RESTART_WITHIN, replaced).await {
+            Ok(Ok(_pid)) => Ok(()),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed(format!(
+                "{supervisor} is still busy after {} s, perhaps with stopping the child: it starts when that is done",
+                RESTART_WITHIN.as_secs()
+            ))),
+        }
     }
 
     /// Ends the processes that a filter matches, and reports their number to the client.
@@ -240,6 +267,7 @@ const fn changes_the_node(message: &ClientMessage) -> bool {
         ClientMessage::Run { .. }
             | ClientMessage::Stop { .. }
             | ClientMessage::SetResourceProfile { .. }
+            | ClientMessage::RestartChild { .. }
             | ClientMessage::Kill { .. }
             | ClientMessage::KillAll { .. }
     )
@@ -250,6 +278,7 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
         ClientMessage::Run { id, .. }
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::RestartChild { id, .. }
         | ClientMessage::Kill { id, .. }
         | ClientMessage::KillAll { id, .. }
         | ClientMessage::Trace { id, .. } => *id,

@@ -111,6 +111,19 @@ fn parse(path: &str) -> Result<(Pid, Vec<ChildKey>), HostError> {
     }
 }
 
+/// Returns the supervisor and the key of the child with this path.
+pub(crate) fn child_at(runtime: &Handle, path: &str) -> Result<(Pid, ChildKey), HostError> {
+    let (top, keys) = parse(path)?;
+    let unknown = |message: String| HostError { code: ErrorCode::Unknown, message };
+    let Some((last, above)) = keys.split_last() else {
+        return Err(unknown(format!("{top} is not a child: no supervisor could start it again")));
+    };
+    let gone = || unknown(format!("no child {path}: it has been removed"));
+    let step = |supervisor: Pid, key: &ChildKey| observe::child(runtime, supervisor, *key)?.0.state.pid();
+    let supervisor = above.iter().try_fold(top, step).ok_or_else(gone)?;
+    observe::child(runtime, supervisor, *last).map(|_| (supervisor, *last)).ok_or_else(gone)
+}
+
 /// Walks the tree in the order of the list in which it is shown.
 struct Walk<'a> {
     runtime: &'a Handle,

@@ -195,3 +195,29 @@ async fn a_page_of_a_hundred_thousand_children_is_no_larger_than_one_of_a_thousa
     assert!(sizes[1] < sizes[0] + sizes[0] / 10, "{sizes:?} bytes");
     assert!(sizes[1] < 60 * 200, "{sizes:?} bytes");
 }
+
+#[tokio::test]
+async fn a_child_is_started_again_on_request_and_that_is_no_crash() {
+    let node = node_with(|config| config.limits = generous());
+    let supervisor = workers(Strategy::OneForAll, 2).start(&node.runtime).await.unwrap();
+    let mut client = node.attach().await;
+    let path = format!("{}/0", supervisor.pid());
+    let before = supervisor.which_children(&*node.runtime).await.unwrap();
+
+    client.send(&json!({"type": "restart_child", "path": path, "id": 7}).to_string()).await;
+    let answer =
+        client.pick(|message| (message["id"] == 7 && message["type"] != "tree").then(|| message.clone())).await;
+
+    assert_eq!(answer, json!({"type": "ack", "id": 7}));
+    let after = supervisor.which_children(&*node.runtime).await.unwrap();
+    assert_ne!(after[0].state, before[0].state, "it is another process");
+    assert_eq!(after[1], before[1], "no other child is stopped, whatever the strategy");
+    let report = observe::supervisor(&node.runtime, supervisor.pid()).unwrap();
+    assert_eq!((report.restarts_total, report.intensity_used), (0, 0));
+
+    for (path, code) in [(format!("{}/9", supervisor.pid()), "unknown"), ("x".to_owned(), "malformed")] {
+        client.send(&json!({"type": "restart_child", "path": path, "id": 8}).to_string()).await;
+        let refused = client.pick(|message| (message["id"] == 8).then(|| message["code"].clone())).await;
+        assert_eq!(refused, code, "{path}");
+    }
+}

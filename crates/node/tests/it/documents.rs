@@ -198,6 +198,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "stores",
         "kill",
         "kill_all",
+        "restart_child",
         "run",
         "schedulers",
         "set_observer_detail",

@@ -123,7 +123,7 @@ fn the_observer_sees_the_guests_that_run_and_their_supervisor() {
     terminal.wait_text("parked.2     waiting");
     terminal.press("4");
     terminal.wait_text("one_for_one");
-    terminal.press("q");
+    terminal.press("qy");
 
     assert_eq!(terminal.ended(), 0);
     let left: Vec<_> = std::fs::read_dir(dir.path().join("rusm")).expect("its folder").collect();
@@ -172,7 +172,7 @@ fn a_run_from_the_screen_ends_with_a_verdict_and_is_in_the_history() {
     terminal.wait_text("verdict");
     terminal.press("H");
     terminal.wait("the result in the list", |shown| shown.contains("ping-pong") && shown.contains(" results "));
-    terminal.press("q");
+    terminal.press("qy");
     assert_eq!(terminal.ended(), 0);
 
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rusm"));

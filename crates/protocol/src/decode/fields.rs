@@ -201,6 +201,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ),
     ("past", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED), ("at_ms", FieldType::Whole(u64::MAX), REQUIRED)]),
     ("history", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED)]),
+    ("restart_child", &[("path", FieldType::Text, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
     (
         "kill_all",
         &[

@@ -117,6 +117,7 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_report", ClientMessage::Report { run: 5, offset: 262_144, id: 8 }),
         ("client_past", ClientMessage::Past(PastView { id: 11, at_ms: 52_000 })),
         ("client_history", ClientMessage::History(HistoryView { id: 12 })),
+        ("client_restart_child", ClientMessage::RestartChild { path: "<0.12.1>/3".to_owned(), id: Some(6) }),
         (
             "client_kill_all",
             ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },

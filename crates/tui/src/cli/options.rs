@@ -75,6 +75,8 @@ pub struct Options {
     pub reconnect: bool,
     /// Never change the node. Default: false.
     pub read_only: bool,
+    /// The node ends with this observer, which then asks before it quits. Default: false.
+    pub owns_node: bool,
     /// Frames per second, 1–60. Default: 10, or 4 if the screen or the node's socket is at the other end of an SSH
     /// connection.
     pub fps: Option<u8>,
@@ -135,6 +137,7 @@ impl Default for Options {
             timeout: CONNECT_TIMEOUT,
             reconnect: true,
             read_only: false,
+            owns_node: false,
             fps: None,
             interval: None,
             tab: Tab::default(),

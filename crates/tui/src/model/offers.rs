@@ -9,7 +9,10 @@ use crate::model::tab::Tab;
 impl Action {
     /// Returns true if the action changes something on the node. It needs the control role.
     pub const fn changes_node(self) -> bool {
-        matches!(self, Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::Kill | Self::KillAll)
+        matches!(
+            self,
+            Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::Kill | Self::KillAll | Self::RestartChild
+        )
     }
 
     /// Returns true if the action is about scenarios, which an application's node does not have.

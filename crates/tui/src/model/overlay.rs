@@ -75,6 +75,8 @@ pub(crate) enum Overlay {
         /// Index of the column under the cursor in `Column::ALL`.
         at: usize,
     },
+    /// Question before an action that cannot be undone.
+    Confirm(Question),
     /// Settings and parameters of a measurement.
     Run(RunDialog),
     /// The command palette.
@@ -124,6 +126,7 @@ impl Overlay {
             | Self::OtherNode { .. } => Context::Help,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::Event { .. } => Context::Event,
+            Self::Confirm(_) => Context::Ask,
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
             Self::Palette(_) => Context::Palette,
@@ -132,4 +135,18 @@ impl Overlay {
             Self::Trace => Context::Trace,
         }
     }
+}
+
+/// A question that is answered with yes or no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Quit, and end the node of this program.
+    EndNode,
+    /// Stop a child of a supervisor and start it again.
+    RestartChild {
+        /// Path of its row in the tree.
+        path: String,
+        /// Id of the child.
+        name: String,
+    },
 }

@@ -131,6 +131,7 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
         ClientMessage::Run { id, .. }
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::RestartChild { id, .. }
         | ClientMessage::Kill { id, .. }
         | ClientMessage::KillAll { id, .. }
         | ClientMessage::Trace { id, .. } => *id,

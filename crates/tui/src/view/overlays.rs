@@ -1,5 +1,6 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
+mod ask;
 mod compare;
 mod palette;
 mod trace;
@@ -43,6 +44,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason, &[]);
         }
         Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
+        Some(Overlay::Confirm(question)) => ask::render(painter, model, question),
         Some(Overlay::Run(dialog)) => run_dialog(painter, dialog),
         Some(Overlay::Palette(line)) => palette::render(painter, line),
         Some(Overlay::Ask { question, .. }) => ask(painter, question),

@@ -711,3 +711,19 @@ fn another_node_is_named_before_keys_reach_it() {
 
     insta::assert_snapshot!("another_node", watched.text());
 }
+
+#[test]
+fn a_child_is_restarted_and_the_own_node_ended_only_after_a_question() {
+    let mut watched = busy(Tab::Tree, USUAL, false);
+    watched.press("jjjR").pass(1);
+    insta::assert_snapshot!("ask_restart", watched.text());
+    watched.press("n");
+    assert!(watched.model.overlay.is_none());
+
+    let start = Start { size: USUAL, demo: true, owns_node: true, ..Start::default() };
+    let mut own = Fixture::new(start);
+    own.pass(2).press("q");
+    insta::assert_snapshot!("ask_end", own.text());
+    let quits = update(&mut own.model, Msg::Key(Key::char('y')), Duration::from_secs(9));
+    assert!(quits.iter().any(|effect| matches!(effect, Effect::Quit(_))), "{quits:?}");
+}

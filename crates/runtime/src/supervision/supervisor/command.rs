@@ -13,6 +13,7 @@ use crate::process::pid::Pid;
 use super::child_spec::{Arguments, ChildSpec};
 use super::policy::{ChildType, Restart};
 use super::spec::SpecError;
+use super::tree::ChildKey;
 
 /// Refers to a child by its id or its pid. Children of a dynamic supervisor can only be referred to by pid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum ChildRef {
     Id(Arc<str>),
     /// Pid of the child.
     Pid(Pid),
+    /// Key of the child, as an observer sees it.
+    Key(ChildKey),
 }
 
 impl From<&str> for ChildRef {
@@ -131,6 +134,7 @@ pub(super) enum Command {
     StartOne(Arguments),
     Terminate(ChildRef),
     Restart(ChildRef),
+    Replace(ChildRef),
     Delete(ChildRef),
     Which,
     Count,
@@ -203,6 +207,21 @@ impl SupervisorRef {
     /// [`ChildError`] if the child runs, waits for its restart, or fails to start.
     pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
         match by.request(self.0, Command::Restart(child.into())).await? {
+            Reply::Restarted(restarted) => restarted,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Stops a child, if it runs, as its specification says, and starts it again with the same arguments.
+    ///
+    /// This is not a crash: it uses none of the restarts that the supervisor allows, and stops no other child. A start
+    /// that fails is tried again like a restart after a crash.
+    ///
+    /// # Errors
+    /// [`ChildError::NotFound`]; [`ChildError::Restarting`] if the child failed to start and waits for its next try;
+    /// [`ChildError::Call`].
+    pub async fn replace_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
+        match by.request(self.0, Command::Replace(child.into())).await? {
             Reply::Restarted(restarted) => restarted,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }

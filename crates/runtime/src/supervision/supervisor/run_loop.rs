@@ -317,6 +317,12 @@ impl SupervisorLoop {
 
     /// Stops a child, whatever its state.
     async fn stop(&self, key: Key) {
+        self.stop_running(key).await;
+        self.with_state(|state| state.stopped(key));
+    }
+
+    /// Stops the process of a child, if it runs.
+    async fn stop_running(&self, key: Key) {
         let running = self.with_state(|state| match state.child(key).map(|child| (child.state, child.spec.shutdown)) {
             Some((RunState::Running(pid), shutdown)) => {
                 state.stopping = Some(key);
@@ -327,7 +333,18 @@ impl SupervisorLoop {
         if let Some((pid, shutdown)) = running {
             stop_process(&self.ctx, pid, shutdown).await;
         }
-        self.with_state(|state| state.stopped(key));
+    }
+
+    /// Stops a child, if it runs, and starts it again.
+    async fn replace(&mut self, child: &ChildRef) -> Result<Pid, ChildError> {
+        let key = self.with_state(|state| state.find(child)).ok_or(ChildError::NotFound)?;
+        self.stop_running(key).await;
+        self.with_state(|state| state.stopped_to_start_again(key));
+        self.start_again(key, false).await;
+        match self.with_state(|state| state.child(key).map(|child| child.state)) {
+            Some(RunState::Running(pid)) => Ok(pid),
+            _ => Err(ChildError::Restarting),
+        }
     }
 
     /// Stops all children in reverse order; those of a dynamic supervisor all at once.
@@ -368,6 +385,7 @@ impl SupervisorLoop {
                     Command::StartOne(arguments) => Reply::Started(self.start_one(arguments).await),
                     Command::Terminate(child) => Reply::Done(self.terminate(&child).await),
                     Command::Restart(child) => Reply::Restarted(self.restart_ended(&child).await),
+                    Command::Replace(child) => Reply::Restarted(self.replace(&child).await),
                     Command::Delete(child) => {
                         let key = self.ended(&child);
                         Reply::Done(key.map(|key| self.with_state(|state| state.remove(key))))

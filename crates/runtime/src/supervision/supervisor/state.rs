@@ -145,6 +145,7 @@ impl SupervisorState {
         match child {
             ChildRef::Id(id) => self.by_id.get(id).copied(),
             ChildRef::Pid(pid) => self.by_pid.get(pid).copied(),
+            ChildRef::Key(key) => Some(Key(key.number())).filter(|key| self.children.contains_key(key)),
         }
     }
 
@@ -292,6 +293,12 @@ impl SupervisorState {
         if self.is_removed_on_end(key) {
             self.remove(key);
         }
+    }
+
+    /// Records that a child was stopped and is started again at once.
+    pub(super) fn stopped_to_start_again(&mut self, key: Key) {
+        self.stopping = None;
+        self.set_state(key, RunState::Ended);
     }
 
     fn set_state(&mut self, key: Key, state: RunState) {

@@ -173,7 +173,15 @@ impl Context {
     pub const fn is_overlay(self) -> bool {
         matches!(
             self,
-            Self::Filter | Self::Help | Self::Kill | Self::SortMenu | Self::RunDialog | Self::Cause | Self::Event
+            Self::Filter
+                | Self::Help
+                | Self::Kill
+                | Self::Ask
+                | Self::SortMenu
+                | Self::RunDialog
+                | Self::Palette
+                | Self::Cause
+                | Self::Event
         )
     }
 
@@ -316,10 +324,11 @@ mod tests {
 
     #[test]
     fn keys_may_be_exchanged_as_long_as_the_end_is_sound() {
-        let map =
-            KeyMap::with(&[change(Some(Context::Node), "stop", "p"), change(Some(Context::Node), "profile", "x")]);
+        let exchanged = [change(Some(Context::Node), "stop", "d"), change(Some(Context::Node), "detail", "x")];
+        let map = KeyMap::with(&exchanged).unwrap();
 
-        assert_eq!(map.unwrap().action(&[Context::Node], Key::char('x')), Some(Action::Profile));
+        assert_eq!(map.action(&[Context::Node], Key::char('x')), Some(Action::Detail));
+        assert_eq!(map.action(&[Context::Node], Key::char('d')), Some(Action::Stop));
     }
 
     #[test]

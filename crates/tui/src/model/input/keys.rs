@@ -112,7 +112,6 @@ impl Context {
             Self::Result => "result",
             Self::Results => "results",
             Self::Find => "find",
-            Self::Ask => "question",
             Self::Processes => "processes",
             Self::Detail => "process",
             Self::Cause => "cause of failures",
@@ -125,6 +124,7 @@ impl Context {
             Self::Filter => "filter",
             Self::Help => "help",
             Self::Kill => "kill",
+            Self::Ask => "question",
             Self::SortMenu => "sort menu",
             Self::RunDialog => "run dialog",
             Self::Palette => "palette",
@@ -256,6 +256,8 @@ pub enum Action {
     Open,
     /// Ask for confirmation to end the selected process.
     Kill,
+    /// Ask for confirmation to start the selected child again.
+    RestartChild,
     /// Ask for confirmation to end all processes that match the filter.
     KillAll,
     /// Move the selection by this many lints.
@@ -396,6 +398,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Tree, &[c('E')], Action::FoldAll, "fold all", "close all supervisors"),
     bind(Context::Tree, &[c('p')], Action::Process, "process", "show the process of the selected row"),
     bind(Context::Tree, &[c('x'), k(F(9))], Action::Kill, "kill", "end the selected process (asks first)"),
+    bind(Context::Tree, &[c('R')], Action::RestartChild, "restart", "start the selected child again (asks first)"),
     bind(Context::Tree, &[c('d')], Action::Detail, "detail", "toggle the selected row in full"),
     bind(
         Context::Events,

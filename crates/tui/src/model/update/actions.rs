@@ -10,7 +10,7 @@ use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
 use crate::model::layout;
 use crate::model::message::{Effect, QuitReason};
-use crate::model::overlay::Overlay;
+use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns::ColumnSet;
 use crate::model::panes::cpu::CpuPane;
@@ -26,6 +26,8 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         return model.show_notice(why, true);
     }
     match action {
+        Action::Quit if model.owns_node => model.overlay = Some(Overlay::Confirm(Question::EndNode)),
+        Action::RestartChild => process::confirm_restart(model),
         Action::Quit => effects.push(Effect::Quit(QuitReason::Requested)),
         Action::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         Action::Show(tab) => show(model, tab),
@@ -326,6 +328,11 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             let word = if reason == KillReason::Kill { "kill" } else { "ask to shut down" };
             let id = Some(model.command(format!("{word} all of {filter}")));
             effects.push(Effect::Send(ClientMessage::KillAll { filter, reason, id }));
+        }
+        Some(Overlay::Confirm(Question::EndNode)) => effects.push(Effect::Quit(QuitReason::Requested)),
+        Some(Overlay::Confirm(Question::RestartChild { path, name })) => {
+            let id = Some(model.command(format!("{name} restarted")));
+            effects.push(Effect::Send(ClientMessage::RestartChild { path, id }));
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Waits) => causes::show_waiting(model, effects),

@@ -6,7 +6,7 @@ use super::navigate::show;
 use crate::model::detail::{DetailPane, Place};
 use crate::model::input::key::{Key, KeyCode};
 use crate::model::message::Effect;
-use crate::model::overlay::Overlay;
+use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::events::Item;
 use crate::model::panes::table::{Selection, text};
 use crate::model::tab::Tab;
@@ -186,6 +186,17 @@ fn child(model: &mut Model) -> Option<(String, String)> {
         model.show_notice(why, true);
     }
     child
+}
+
+/// Asks for confirmation to start the selected child again.
+pub(super) fn confirm_restart(model: &mut Model) {
+    match model.tree.selected_row().map(|row| (row.path.clone(), row.name.clone())) {
+        Some((path, name)) if path.contains('/') => {
+            model.overlay = Some(Overlay::Confirm(Question::RestartChild { path, name }));
+        }
+        Some((_, name)) => model.show_notice(format!("{name} has no supervisor that could start it again"), true),
+        None => model.show_notice("nothing is selected", true),
+    }
 }
 
 pub(super) fn explain_no_selection(model: &mut Model) {
