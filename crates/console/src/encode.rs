@@ -248,7 +248,7 @@ impl Seen {
             rates: None,
             ..self
         };
-        if age_ns <= YOUNG_NS && age_ns >= RATE_SPAN_MIN_NS { self.after(&spawned) } else { self }
+        if (RATE_SPAN_MIN_NS..=YOUNG_NS).contains(&age_ns) { self.after(&spawned) } else { self }
     }
 
     /// Returns this observation with the rates since an earlier one, or the earlier one if it is too recent.

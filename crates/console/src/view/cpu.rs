@@ -126,28 +126,22 @@ impl CpuSource {
             sum_pct: encode::round(pct(in_rows) + runtime.iter().map(|part| part.cpu_pct).sum::<f64>()),
             total: rows.len() as u64,
             offset,
-            rows: window.map(|(id, growth)| self.row(node, id, growth, span, &pct)).collect(),
+            rows: window.map(|(id, growth)| row(node, id, growth, span)).collect(),
             runtime: runtime.into_iter().map(|part| CpuPart { cpu_pct: encode::round(part.cpu_pct), ..part }).collect(),
             ..Cpu::default()
         }
     }
+}
 
-    fn row(
-        &self,
-        node: &Node,
-        id: &GroupId,
-        growth: &groups::Growth,
-        span: Duration,
-        pct: impl Fn(u64) -> f64,
-    ) -> CpuRow {
-        CpuRow {
-            cpu_pct: encode::round(pct(growth.busy_ns)),
-            ended_pct: encode::round(pct(growth.ended_busy_ns)),
-            live: growth.live,
-            ended_per_sec: encode::round(growth.ended as f64 / span.as_secs_f64().max(1e-3)),
-            ended_total: growth.ended_total,
-            from: growth.from.only().and_then(|parent| encode::parent(&node.runtime, parent)),
-            ..encode::named(&node.runtime, id)
-        }
+fn row(node: &Node, id: &GroupId, growth: &groups::Growth, span: Duration) -> CpuRow {
+    let pct = |ns: u64| ns as f64 / span.as_nanos().max(1) as f64 * 100.0;
+    CpuRow {
+        cpu_pct: encode::round(pct(growth.busy_ns)),
+        ended_pct: encode::round(pct(growth.ended_busy_ns)),
+        live: growth.live,
+        ended_per_sec: encode::round(growth.ended as f64 / span.as_secs_f64().max(1e-3)),
+        ended_total: growth.ended_total,
+        from: growth.from.only().and_then(|parent| encode::parent(&node.runtime, parent)),
+        ..encode::named(&node.runtime, id)
     }
 }

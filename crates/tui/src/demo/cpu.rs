@@ -2,8 +2,10 @@
 
 use rusm_protocol::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 
+type KindSpec = (&'static str, &'static str, f64, u64, f64, Option<&'static str>);
+
 /// Kinds: name, source of the name, parts of the time in polls, live processes, ended ones per second, parent.
-const KINDS: [(&str, &str, f64, u64, f64, Option<&str>); 7] = [
+const KINDS: [KindSpec; 7] = [
     ("storm child", "label", 0.52, 76, 19_800_000.0, Some("spawner")),
     ("session", "label", 0.16, 999_800, 0.0, Some("sessions")),
     ("counter", "module", 0.12, 24, 1.5, None),
@@ -72,10 +74,7 @@ fn row(name: String, kind: &str, cpu_pct: f64) -> CpuRow {
     CpuRow { name, kind: kind.to_owned(), cpu_pct, ..CpuRow::default() }
 }
 
-fn of_kind(
-    (name, kind, part, live, ended_per_sec, from): (&str, &str, f64, u64, f64, Option<&str>),
-    pct: f64,
-) -> CpuRow {
+fn of_kind((name, kind, part, live, ended_per_sec, from): KindSpec, pct: f64) -> CpuRow {
     let from = from.map(str::to_owned);
     let ended_pct = if ended_per_sec > 1.0 { part * pct * 0.98 } else { 0.0 };
     CpuRow { live, ended_per_sec, ended_pct, from, ..row(name.to_owned(), kind, part * pct) }

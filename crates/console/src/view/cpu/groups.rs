@@ -14,6 +14,9 @@ const GROUPS_MAX: usize = 4_096;
 /// Number of parts of the process table that one look reads: 128 thousand processes, in a few milliseconds.
 const PARTS_PER_LOOK: usize = 128;
 
+/// Processes in a row of the table with one type and one parent: both of these, their group and their sum.
+type Run = ((usize, Option<Pid>), GroupId, Sum);
+
 /// A group of processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GroupId {
@@ -168,9 +171,9 @@ impl Groups {
         let end = parts.min(self.next_part + PARTS_PER_LOOK);
         let by = self.by;
         // Most processes of a large table have the type and the parent of their neighbour.
-        let mut last: Option<((usize, Option<Pid>), GroupId, Sum)> = None;
+        let mut last: Option<Run> = None;
         let pass = &mut self.pass;
-        let mut flush = |last: &mut Option<((usize, Option<Pid>), GroupId, Sum)>| {
+        let mut flush = |last: &mut Option<Run>| {
             if let Some((_, id, sum)) = last.take() {
                 let to = pass.entry(id);
                 to.live += sum.live;
