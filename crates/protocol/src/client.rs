@@ -201,6 +201,10 @@ pub struct View {
     /// Range of rows of the sorted table.
     #[serde(default)]
     pub window: ViewWindow,
+    /// Pid of a process in whose place the window is: it moves with every order, and `offset` counts only if the process
+    /// does not match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub around: Option<String>,
     /// Refreshes of the visible values per second, 1–10.
     #[serde(default = "default_rows_hz")]
     pub hz: f64,
@@ -221,6 +225,7 @@ impl Default for View {
             sort: SortKey::default(),
             filter: String::new(),
             window: ViewWindow::default(),
+            around: None,
             hz: default_rows_hz(),
             reorder: false,
         }

@@ -71,5 +71,5 @@ pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Rol
 pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 pub use table::{Cell, Column, Rows, ViewWindow};
 pub use time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
-pub use topics::{ReceiverInfo, TopicInfo, Topics, TopicsView};
+pub use topics::{ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
 pub use tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};

@@ -9,12 +9,80 @@ use crate::ViewWindow;
 pub struct TopicsView {
     /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// Range of topics, sorted by name.
+    /// Order of the topics.
+    #[serde(default, skip_serializing_if = "TopicSort::is_default")]
+    pub sort: TopicSort,
+    /// Range of topics in that order.
     #[serde(default)]
     pub window: ViewWindow,
     /// Refreshes per second, 1–10.
     #[serde(default = "default_topics_hz")]
     pub hz: f64,
+}
+
+/// Order of topics: by name, or by a figure, the largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopicSort {
+    /// By name.
+    #[default]
+    Name,
+    /// By the share of the tighter of the two bounds that is used.
+    Full,
+    /// By the number of messages held.
+    Messages,
+    /// By the number of bytes held.
+    Bytes,
+    /// By the number of messages published since the node started.
+    Published,
+    /// By the number of publishers that wait for room.
+    Waiting,
+    /// By the number of messages missed by subscribers.
+    Dropped,
+}
+
+impl TopicSort {
+    /// All orders.
+    pub const ALL: [Self; 7] =
+        [Self::Name, Self::Full, Self::Messages, Self::Bytes, Self::Published, Self::Waiting, Self::Dropped];
+
+    /// Returns the name of the order in a sentence.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Full => "fill",
+            Self::Messages => "messages",
+            Self::Bytes => "bytes",
+            Self::Published => "published",
+            Self::Waiting => "waiting publishers",
+            Self::Dropped => "dropped",
+        }
+    }
+
+    /// Sorts topics, which come sorted by name.
+    pub fn sort(self, topics: &mut [TopicInfo]) {
+        if self != Self::Name {
+            topics.sort_by_key(|topic| std::cmp::Reverse(self.figure(topic)));
+        }
+    }
+
+    fn figure(self, topic: &TopicInfo) -> u64 {
+        let millionths = |part: u64, whole: u64| (u128::from(part) * 1_000_000 / u128::from(whole.max(1))) as u64;
+        match self {
+            Self::Name => 0,
+            Self::Full => millionths(topic.messages, topic.messages_max).max(millionths(topic.bytes, topic.bytes_max)),
+            Self::Messages => topic.messages,
+            Self::Bytes => topic.bytes,
+            Self::Published => topic.published_total,
+            Self::Waiting => topic.publishers_waiting,
+            Self::Dropped => topic.dropped_total,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+    fn is_default(&self) -> bool {
+        *self == Self::Name
+    }
 }
 
 const fn default_topics_hz() -> f64 {
@@ -23,7 +91,7 @@ const fn default_topics_hz() -> f64 {
 
 impl Default for TopicsView {
     fn default() -> Self {
-        Self { id: 0, window: ViewWindow::default(), hz: default_topics_hz() }
+        Self { id: 0, sort: TopicSort::Name, window: ViewWindow::default(), hz: default_topics_hz() }
     }
 }
 

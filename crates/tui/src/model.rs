@@ -373,7 +373,8 @@ impl Model {
             Tab::Events => contexts.extend([Context::Events, Context::List]),
             Tab::Wasm => contexts.extend([Context::Wasm, Context::List]),
             Tab::Store => contexts.extend([Context::Store, Context::List]),
-            Tab::Time | Tab::Topics | Tab::Sched => contexts.push(Context::List),
+            Tab::Topics => contexts.extend([Context::Topics, Context::List]),
+            Tab::Time | Tab::Sched => contexts.push(Context::List),
             Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
         }
         contexts.push(Context::Global);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, SortKey, ViewWindow};
+use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
 use tokio::sync::{Mutex, watch};
 
 use crate::budget::OrderBudget;
@@ -17,7 +17,7 @@ use crate::sampler::sample::{MemoryReading, Sample};
 use crate::view::filter::Filter;
 use crate::view::ranking::{self, Order};
 use crate::view::sort_key::{FilterRates, Rates};
-use rusm_runtime::{Handle, observe};
+use rusm_runtime::{Handle, Pid, observe};
 
 /// Time without a request after which rates are discarded.
 const RATES_KEPT: Duration = Duration::from_secs(10);
@@ -177,7 +177,8 @@ impl Node {
     }
 
     /// Computes a window of the process table.
-    pub(crate) async fn rank(&self, sort: SortKey, filter: &Filter, window: ViewWindow) -> Order {
+    pub(crate) async fn rank(&self, view: &View, filter: &Filter, around: Option<Pid>) -> Order {
+        let (sort, window) = (view.sort, view.window);
         let mut all = self.rates.lock().await;
         let now = Instant::now();
         let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
@@ -193,7 +194,7 @@ impl Node {
         if !sort.key.is_rate() {
             // Numbers and names need no stored data, but the lock still ensures one order at a time.
             let mut none = Rates::new(sort.key, self.era());
-            return ranking::order(&self.runtime, sort, filter, window, &mut none, &mut filter_rates).await;
+            return ranking::order(&self.runtime, sort, filter, window, &mut none, &mut filter_rates, around).await;
         }
         all.retain(wanted);
         let index = all.iter().position(|rates| rates.column() == sort.key).unwrap_or_else(|| {
@@ -201,7 +202,7 @@ impl Node {
             all.len() - 1
         });
         all[index].follow(self.era());
-        ranking::order(&self.runtime, sort, filter, window, &mut all[index], &mut filter_rates).await
+        ranking::order(&self.runtime, sort, filter, window, &mut all[index], &mut filter_rates, around).await
     }
 }
 

@@ -19,8 +19,8 @@ use rusm_protocol::{Column, SortKey, ViewWindow};
 use crate::budget::{thread_cpu, thread_cpu_since};
 use crate::view::filter::Filter;
 use crate::view::sort_key::{FilterRates, NameKey, Pass, Rates, number};
-use rusm_runtime::Handle;
 use rusm_runtime::observe::{self, ProcessRef};
+use rusm_runtime::{Handle, Pid};
 
 /// Sampling interval: one process in this many is read to estimate where a window is.
 const STRIDE: u64 = 128;
@@ -47,6 +47,8 @@ pub(crate) struct Order {
     rows: Vec<Ranked>,
     /// Position of the first row.
     first: u64,
+    /// Start of the window for which the order was computed; it differs from the requested one around a process.
+    pub(crate) offset: u64,
     pub(crate) total: u64,
     pub(crate) matched: u64,
     /// Time at which the processes were read.
@@ -70,6 +72,13 @@ impl Order {
             self.ranked = now;
         }
         same
+    }
+
+    /// Returns the start of a window of `len` rows with a process in its middle, if the process is among the kept rows.
+    pub(crate) fn around(&self, pid: Pid, len: u32) -> Option<u64> {
+        let is_followed = |row: &Ranked| (row.slot, row.generation) == (pid.slot(), pid.generation());
+        let at = self.first + self.rows.iter().position(is_followed)? as u64;
+        Some(at.saturating_sub(u64::from(len / 2)))
     }
 
     /// Returns the rows of a window and the position of the first; `None` if the window is outside of the kept rows.
@@ -98,6 +107,7 @@ pub(crate) async fn order(
     window: ViewWindow,
     rates: &mut Rates,
     filter_rates: &mut [Rates],
+    around: Option<Pid>,
 ) -> Order {
     let ranked = Instant::now();
     let mut filter_is_provisional = false;
@@ -111,7 +121,7 @@ pub(crate) async fn order(
     let now_ms = observe::uptime(runtime).as_millis() as u64;
     let cost = Cell::new(Duration::ZERO);
     let filter_rates = RefCell::new(filter_rates);
-    let walk = Walk { runtime, filter, filter_rates, now_ms, all_keys: sort.key.is_rate(), cost };
+    let walk = Walk { runtime, filter, filter_rates, around, now_ms, all_keys: sort.key.is_rate(), cost };
     // The largest key comes first; inverting every bit puts the smallest first.
     let flip = if sort.desc { 0 } else { u64::MAX };
     // Each constant column gets its own loop, which does not test the column for each of a million processes.
@@ -126,13 +136,13 @@ pub(crate) async fn order(
             let found = walk.find(window, |seen, look| rates.key(seen, look) ^ flip).await;
             let made = rates.looked_at().unwrap_or(ranked);
             let still = rates.still().filter(|_| filter.is_empty());
-            let order = Order { made, provisional, still, ..found.into_order(window, ranked, &walk) };
+            let order = Order { made, provisional, still, ..found.into_order(ranked, &walk) };
             rates.spent(order.cost);
             return order;
         }
         column @ (Column::Name | Column::Kind | Column::Module | Column::Profile | Column::LastHostCall) => {
             let found = walk.find(window, |seen, _| NameKey::of(column, seen, sort.desc)).await;
-            return Order { provisional: filter_is_provisional, ..found.into_order(window, ranked, &walk) };
+            return Order { provisional: filter_is_provisional, ..found.into_order(ranked, &walk) };
         }
         Column::Reds => by!(Column::Reds),
         Column::MemoryBytes => by!(Column::MemoryBytes),
@@ -141,7 +151,7 @@ pub(crate) async fn order(
         Column::AgeMs => by!(Column::AgeMs),
         column => by!(column),
     };
-    Order { still, provisional: filter_is_provisional, ..found.into_order(window, ranked, &walk) }
+    Order { still, provisional: filter_is_provisional, ..found.into_order(ranked, &walk) }
 }
 
 /// A position in an order, unique to each process.
@@ -155,6 +165,8 @@ struct Bounds<K> {
 
 /// Result of one pass over all processes.
 struct Found<K> {
+    /// The window that was looked for.
+    window: ViewWindow,
     rows: Vec<(SortPosition<K>, u32)>,
     above: u64,
     total: u64,
@@ -166,6 +178,8 @@ struct Walk<'a> {
     filter: &'a Filter,
     /// Earlier counters of the rates that the filter compares.
     filter_rates: RefCell<&'a mut [Rates]>,
+    /// Process in whose place the window is.
+    around: Option<Pid>,
     now_ms: u64,
     /// True if keys are also needed for processes that the filter rejects.
     all_keys: bool,
@@ -179,17 +193,35 @@ impl Walk<'_> {
         window: ViewWindow,
         mut key: impl FnMut(&ProcessRef<'_>, Pass) -> K,
     ) -> Found<K> {
+        let window = self.located(window, |seen| key(seen, Pass::AtSome)).await;
         let mut margin = MARGIN;
         let (mut some, mut all) = (Pass::AtSome, Pass::AtAll);
         loop {
             let bounds = self.bounds(window, margin, some, |seen| key(seen, some)).await;
-            let found = self.collect(&bounds, all, |seen| key(seen, all)).await;
+            let found = Found { window, ..self.collect(&bounds, all, |seen| key(seen, all)).await };
             if found.holds(window) {
                 return found;
             }
             (some, all) = (Pass::Again, Pass::Again);
             margin *= 4.0;
         }
+    }
+
+    /// Returns the window with the followed process in its middle; the window itself if there is none, or if the process
+    /// does not match. The place is that of this pass: the order that follows may differ by a few rows.
+    async fn located<K: Ord>(&self, window: ViewWindow, mut key: impl FnMut(&ProcessRef<'_>) -> K) -> ViewWindow {
+        let followed = self.around.and_then(|pid| observe::process_ref(self.runtime, pid));
+        let followed = followed.filter(|seen| self.passes(seen, Pass::AtSome));
+        let Some(place) = followed.map(|seen| (key(&seen), Reverse(seen.slot()))) else { return window };
+        let mut above = 0;
+        self.in_turns(observe::table_parts(self.runtime), PARTS_PER_TURN, |part| {
+            observe::for_each_process(self.runtime, part, |seen| {
+                let is_above = self.passes(&seen, Pass::AtSome) && (key(&seen), Reverse(seen.slot())) > place;
+                above += u64::from(is_above);
+            });
+        })
+        .await;
+        ViewWindow { offset: above.saturating_sub(u64::from(window.len / 2)), ..window }
     }
 
     #[inline]
@@ -243,7 +275,7 @@ impl Walk<'_> {
         pass: Pass,
         mut key: impl FnMut(&ProcessRef<'_>) -> K,
     ) -> Found<K> {
-        let mut found = Found { rows: Vec::new(), above: 0, total: 0, matched: 0 };
+        let mut found = Found { window: ViewWindow::default(), rows: Vec::new(), above: 0, total: 0, matched: 0 };
         self.in_turns(observe::table_parts(self.runtime), PARTS_PER_TURN, |part| {
             if self.filter.is_empty() {
                 self.collect_all(part, bounds, &mut found, &mut key);
@@ -322,9 +354,9 @@ impl<K: Ord> Found<K> {
     }
 
     /// Sorts the rows around the window and discards the others.
-    fn into_order(mut self, window: ViewWindow, made: Instant, walk: &Walk<'_>) -> Order {
+    fn into_order(mut self, made: Instant, walk: &Walk<'_>) -> Order {
         let before = thread_cpu();
-        let (from, to) = clamp(window, self.matched);
+        let (from, to) = clamp(self.window, self.matched);
         let from = (from.saturating_sub(KEPT).max(self.above) - self.above) as usize;
         let to = ((to + KEPT - self.above) as usize).min(self.rows.len());
         let largest_first = |a: &(SortPosition<K>, u32), b: &(SortPosition<K>, u32)| b.0.cmp(&a.0);
@@ -341,6 +373,7 @@ impl<K: Ord> Found<K> {
         Order {
             rows: kept.iter().map(ranked).collect(),
             first: self.above + from as u64,
+            offset: self.window.offset,
             total: self.total,
             matched: self.matched,
             made,

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_protocol::{Column, DETAIL_ROWS, ProcessInfo, Rows, SortKey, View, ViewWindow};
+use rusm_protocol::{Column, DETAIL_ROWS, ErrorCode, ProcessInfo, Rows, SortKey, View, ViewWindow};
 
 use crate::budget::{order_age_max, order_age_min};
 use crate::encode::{self, RowEncoder};
 use crate::host::HostError;
 use crate::view::filter::Filter;
 use crate::view::node::Node;
-use crate::view::ranking::Order;
+use crate::view::ranking::{Order, Ranked};
 use crate::view::window::{check_hz, check_rows};
+use rusm_runtime::{Pid, observe};
 
 /// Tolerance after which an order older than its intended age is reported as late.
 const LATE: Duration = Duration::from_millis(100);
@@ -20,7 +21,11 @@ pub(crate) struct Table {
     view: View,
     columns: Vec<Column>,
     filter: Filter,
+    /// Process in whose place the window is.
+    around: Option<Pid>,
     order: Option<Order>,
+    /// True if a third of the rows that were sent have ended.
+    is_stale: bool,
     /// The node's era when the order was computed.
     era: u64,
     /// Identifies the order for this client.
@@ -36,10 +41,22 @@ impl Table {
     /// # Errors
     /// If the view is out of its limits; the error has a line for the client.
     pub(crate) fn new(view: View, now: Instant) -> Result<Self, HostError> {
-        let filter = check(&view)?;
+        let (filter, around) = check(&view)?;
         let columns = columns(&view);
         let encoder = RowEncoder::default();
-        Ok(Self { view, columns, filter, order: None, era: 0, epoch: 0, seq: 0, next_rows: now, encoder })
+        Ok(Self {
+            view,
+            columns,
+            filter,
+            around,
+            order: None,
+            is_stale: false,
+            era: 0,
+            epoch: 0,
+            seq: 0,
+            next_rows: now,
+            encoder,
+        })
     }
 
     /// Creates a table of the first rows, for a client that enabled detail and does not support views.
@@ -52,14 +69,20 @@ impl Table {
     ///
     /// # Errors
     /// If the view is out of its limits; the error has a line for the client, and the old view stays.
-    pub(crate) fn show(&mut self, view: View, now: Instant) -> Result<(), HostError> {
-        let filter = check(&view)?;
+    pub(crate) fn show(&mut self, mut view: View, now: Instant) -> Result<(), HostError> {
+        let (filter, around) = check(&view)?;
         let same_order = view.sort == self.view.sort && filter == self.filter && !view.reorder;
+        let place = around.zip(self.order.as_ref()).map(|(pid, order)| order.around(pid, view.window.len));
+        match place {
+            Some(Some(offset)) => view.window.offset = offset,
+            Some(None) => self.order = None,
+            None => {}
+        }
         if !same_order || self.order.as_ref().is_some_and(|order| order.window(view.window).is_none()) {
             self.order = None;
         }
         self.columns = columns(&view);
-        self.filter = filter;
+        (self.filter, self.around) = (filter, around);
         self.view = view;
         self.next_rows = now;
         Ok(())
@@ -94,7 +117,8 @@ impl Table {
         let since = if order.provisional { order.ranked } else { order.made };
         let oldest = since + order_age_max(self.view.sort.key.is_rate(), order.provisional, order.total, order.cost);
         let with_values = order.ranked + order_age_min(self.every(), order.cost);
-        (ready_at.max(with_values.min(oldest)), ready_at.max(oldest))
+        let due = if self.is_stale { ready_at } else { ready_at.max(with_values.min(oldest)) };
+        (due, ready_at.max(oldest))
     }
 
     /// Computes a new order if it is due, and returns the current one.
@@ -103,7 +127,8 @@ impl Table {
         if due <= now {
             let era = node.era();
             if !self.order.as_mut().is_some_and(|order| order.renew(&node.runtime, now)) {
-                let order = node.rank(self.view.sort, &self.filter, self.view.window).await;
+                let order = node.rank(&self.view, &self.filter, self.around).await;
+                self.view.window.offset = order.offset;
                 node.budget.spend(now, order.cost);
                 self.order = Some(order);
                 self.epoch += 1;
@@ -126,6 +151,12 @@ impl Table {
         let late = age > order_age_max(self.view.sort.key.is_rate(), false, 0, Duration::ZERO) + LATE;
         let cost_us = (order.cost.as_secs_f64() * 1e6).round();
         self.seq += 1;
+        let has_ended = |row: &&Ranked| {
+            let seen = observe::process_in_slot(&node.runtime, row.slot);
+            seen.is_none_or(|seen| seen.generation() != row.generation)
+        };
+        // Churn: rather than a page of ended processes, send a new order as soon as the budget allows.
+        self.is_stale = window.iter().filter(has_ended).count() * 3 > window.len();
         Some(Rows {
             id: self.view.id,
             seq: self.seq,
@@ -153,15 +184,22 @@ fn columns(view: &View) -> Vec<Column> {
     if view.columns.is_empty() { Column::ALL.to_vec() } else { view.columns.clone() }
 }
 
-/// Checks the limits of a view; returns its filter.
-fn check(view: &View) -> Result<Filter, HostError> {
+/// Checks the limits of a view; returns its filter and the process that it follows.
+fn check(view: &View) -> Result<(Filter, Option<Pid>), HostError> {
     check_rows(view.window)?;
     check_hz(view.hz)?;
     if view.columns.len() > Column::ALL.len() {
         let (asked, all) = (view.columns.len(), Column::ALL.len());
         return Err(HostError::out_of_range(format!("{asked} columns requested, but only {all} exist")));
     }
-    Filter::parse(&view.filter).map_err(|error| HostError::out_of_range(error.to_string()))
+    let around = view.around.as_deref().map(|pid| pid.parse::<Pid>().map_err(|_| not_a_pid(pid))).transpose()?;
+    let filter = Filter::parse(&view.filter).map_err(|error| HostError::out_of_range(error.to_string()))?;
+    Ok((filter, around))
+}
+
+fn not_a_pid(text: &str) -> HostError {
+    let text: String = text.chars().take(64).collect();
+    HostError { code: ErrorCode::Malformed, message: format!("around of {text:?} is not a pid such as <0.17.1>") }
 }
 
 #[cfg(test)]
@@ -173,8 +211,8 @@ mod tests {
 
     use super::*;
     use crate::{Limits, NoScenarios, RecorderConfig};
-    use rusm_runtime::observe::{self, ProcessState};
-    use rusm_runtime::{Config, ExitReason, Pid, Runtime};
+    use rusm_runtime::observe::ProcessState;
+    use rusm_runtime::{Config, ExitReason, Runtime};
 
     /// Starts a runtime with parked processes, and a console's state for it.
     fn node(processes: usize) -> (Runtime, Vec<Pid>, Node) {
@@ -253,6 +291,53 @@ mod tests {
         let (pid, exited) = (Cell::Text(pids[1].to_string()), Cell::Text("exited".to_owned()));
         assert_eq!(after.rows[1], [pid, exited, Cell::Empty(())]);
         assert_eq!(after.rows[2][1], Cell::Text("waiting".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_window_around_a_process_has_it_wherever_it_is() {
+        let (runtime, pids, node) = node(3_000);
+        let start = Instant::now();
+        let around = |at: usize, key| View {
+            around: Some(pids[at].to_string()),
+            window: ViewWindow { offset: 0, len: 20 },
+            ..view(key, 4.0)
+        };
+        let has = |rows: &Rows, pid: Pid| rows.rows.iter().any(|row| row[0] == Cell::Text(pid.to_string()));
+        let mut table = Table::new(around(2_500, Column::Pid), start).unwrap();
+
+        for (step, (at, key)) in
+            [(2_500, Column::Pid), (7, Column::Pid), (1_500, Column::AgeMs), (2_999, Column::RedsPerSec)]
+                .into_iter()
+                .enumerate()
+        {
+            let now = start + Duration::from_secs(5 * step as u64);
+            table.show(around(at, key), now).unwrap();
+            let rows = table.rows(&node, now).await.unwrap();
+            assert!(has(&rows, pids[at]), "{at} by {key:?}: {}", rows.offset);
+        }
+        runtime.exit(pids[2_999], ExitReason::Killed);
+        until(|| runtime.process_count() == 2_999);
+        let rows = table.rows(&node, start + Duration::from_mins(1)).await.unwrap();
+        assert!(!has(&rows, pids[2_999]) && rows.rows.len() == 20, "a window stays although its process has ended");
+        assert!(Table::new(View { around: Some("x".to_owned()), ..View::default() }, start).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_page_of_ended_processes_gets_a_new_order_at_once() {
+        let (runtime, pids, node) = node(4);
+        let start = Instant::now();
+        let mut table = Table::new(view(Column::Pid, 4.0), start).unwrap();
+        table.rows(&node, start).await.unwrap();
+        for pid in &pids[..2] {
+            runtime.exit(*pid, ExitReason::Killed);
+        }
+        until(|| runtime.process_count() == 2);
+
+        let before = table.rows(&node, start).await.unwrap();
+        let after = table.rows(&node, start).await.unwrap();
+
+        assert_eq!((before.epoch, after.epoch), (1, 2));
+        assert!(shows(&after, &pids[2..]), "{after:?}");
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! Topics keep no extra counters for observers.
 
-use rusm_protocol::{ServerMessage, Topics, TopicsView};
+use rusm_protocol::{ServerMessage, TopicSort, Topics, TopicsView, ViewWindow};
 
 use crate::encode::topics as encode;
 use crate::host::HostError;
@@ -30,6 +30,28 @@ impl TopicsSource {
     }
 }
 
+/// Maximum number of topics that are sorted by a figure; those after them by name are left out.
+const SORTED_MAX: usize = 4096;
+
+/// Returns a window of the topics in the order of a figure. Receivers are read only for the topics in it.
+fn sorted(node: &Node, sort: TopicSort, window: ViewWindow) -> Topics {
+    let (total, views) = observe::topics(&node.runtime, 0, SORTED_MAX, 0);
+    let mut topics: Vec<_> = views.iter().map(|view| encode::topic(view, 0)).collect();
+    let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+    sort.sort(&mut topics);
+    let page: Vec<_> = topics.into_iter().skip(window.offset as usize).take(window.len as usize).collect();
+    let most = (RECEIVERS_SHOWN / page.len().max(1)).min(RECEIVERS_OF_ONE);
+    let with_receivers = |topic: rusm_protocol::TopicInfo| {
+        let at = names.iter().position(|name| *name == topic.name)?;
+        let (_, views) = observe::topics(&node.runtime, at, 1, RECEIVERS_OF_ONE);
+        // Topics may have come or gone since they were sorted.
+        let found = views.first().map(|view| encode::topic(view, most)).filter(|found| found.name == topic.name);
+        Some(found.unwrap_or(topic))
+    };
+    let topics = page.into_iter().filter_map(with_receivers).collect();
+    Topics { total: total as u64, offset: window.offset.min(total as u64), topics, ..Topics::default() }
+}
+
 impl ViewSource for TopicsSource {
     type Data = Topics;
 
@@ -39,6 +61,9 @@ impl ViewSource for TopicsSource {
 
     fn read(&mut self, node: &Node) -> Topics {
         let window = self.0.window;
+        if self.0.sort != TopicSort::Name {
+            return sorted(node, self.0.sort, window);
+        }
         let (total, views) =
             observe::topics(&node.runtime, window.offset as usize, window.len as usize, RECEIVERS_OF_ONE);
         let most = (RECEIVERS_SHOWN / views.len().max(1)).min(RECEIVERS_OF_ONE);

@@ -90,6 +90,7 @@ const RESULTS: &[Field] = &[
 ];
 
 const TOPICS: &[Field] = &[
+    ("sort", FieldType::Text, OPTIONAL),
     ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
     ("window", FieldType::Object(WINDOW), OPTIONAL),
     ("hz", FieldType::Number, OPTIONAL),
@@ -166,6 +167,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
             ("filter", FieldType::Text, OPTIONAL),
             ("window", FieldType::Object(WINDOW), OPTIONAL),
             ("hz", FieldType::Number, OPTIONAL),
+            ("around", FieldType::TextOrNull, OPTIONAL),
             ("reorder", FieldType::Bool, OPTIONAL),
         ],
     ),

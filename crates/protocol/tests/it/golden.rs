@@ -75,9 +75,14 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
                 sort: SortKey { key: Column::MailboxLen, desc: true },
                 filter: "name=kv* and mailq>0".to_owned(),
                 window: ViewWindow { offset: 120, len: 60 },
+                around: None,
                 hz: 4.0,
                 reorder: true,
             }),
+        ),
+        (
+            "client_view_around",
+            ClientMessage::View(View { id: 8, around: Some("<0.44.1>".to_owned()), ..View::default() }),
         ),
         ("client_detail", ClientMessage::Detail { pid: Some("<0.44.1>".to_owned()) }),
         ("client_detail_none", ClientMessage::Detail { pid: None }),
@@ -93,6 +98,15 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_engines_none", ClientMessage::Engines { view: None }),
         ("client_time", ClientMessage::Time { view: Some(TimeView { id: 4, hz: 4.0 }) }),
         ("client_time_none", ClientMessage::Time { view: None }),
+        (
+            "client_topics_sorted",
+            ClientMessage::Topics {
+                view: Some(rusm_protocol::TopicsView {
+                    sort: rusm_protocol::TopicSort::Full,
+                    ..fixtures::topics_view()
+                }),
+            },
+        ),
         ("client_topics", ClientMessage::Topics { view: Some(fixtures::topics_view()) }),
         ("client_schedulers", ClientMessage::Schedulers { view: Some(fixtures::schedulers_view()) }),
         ("client_schedulers_none", ClientMessage::Schedulers { view: None }),

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rusm_protocol::{
     Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView,
     KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, ResultsView, Rows,
-    RunSettings, SchedulersView, ServerMessage, SortKey, StoresView, TimeView, TopicsView, TraceRequest, TraceScope,
-    TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
+    RunSettings, SchedulersView, ServerMessage, SortKey, StoresView, TimeView, TopicSort, TopicsView, TraceRequest,
+    TraceScope, TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -27,8 +27,18 @@ fn view() -> impl Strategy<Value = View> {
     let sort = (column(), any::<bool>()).prop_map(|(key, desc)| SortKey { key, desc });
     let window = (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
     let columns = proptest::collection::vec(column(), 0..20);
-    (any::<u32>(), columns, sort, ".*", window, rate(), any::<bool>()).prop_map(
-        |(id, columns, sort, filter, window, hz, reorder)| View { id, columns, sort, filter, window, hz, reorder },
+    let around = proptest::option::of(".*");
+    (any::<u32>(), columns, sort, ".*", window, around, rate(), any::<bool>()).prop_map(
+        |(id, columns, sort, filter, window, around, hz, reorder)| View {
+            id,
+            columns,
+            sort,
+            filter,
+            window,
+            around,
+            hz,
+            reorder,
+        },
     )
 }
 
@@ -63,7 +73,7 @@ fn engines_view() -> impl Strategy<Value = EnginesView> {
 }
 
 fn schedulers_view() -> impl Strategy<Value = SchedulersView> {
-    topics_view().prop_map(|TopicsView { id, window, hz }| SchedulersView { id, window, hz })
+    topics_view().prop_map(|TopicsView { id, window, hz, .. }| SchedulersView { id, window, hz })
 }
 
 fn trace_request() -> impl Strategy<Value = TraceRequest> {
@@ -78,7 +88,8 @@ fn trace_request() -> impl Strategy<Value = TraceRequest> {
 
 fn topics_view() -> impl Strategy<Value = TopicsView> {
     let window = (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
-    (any::<u32>(), window, rate()).prop_map(|(id, window, hz)| TopicsView { id, window, hz })
+    let sort = proptest::sample::select(TopicSort::ALL.to_vec());
+    (any::<u32>(), sort, window, rate()).prop_map(|(id, sort, window, hz)| TopicsView { id, sort, window, hz })
 }
 
 fn cpu_view() -> impl Strategy<Value = CpuView> {
@@ -138,7 +149,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
         proptest::option::of(schedulers_view()).prop_map(|view| ClientMessage::Schedulers { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Waits {
-            view: view.map(|TopicsView { id, window, hz }| WaitsView { id, window, hz }),
+            view: view.map(|TopicsView { id, window, hz, .. }| WaitsView { id, window, hz }),
         }),
         (proptest::option::of(trace_request()), proptest::option::of(any::<u64>()))
             .prop_map(|(trace, id)| ClientMessage::Trace { trace, id }),

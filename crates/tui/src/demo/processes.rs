@@ -107,9 +107,18 @@ impl Processes {
     pub(super) fn rows(&mut self, view: &View, seq: u64, ms: u64) -> Rows {
         let order_ms = ms / ORDER_MS * ORDER_MS;
         let columns = if view.columns.is_empty() { Column::ALL.to_vec() } else { view.columns.clone() };
-        let (key, desc, window) = (view.sort.key, view.sort.desc, view.window);
+        let (key, desc, mut window) = (view.sort.key, view.sort.desc, view.window);
         let matched = self.matching(&view.filter, key, order_ms).map(<[u64]>::to_vec);
         let total = matched.as_ref().map_or(PROCESSES, |all| all.len() as u64);
+        let followed = view.around.as_deref().and_then(index).filter(|i| *i < PROCESSES);
+        let rank = followed.and_then(|i| match &matched {
+            Some(all) => all.iter().position(|other| *other == i).map(|at| at as u64),
+            None => Some(self.rank(i, key, order_ms)),
+        });
+        if let Some(rank) = rank {
+            let position = if desc { total - 1 - rank } else { rank };
+            window.offset = position.saturating_sub(u64::from(window.len / 2));
+        }
         let end = window.offset.saturating_add(window.len.into()).min(total);
         let positions = window.offset.min(end)..end;
         let at = |position: u64| {

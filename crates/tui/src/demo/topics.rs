@@ -17,16 +17,10 @@ const MESSAGES_MAX: u64 = 65_536;
 pub(crate) fn topics(view: &TopicsView, seq: u64, now_ms: u64) -> Topics {
     let total = TOPICS.len() as u64;
     let first = view.window.offset.min(total);
-    let shown = (0..TOPICS.len()).skip(first as usize).take(view.window.len as usize);
-    Topics {
-        id: view.id,
-        seq,
-        at_ms: now_ms,
-        cost_us: 14.0,
-        total,
-        offset: first,
-        topics: shown.map(|at| topic(at, now_ms)).collect(),
-    }
+    let mut all: Vec<TopicInfo> = (0..TOPICS.len()).map(|at| topic(at, now_ms)).collect();
+    view.sort.sort(&mut all);
+    let shown = all.into_iter().skip(first as usize).take(view.window.len as usize);
+    Topics { id: view.id, seq, at_ms: now_ms, cost_us: 14.0, total, offset: first, topics: shown.collect() }
 }
 
 fn topic(at: usize, now_ms: u64) -> TopicInfo {

@@ -10,11 +10,11 @@ use crate::model::input::key::Size;
 
 /// Sequence that enters the alternate screen, hides the cursor and enables bracketed paste.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?2004h";
-/// Sequence that reports clicks and the wheel, but not motion: motion events would dominate the traffic of an SSH
-/// connection.
-const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+/// Sequence that reports clicks, the wheel, and motion while a button is down. Other motion is not reported: its events
+/// would dominate the traffic of an SSH connection.
+const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
 /// Sequence that resets all of these modes, and ends a synchronized update that was cut short.
-const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[m\x1b[?25h\x1b[?1049l";
+const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[?2004l\x1b[m\x1b[?25h\x1b[?1049l";
 
 /// Start of the messages of the panics after which the standard library aborts the program; rusm's runtime knows them
 /// too (`panics.rs`). The hook must restore the terminal at such a panic, because no other code runs after it.

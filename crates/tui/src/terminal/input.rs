@@ -17,6 +17,7 @@ pub(crate) fn message(event: Event) -> Option<Msg> {
         Event::Mouse(mouse) => {
             let kind = match mouse.kind {
                 MouseEventKind::Down(MouseButton::Left) => MouseKind::Click,
+                MouseEventKind::Drag(MouseButton::Left) => MouseKind::Drag,
                 MouseEventKind::ScrollDown => MouseKind::Wheel(1),
                 MouseEventKind::ScrollUp => MouseKind::Wheel(-1),
                 _ => return None,
@@ -53,7 +54,7 @@ fn code(code: Code, shift: bool) -> Option<KeyCode> {
     })
 }
 
-/// Merges consecutive wheel events into one message, and likewise consecutive resize events.
+/// Merges consecutive wheel events into one message, and likewise consecutive movements and resize events.
 pub(crate) fn coalesce(messages: Vec<Msg>) -> Vec<Msg> {
     let mut out: Vec<Msg> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -61,6 +62,8 @@ pub(crate) fn coalesce(messages: Vec<Msg>) -> Vec<Msg> {
             (Some(Msg::Resize(last)), Msg::Resize(size)) => *last = *size,
             (Some(Msg::Mouse(last)), Msg::Mouse(mouse)) => match (&mut last.kind, mouse.kind) {
                 (MouseKind::Wheel(sum), MouseKind::Wheel(notches)) => *sum = sum.saturating_add(notches),
+                // Only the end of a movement counts.
+                (MouseKind::Drag, MouseKind::Drag) => *last = *mouse,
                 _ => out.push(message),
             },
             _ => out.push(message),

@@ -69,7 +69,8 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         Tab::Processes => Context::Processes,
         Tab::Tree => Context::Tree,
         Tab::Events => Context::Events,
-        Tab::Time | Tab::Topics | Tab::Sched => Context::List,
+        Tab::Time | Tab::Sched => Context::List,
+        Tab::Topics => Context::Topics,
         Tab::Wasm => Context::Wasm,
         Tab::Store => Context::Store,
     };

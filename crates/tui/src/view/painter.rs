@@ -97,6 +97,24 @@ impl Painter<'_> {
         inset(self.panel(area, title, &Line::default()))
     }
 
+    /// Draws a scrollbar into the right border of a panel, if there is more than what is visible.
+    pub(crate) fn scrollbar(&mut self, panel: Rect, top: u64, visible: u64, total: u64) {
+        let height = panel.height.saturating_sub(2);
+        if total <= visible || height < 3 {
+            return;
+        }
+        let rows = u64::from(height);
+        let thumb = (u128::from(visible) * u128::from(rows) / u128::from(total)).clamp(1, u128::from(rows)) as u64;
+        let last = u128::from(total - visible);
+        let at =
+            (u128::from(top) * u128::from(rows - thumb)).div_ceil(last.max(1)).min(u128::from(rows - thumb)) as u16;
+        let (x, style) = (panel.right().saturating_sub(1), self.theme.style(Role::Accent));
+        for row in 0..thumb as u16 {
+            let sign = Line::from(Span::styled(self.theme.sign("┃", "#"), style));
+            self.on_border(x, panel.y + 1 + at + row, &sign, 1);
+        }
+    }
+
     /// Draws a line, cut at `width`.
     pub(crate) fn put(&mut self, x: u16, y: u16, line: &Line<'_>, width: u16) {
         let area = self.area();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, Hello, ServerMessage};
 
 use crate::demo::Demo;
-use crate::model::input::key::{Key, KeyCode, Size};
+use crate::model::input::key::{Key, KeyCode, Mouse, MouseKind, Size};
 use crate::model::message::{Effect, Fault, LinkEvent, Msg};
 use crate::model::tab::Tab;
 use crate::model::update::update;
@@ -726,4 +726,48 @@ fn a_child_is_restarted_and_the_own_node_ended_only_after_a_question() {
     insta::assert_snapshot!("ask_end", own.text());
     let quits = update(&mut own.model, Msg::Key(Key::char('y')), Duration::from_secs(9));
     assert!(quits.iter().any(|effect| matches!(effect, Effect::Quit(_))), "{quits:?}");
+}
+
+#[test]
+fn a_followed_process_stays_in_view_wherever_the_order_moves_it() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    watched.press("jjF").pass(1);
+    let pid = watched.model.table.selected().map(str::to_owned).unwrap();
+
+    for key in ["M", "A", "P", "Q"] {
+        watched.press(key).pass(3);
+        assert_eq!(watched.model.table.selected(), Some(&*pid), "sorted by {key}");
+        assert!(watched.text().contains(&pid), "sorted by {key}: {}", watched.text());
+    }
+    assert!(watched.model.table.follow);
+    watched.press("/name=nobody\n").pass(3);
+    assert!(!watched.model.table.follow, "a filter excludes it");
+}
+
+#[test]
+fn the_scrollbar_is_dragged_to_the_end_of_a_million() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    let drag = |y| Msg::Mouse(Mouse { kind: MouseKind::Drag, x: 79, y });
+
+    watched.feed(drag(21));
+    watched.pass(1);
+    assert_eq!(watched.model.table.top, 1_000_000 - u64::from(watched.model.visible_rows()));
+    insta::assert_snapshot!("processes_end", watched.text());
+    watched.feed(drag(3));
+    watched.pass(1);
+    assert_eq!(watched.model.table.top, 0);
+}
+
+#[test]
+fn topics_are_sorted_by_a_figure_and_lead_to_the_process_that_holds_them_up() {
+    let mut watched = busy(Tab::Topics, USUAL, false);
+    let first = |watched: &Fixture| watched.model.topics.topic_at(0).map(|topic| topic.name.clone());
+    assert_eq!(first(&watched).as_deref(), Some("audit"));
+
+    watched.press("s").pass(1);
+    assert_eq!(first(&watched).as_deref(), Some("orders"), "the fullest one");
+    insta::assert_snapshot!("topics_by_fill", watched.text());
+    let pid = watched.model.topics.topic_at(0).and_then(|topic| topic.receivers[1].slowest.clone());
+    watched.press("g\n").pass(1);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.clone()), pid);
 }

@@ -103,6 +103,8 @@ pub struct Mouse {
 pub enum MouseKind {
     /// The left button was pressed.
     Click,
+    /// The mouse was moved with the left button down.
+    Drag,
     /// The wheel was turned this many notches; positive is down.
     Wheel(i32),
 }

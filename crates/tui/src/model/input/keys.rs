@@ -39,6 +39,8 @@ pub enum Context {
     Wasm,
     /// The Store view.
     Store,
+    /// The Topics view.
+    Topics,
     /// An event in full.
     Event,
     /// The CPU view.
@@ -71,7 +73,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -87,6 +89,7 @@ impl Context {
         Self::Event,
         Self::Wasm,
         Self::Store,
+        Self::Topics,
         Self::Cpu,
         Self::Filter,
         Self::SortMenu,
@@ -120,6 +123,7 @@ impl Context {
             Self::Event => "event",
             Self::Wasm => "wasm",
             Self::Store => "store",
+            Self::Topics => "topics",
             Self::Cpu => "cpu",
             Self::Filter => "filter",
             Self::Help => "help",
@@ -212,6 +216,8 @@ pub enum Action {
     Complete(isize),
     /// Open the sort menu.
     SortMenu,
+    /// Sort the topics by the next figure.
+    SortTopics,
     /// Sort by the column this many positions to the right.
     SortStep(isize),
     /// Sort by this column; if it is the sort column already, reverse the order.
@@ -443,6 +449,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Store, &[c('e')], Action::NextEngine, "store", "show the next store"),
     bind(Context::Cpu, &[k(Enter)], Action::Open, "processes", "show the processes of the group, or its parent"),
     bind(Context::Cpu, &[c('b')], Action::Group, "group", "by kind, by parent, by scheduler"),
+    bind(Context::Topics, &[k(Enter)], Action::Open, "slowest", "show the process that holds up the topic"),
+    bind(Context::Topics, &[c('s')], Action::SortTopics, "sort", "sort by the next figure"),
     bind(Context::List, &[c('j'), k(Down)], Action::Lines(1), "", "down"),
     bind(Context::List, &[c('k'), k(Up)], Action::Lines(-1), "", "up"),
     bind(Context::List, &[k(PageDown), Key::ctrl('f')], Action::HalfPages(2), "", "a page down"),

@@ -206,6 +206,15 @@ impl EventsPane {
         self.top = key.filter(|_| top > 0 || self.cursor.is_some());
     }
 
+    /// Scrolls to a share of the items, from 0 to 1, without moving the cursor.
+    pub(crate) fn scroll_to(&mut self, share: f64, rows: usize) {
+        let page = self.page(rows);
+        let last = page.items.len().saturating_sub(rows);
+        let to = (share.clamp(0.0, 1.0) * last as f64).round() as usize;
+        let lines = to as i64 - page.top as i64;
+        self.scroll(lines, rows);
+    }
+
     /// Follows the newest items again. Returns false if nothing was held.
     pub(crate) fn release(&mut self) -> bool {
         let was_held = self.is_held();

@@ -95,6 +95,7 @@ fn same(sent: &View, query: &View) -> bool {
         && sent.sort == query.sort
         && sent.filter == query.filter
         && sent.window == query.window
+        && sent.around == query.around
         && (sent.hz - query.hz).abs() < f64::EPSILON
 }
 

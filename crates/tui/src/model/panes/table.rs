@@ -141,6 +141,22 @@ impl Table {
         }
     }
 
+    /// Returns the selected process, if it has left the page.
+    fn away(&self) -> Option<&str> {
+        match &self.selection {
+            Selection::Away(pid) => Some(pid),
+            _ => None,
+        }
+    }
+
+    /// Scrolls to a share of the table, from 0 to 1, without moving the cursor.
+    pub(crate) fn scroll_to(&mut self, share: f64, visible: u16) {
+        let last = self.matched().saturating_sub(visible.into());
+        self.top = (share.clamp(0.0, 1.0) * last as f64).round() as u64;
+        self.follow = false;
+        self.clamp(visible);
+    }
+
     /// Returns the request for the visible rows and some rows around them.
     pub(crate) fn query(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
         let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
@@ -156,6 +172,13 @@ impl Table {
         let comparable = sent.filter(|sent| sent.filter == view.filter && sent.sort == view.sort);
         if let Some(sent) = comparable.filter(|sent| self.is_covered(sent.window, view.window.len, visible)) {
             view.window = sent.window;
+        }
+        if self.follow
+            && let Selection::Here(pid) | Selection::Away(pid) = &self.selection
+        {
+            // The node moves the window with the process, so scrolling asks for nothing.
+            view.around = Some(pid.clone());
+            view.window.offset = 0;
         }
         view
     }
@@ -242,6 +265,9 @@ impl Table {
         if self.follow && matches!(self.selection, Selection::Here(_)) {
             self.reveal(visible);
         }
+        // The node had to show it if it were there: it has ended, or the filter excludes it.
+        let was_asked = |view: &View| view.around.is_some() && view.around.as_deref() == self.away();
+        self.follow &= !answers.is_some_and(was_asked);
     }
 
     /// Moves rows of ended processes behind the others, if they are many: they keep their places until the next order,

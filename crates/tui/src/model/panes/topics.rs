@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, Topics, TopicsView, ViewWindow};
+use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView, ViewWindow};
 
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
@@ -24,6 +24,7 @@ pub(crate) struct TopicsPane {
     pub(crate) top: u64,
     pub(crate) at: u64,
     selected: Option<String>,
+    pub(crate) sort: TopicSort,
 }
 
 impl TopicsPane {
@@ -46,7 +47,7 @@ impl TopicsPane {
         // Request extra rows on either side, so that scrolling does not have to wait.
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
-        let query = TopicsView { id: self.ids, window, ..TopicsView::default() };
+        let query = TopicsView { id: self.ids, sort: self.sort, window, ..TopicsView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
@@ -104,6 +105,13 @@ impl TopicsPane {
         self.at = position;
         self.clamp(visible);
         self.selected = self.shown().map(|topic| topic.name.clone());
+    }
+
+    /// Sorts by the next figure.
+    pub(crate) fn sort_next(&mut self) {
+        let at = TopicSort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+        self.sort = TopicSort::ALL[(at + 1) % TopicSort::ALL.len()];
+        (self.top, self.before) = (0, None);
     }
 
     /// Returns the topic at an index, if the node has sent it.

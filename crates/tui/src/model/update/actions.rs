@@ -81,6 +81,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
             model.overlay = Some(Overlay::SortMenu { at: at.unwrap_or(0) });
         }
         Action::SortStep(steps) => model.table.sort_step(steps, model.table_width()),
+        Action::SortTopics => model.topics.sort_next(),
         Action::SortBy(column) => model.table.sort_by(column),
         Action::Invert => model.table.invert(),
         Action::Follow => {

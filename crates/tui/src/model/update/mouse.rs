@@ -21,7 +21,10 @@ pub(super) fn handle(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>)
     match mouse.kind {
         MouseKind::Wheel(notches) => wheel(model, i64::from(notches.clamp(-1000, 1000))),
         MouseKind::Click if model.overlay.is_none() => click(model, mouse.x, mouse.y, effects),
-        MouseKind::Click => {}
+        MouseKind::Drag if model.overlay.is_none() => {
+            drag(model, mouse.x, mouse.y);
+        }
+        MouseKind::Click | MouseKind::Drag => {}
     }
 }
 
@@ -49,6 +52,9 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     let hit = layout::tabs(model.size, model.tab, &model.tabs()).find(|(.., cells)| cells.contains(x, y));
     if let Some((tab, ..)) = hit {
         return navigate::show(model, tab);
+    }
+    if drag(model, x, y) {
+        return;
     }
     match model.tab {
         Tab::Processes => click_table(model, x, y, effects),
@@ -188,6 +194,26 @@ fn click_tree(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     if was_selected {
         actions::open(model, effects);
     }
+}
+
+/// Scrolls to the place of the scrollbar under the mouse. Returns false if the mouse is not on it.
+fn drag(model: &mut Model, x: u16, y: u16) -> bool {
+    let (panel, visible) = match model.tab {
+        Tab::Processes => (layout::processes(model.size, model.detail.is_some()).table, model.visible_rows()),
+        Tab::Events => (model.events_layout().events, model.visible_events() as u16),
+        _ => return false,
+    };
+    let inner = panel.inner();
+    if x + 1 != panel.x + panel.width || y < inner.y || y >= inner.y + inner.height {
+        return false;
+    }
+    let share = f64::from(y - inner.y) / f64::from(inner.height.saturating_sub(1).max(1));
+    if model.tab == Tab::Processes {
+        model.table.scroll_to(share, visible);
+    } else {
+        model.events.scroll_to(share, visible.into());
+    }
+    true
 }
 
 fn click_table(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {

@@ -91,7 +91,7 @@ fn refuse(model: &mut Model, palette: Palette, error: String) {
 fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
     match order {
         Order::Do(action) => actions::execute(model, action, effects),
-        Order::Goto(pid) => process::show_process(model, pid, effects),
+        Order::Goto(pid) => process::follow(model, pid, effects),
         Order::Find(filter) => {
             show(model, Tab::Processes);
             model.table.set_filter(filter);

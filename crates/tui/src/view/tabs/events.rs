@@ -21,6 +21,8 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let area = Rect::from(layout.events);
     let title = title(model, theme);
     let inner = painter::inset(painter.panel(area, &title, &counts(model, theme)));
+    let (visible, page) = (model.visible_events(), model.events.page(model.visible_events()));
+    painter.scrollbar(area, page.top as u64, visible as u64, page.items.len() as u64);
     list(painter, inner, model, layout.reason);
     let filter = &model.events.filter;
     if let Some(field) = &filter.field {

@@ -27,6 +27,9 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let inner = painter.panel(area, &title(model, theme), &order(model, theme));
     foot(painter, area, model);
+    if let Some(page) = model.table.rows.as_ref().filter(|_| model.rows_wanted) {
+        painter.scrollbar(area, model.table.top, model.visible_rows().into(), page.matched);
+    }
     rows(painter, inner, model);
     query(painter, area, model);
 }

@@ -58,7 +58,8 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let pane = &model.topics;
     let total = pane.newest.as_ref().map_or(0, |newest| newest.total);
-    let right = Line::from(Span::styled(format!(" {} ", format::grouped(total)), theme.style(Role::Dim)));
+    let order = format!(" by {} {} {} ", pane.sort.label(), theme.dot(), format::grouped(total));
+    let right = Line::from(Span::styled(order, theme.style(Role::Dim)));
     let title = Line::from(Span::styled(" topics ", theme.style(Role::Accent)));
     let inner = painter.panel(area, &title, &right);
     if total == 0 {
