@@ -1,7 +1,8 @@
 //! An Erlang-style actor runtime for Rust and WebAssembly that can be watched.
 //!
 //! This is the crate that an application depends on. It contains the runtime and, behind features of the same names,
-//! the `console` for observers (enabled by default), the durable `store`, `wasm` guests, and support for a `test`.
+//! the `console` for observers (enabled by default), the durable `store`, `wasm` guests, `serve` for
+//! HTTP, and support for a `test`.
 //!
 //! # Hello
 //!
@@ -151,6 +152,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Serving
+//!
+//! The feature `serve` answers HTTP, WebSockets and streams of events. Each connection and each request is a process, so
+//! a crash answers 500 to one client, and rusm-top shows what each request does.
+//!
+#![cfg_attr(feature = "serve", doc = "```no_run")]
+#![cfg_attr(not(feature = "serve"), doc = "```ignore")]
+//! use rusm::serve::{Request, Router, ServeConfig, Server};
+//! use rusm::{Config, Runtime};
+//!
+//! let runtime = Runtime::start(Config::default())?;
+//! let router = Router::new().route("GET /hello/:name", async |request: Request| {
+//!     format!("hello, {}\n", request.param("name").unwrap_or("world"))
+//! })?;
+//! let _server = Server::start(&runtime, ServeConfig::listen(([127, 0, 0, 1], 8080)), router)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Tests in virtual time
 //!
 //! The feature `test` runs an application on one thread. A seed determines the schedule, and the clock jumps to the
@@ -178,6 +197,9 @@
 pub use rusm_console as console;
 #[doc(inline)]
 pub use rusm_runtime::*;
+#[cfg(feature = "serve")]
+#[doc(inline)]
+pub use rusm_serve as serve;
 #[cfg(feature = "store")]
 #[doc(inline)]
 pub use rusm_store as store;
@@ -191,3 +213,7 @@ pub use rusm_wasm as wasm;
 #[doc = include_str!("../../../docs/store.md")]
 #[doc = include_str!("../../../docs/topics.md")]
 struct Guides;
+
+#[cfg(all(doctest, feature = "serve"))]
+#[doc = include_str!("../../../docs/serving.md")]
+struct ServingGuide;

@@ -6,6 +6,7 @@
 //!      │  └─────────── bench ◀──────────────────────┤      examples ──▶ rusm ──▶ console, runtime, store, wasm
 //!      │                 │                          │
 //!   console ──▶ runtime ◀┴─ store ◀╌ wasm ──▶ runtime      (dashed: with the feature `store` of wasm)
+//!   serve ──▶ runtime
 //!   text ◀── log ◀── tui, node                             (text: also by most others)
 //! ```
 //!
@@ -25,13 +26,14 @@ use crates::{Dependencies, manifest, tree, unexpected_dependencies};
 use sources::{Static, Words, long_files, naming, read, unexpected_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const DEPENDENCIES: [Dependencies; 13] = [
+const DEPENDENCIES: [Dependencies; 14] = [
     Dependencies { from: "text", to: &[] },
     Dependencies { from: "log", to: &["rusm-text"] },
     Dependencies { from: "protocol", to: &["rusm-text"] },
     Dependencies { from: "runtime", to: &["rusm-text"] },
     Dependencies { from: "store", to: &["rusm-runtime", "rusm-text"] },
     Dependencies { from: "wasm", to: &["rusm-runtime", "rusm-store", "rusm-text"] },
+    Dependencies { from: "serve", to: &["rusm-runtime", "rusm-text"] },
     Dependencies { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Dependencies {
         from: "bench",
@@ -52,7 +54,7 @@ const DEPENDENCIES: [Dependencies; 13] = [
             "rusm-wasm",
         ],
     },
-    Dependencies { from: "rusm", to: &["rusm-console", "rusm-runtime", "rusm-store", "rusm-wasm"] },
+    Dependencies { from: "rusm", to: &["rusm-console", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"] },
     Dependencies { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
     Dependencies { from: "examples", to: &["rusm"] },
 ];

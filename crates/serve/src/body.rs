@@ -1,0 +1,310 @@
+//! Bodies of requests and responses.
+//!
+//! ```text
+//!   request:   hyper ──▶ Body, counted and limited in bytes and time ──▶ handler
+//!   response:  handler ──▶ Body ──▶ hyper; a stream is polled by the request's own process and passes a bounded channel
+//! ```
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+use crate::limits::{Limit, Limits};
+use crate::stats::ServerStats;
+
+/// An error of any type, as bodies of other libraries return it.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Reason why a body ended early.
+#[derive(Debug, Error)]
+pub enum BodyError {
+    /// The body is longer than its limit: answer with 413.
+    #[error("the body is longer than {limit_bytes} bytes")]
+    TooLong {
+        /// The limit, in bytes.
+        limit_bytes: u64,
+    },
+    /// The body did not arrive in time: answer with 408.
+    #[error("the body did not arrive within {limit:?}")]
+    TooSlow {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The client is gone, or the body is invalid.
+    #[error("the body ended early: {0}")]
+    Broken(#[source] BoxError),
+}
+
+/// The body of a request or a response: nothing, some bytes, or a stream of frames.
+pub struct Body(Kind);
+
+enum Kind {
+    Empty,
+    Full(Bytes),
+    Incoming(Box<LimitedIncoming>),
+    /// Frames that another process produces.
+    Channel(mpsc::Receiver<Produced>),
+    Stream(UnsyncBoxBody<Bytes, BodyError>),
+}
+
+/// A step of the process that produces a body.
+#[derive(Debug)]
+pub(crate) enum Produced {
+    Frame(Frame<Bytes>),
+    Failed(BodyError),
+    /// The body is complete. Without it the process has crashed, and the client must see that the body is cut.
+    End,
+}
+
+/// The body of a request as it arrives.
+struct LimitedIncoming {
+    incoming: Incoming,
+    left_bytes: u64,
+    limit_bytes: u64,
+    timeout: Duration,
+    /// Created when the body has to be waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
+    started: Instant,
+    stats: Arc<ServerStats>,
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Empty => f.write_str("Body(empty)"),
+            Kind::Full(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Kind::Incoming(_) | Kind::Channel(_) | Kind::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl Body {
+    /// Creates a body without bytes.
+    pub const fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// Creates a body from a stream of chunks. The client receives each chunk as soon as it can be sent; the stream is
+    /// polled no faster than the client reads. An error ends the connection, so the client sees that the body is cut.
+    pub fn stream<S, D, E>(stream: S) -> Self
+    where
+        S: Stream<Item = Result<D, E>> + Send + 'static,
+        D: Into<Bytes>,
+        E: Into<BoxError>,
+    {
+        let frames = stream.map(|chunk| match chunk {
+            Ok(data) => Ok(Frame::data(data.into())),
+            Err(error) => Err(BodyError::Broken(error.into())),
+        });
+        Self(Kind::Stream(http_body_util::StreamBody::new(frames).boxed_unsync()))
+    }
+
+    /// Creates a body from a body of another library.
+    pub fn new<B>(body: B) -> Self
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if body.is_end_stream() {
+            return Self::empty();
+        }
+        Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync()))
+    }
+
+    pub(crate) fn incoming(incoming: Incoming, limits: &Limits, stats: &Arc<ServerStats>) -> Self {
+        if incoming.is_end_stream() {
+            return Self::empty();
+        }
+        Self(Kind::Incoming(Box::new(LimitedIncoming {
+            incoming,
+            left_bytes: limits.body_bytes,
+            limit_bytes: limits.body_bytes,
+            timeout: limits.body_timeout,
+            deadline: None,
+            started: Instant::now(),
+            stats: Arc::clone(stats),
+        })))
+    }
+
+    pub(crate) const fn channel(frames: mpsc::Receiver<Produced>) -> Self {
+        Self(Kind::Channel(frames))
+    }
+
+    /// Returns true if all bytes are known, so nobody has to produce them.
+    pub(crate) const fn is_ready(&self) -> bool {
+        matches!(self.0, Kind::Empty | Kind::Full(_))
+    }
+
+    /// Returns the whole body.
+    ///
+    /// # Errors
+    /// [`BodyError`] if it is too long, too slow, or cut.
+    pub async fn bytes(mut self) -> Result<Bytes, BodyError> {
+        let mut first = Bytes::new();
+        let mut rest = BytesMut::new();
+        while let Some(frame) = self.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            if first.is_empty() {
+                first = data;
+            } else {
+                if rest.is_empty() {
+                    rest.extend_from_slice(&first);
+                }
+                rest.extend_from_slice(&data);
+            }
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// Returns the next chunk of the body; `None` at its end. Trailers are skipped.
+    ///
+    /// # Errors
+    /// [`BodyError`] if the body is too long, too slow, or cut.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        while let Some(frame) = self.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl LimitedIncoming {
+    fn poll_frame(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(task) else {
+            let end = self.started + self.timeout;
+            let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+            ready!(deadline.as_mut().poll(task));
+            self.stats.hit(Limit::BodyTimeout);
+            return Poll::Ready(Some(Err(BodyError::TooSlow { limit: self.timeout })));
+        };
+        let frame = match frame {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::Broken(error.into())))),
+            Some(Ok(frame)) => frame,
+        };
+        let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+        match self.left_bytes.checked_sub(bytes) {
+            Some(left) => {
+                self.left_bytes = left;
+                Poll::Ready(Some(Ok(frame)))
+            }
+            None => {
+                self.stats.hit(Limit::BodyBytes);
+                Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })))
+            }
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Incoming(incoming) => incoming.poll_frame(task),
+            Kind::Channel(frames) => match ready!(frames.poll_recv(task)) {
+                Some(Produced::Frame(frame)) => Poll::Ready(Some(Ok(frame))),
+                Some(Produced::Failed(error)) => Poll::Ready(Some(Err(error))),
+                Some(Produced::End) => {
+                    self.0 = Kind::Empty;
+                    Poll::Ready(None)
+                }
+                None => Poll::Ready(Some(Err(BodyError::Broken("its process has ended".into())))),
+            },
+            Kind::Stream(stream) => Pin::new(stream).poll_frame(task),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(_) | Kind::Channel(_) => false,
+            Kind::Incoming(incoming) => incoming.incoming.is_end_stream(),
+            Kind::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Channel(_) => SizeHint::default(),
+            Kind::Incoming(incoming) => incoming.incoming.size_hint(),
+            Kind::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+/// The sum of the trailers and the data of a body, read to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// The data.
+    pub data: Bytes,
+    /// The trailers, if there were any.
+    pub trailers: Option<HeaderMap>,
+}
+
+impl Body {
+    /// Returns the whole body with its trailers.
+    ///
+    /// # Errors
+    /// [`BodyError`] if it is too long, too slow, or cut.
+    pub async fn collected(self) -> Result<Collected, BodyError> {
+        let collected = self.collect().await?;
+        let trailers = collected.trailers().cloned();
+        Ok(Collected { data: collected.to_bytes(), trailers })
+    }
+}
+
+impl From<()> for Body {
+    fn from((): ()) -> Self {
+        Self::empty()
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self(if bytes.is_empty() { Kind::Empty } else { Kind::Full(bytes) })
+    }
+}
+
+macro_rules! from_bytes {
+    ($($kind:ty),+) => {
+        $(impl From<$kind> for Body {
+            fn from(bytes: $kind) -> Self {
+                Bytes::from(bytes).into()
+            }
+        })+
+    };
+}
+
+from_bytes!(&'static str, &'static [u8], String, Vec<u8>);

@@ -1,0 +1,351 @@
+//! From a request to its response: limits, the route, and the process that runs the handler.
+//!
+//! ```text
+//!   connection's process                            request's process
+//!     limits ──▶ route ──▶ spawn ──────────────────▶ handler
+//!     response ◀── head and ready body ◀──────────── response; a stream goes on, chunk by chunk
+//!     client gone, deadline, or crash ──▶ kill       a WebSocket goes on in this process
+//! ```
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode, Version};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::service::Service;
+use rusm_runtime::{Context, ExitReason, Handle, Pid};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::body::{Body, Produced};
+use crate::io::Activity;
+use crate::limits::Limit;
+use crate::request::{Connection, Params, Request, Response, plain};
+use crate::router::{Route, Routed, host_of};
+use crate::server::Shared;
+use crate::stats::{Live, LiveKind, RouteStats};
+use crate::upgrade::Continuation;
+
+/// Number of chunks of a streamed response that may wait for the client.
+const CHUNKS_WAITING: usize = 2;
+
+/// Answers the requests of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestService(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    /// `None` for HTTP/2, whose requests are polled in processes of their own.
+    context: Option<Context>,
+    connection: Connection,
+    activity: Arc<Activity>,
+}
+
+impl RequestService {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        context: Option<Context>,
+        connection: Connection,
+        activity: Arc<Activity>,
+    ) -> Self {
+        Self(Arc::new(Inner { shared, context, connection, activity }))
+    }
+}
+
+impl Service<http::Request<Incoming>> for RequestService {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        inner.activity.begin_request();
+        let active = ActiveRequest(Arc::clone(&inner.activity));
+        Box::pin(async move {
+            let version = request.version();
+            let mut response = inner.answer(request, active).await;
+            if inner.shared.drain_signal().is_draining() && version < Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Keeps the idle timeout away while a request is handled and its response is written.
+#[derive(Debug)]
+struct ActiveRequest(Arc<Activity>);
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        self.0.end_request();
+    }
+}
+
+/// Counts a request from its head to the head of its response.
+struct Counted {
+    stats: Arc<RouteStats>,
+    started: Instant,
+    status: Option<StatusCode>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.stats.end(self.status, self.started.elapsed());
+    }
+}
+
+/// Kills the process of a request unless it has answered.
+struct KillOnDrop<'a> {
+    runtime: &'a Handle,
+    pid: Option<Pid>,
+}
+
+impl Drop for KillOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            self.runtime.exit(pid, ExitReason::Killed);
+        }
+    }
+}
+
+impl Inner {
+    async fn answer(&self, request: http::Request<Incoming>, active: ActiveRequest) -> Response {
+        let started = Instant::now();
+        let shared = &self.shared;
+        let (mut head, incoming) = request.into_parts();
+        let router = shared.router();
+        let routed = router.find(host_of(&head), &head.method, head.uri.path());
+        let stats = match &routed {
+            Routed::Found(route, _) => &route.stats,
+            Routed::NotAllowed(_) | Routed::NotFound => &shared.stats.unrouted,
+        };
+        stats.begin();
+        let mut counted = Counted { stats: Arc::clone(stats), started, status: None };
+        let response = match self.check(&head, &incoming) {
+            Err(limit) => self.refuse(limit),
+            Ok(()) => match routed {
+                Routed::Found(route, params) => {
+                    head.extensions.insert(self.connection);
+                    let body = Body::incoming(incoming, &shared.limits, &shared.stats);
+                    self.handle(route, params, head, body, active).await
+                }
+                Routed::NotAllowed(allowed) => Routed::refusal(Some(&allowed)),
+                Routed::NotFound => Routed::refusal(None),
+            },
+        };
+        counted.status = Some(response.status());
+        response
+    }
+
+    /// Checks the limits on the head of a request.
+    fn check(&self, head: &http::request::Parts, incoming: &Incoming) -> Result<(), Limit> {
+        let limits = &self.shared.limits;
+        let target_bytes = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+        if target_bytes > limits.target_bytes {
+            return Err(Limit::TargetBytes);
+        }
+        if head.headers.len() > limits.head_fields {
+            return Err(Limit::HeadFields);
+        }
+        let field_bytes = |(name, value): (&http::HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+        if head.headers.iter().map(field_bytes).sum::<usize>() > limits.head_bytes {
+            return Err(Limit::HeadBytes);
+        }
+        if incoming.size_hint().lower() > limits.body_bytes {
+            return Err(Limit::BodyBytes);
+        }
+        Ok(())
+    }
+
+    /// Counts a limit that was hit, and returns the response.
+    fn refuse(&self, limit: Limit) -> Response {
+        self.shared.stats.hit(limit);
+        let status = limit.status().unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let mut response = plain(status, format_args!("the request exceeds the limit `{}`", limit.id()));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+
+    /// Waits until the request may be handled.
+    async fn admit(&self) -> Result<OwnedSemaphorePermit, Limit> {
+        let (stats, limits) = (&self.shared.stats, &self.shared.limits);
+        if let Ok(permit) = Arc::clone(&self.shared.in_flight).try_acquire_owned() {
+            return Ok(permit);
+        }
+        if stats.waiting.fetch_add(1, Relaxed) >= u64::from(limits.queue) {
+            stats.waiting.fetch_sub(1, Relaxed);
+            return Err(Limit::Queue);
+        }
+        let waiting = Waiting(stats);
+        let permit = timeout(limits.queue_timeout, Arc::clone(&self.shared.in_flight).acquire_owned()).await;
+        drop(waiting);
+        match permit {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Limit::QueueTimeout),
+        }
+    }
+
+    /// Runs the handler in a process of its own, and waits for the head of its response.
+    async fn handle(
+        &self,
+        route: Arc<Route>,
+        params: Params,
+        head: http::request::Parts,
+        body: Body,
+        active: ActiveRequest,
+    ) -> Response {
+        let permit = match self.admit().await {
+            Ok(permit) => permit,
+            Err(limit) => return self.refuse(limit),
+        };
+        let (reply, answer) = oneshot::channel();
+        let (shared, peer) = (Arc::clone(&self.shared), self.connection.peer);
+        let crash_stats = Arc::clone(&route.stats);
+        let handled = Handled { route, shared, peer, permit, active, reply };
+        let run = |context| async move { handled.run(Arc::new(context), params, head, body).await };
+        let spawned = match &self.context {
+            Some(context) => context.try_spawn(run),
+            None => self.shared.runtime.spawn(run),
+        };
+        let Ok(pid) = spawned else {
+            self.shared.stats.hit(Limit::Queue);
+            return self.refuse(Limit::Queue);
+        };
+        let mut guard = KillOnDrop { runtime: &self.shared.runtime, pid: Some(pid) };
+        let answered = timeout(self.shared.limits.handler_timeout, answer).await;
+        match answered {
+            Ok(Ok(response)) => {
+                guard.pid = None;
+                response
+            }
+            // The process has ended without a response.
+            Ok(Err(_)) => {
+                guard.pid = None;
+                crash_stats.count_crash();
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+            }
+            Err(_) => self.refuse(Limit::HandlerTimeout),
+        }
+    }
+}
+
+/// Counts a request that waits for its turn.
+struct Waiting<'a>(&'a crate::stats::ServerStats);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A request in its own process.
+struct Handled {
+    route: Arc<Route>,
+    shared: Arc<Shared>,
+    peer: std::net::SocketAddr,
+    permit: OwnedSemaphorePermit,
+    active: ActiveRequest,
+    reply: oneshot::Sender<Response>,
+}
+
+impl Handled {
+    async fn run(self, context: Arc<Context>, params: Params, head: http::request::Parts, body: Body) {
+        let Self { route, shared, peer, permit, active, reply } = self;
+        let label = route.stats.label();
+        context.set_label(Arc::clone(label));
+        let live = shared.stats.enter(Live {
+            pid: context.pid(),
+            kind: LiveKind::Request,
+            route: Arc::clone(label),
+            path: head.uri.path().into(),
+            peer,
+            since: Instant::now(),
+        });
+        let response = route.handler.handle(Request { head, body, params, context: Arc::clone(&context) }).await;
+        let (mut head, body) = response.into_parts();
+        let continuation = head.extensions.remove::<Continuation>();
+        if body.is_ready() {
+            // The connection's process may be gone; then nobody waits for the response.
+            drop(reply.send(Response::from_parts(head, body)));
+            drop((active, permit));
+            if let Some(continuation) = continuation {
+                continuation.run(&shared, &live, context).await;
+            }
+            return;
+        }
+        declare_length(&mut head.headers, &body);
+        let (chunks, channel) = mpsc::channel(CHUNKS_WAITING);
+        drop(reply.send(Response::from_parts(head, Body::channel(channel))));
+        match continuation {
+            Some(continuation) => {
+                drop(permit);
+                continuation.stream(&shared, &live, context.pid(), pass_on(body, &chunks)).await;
+                // Ignored if the client has gone.
+                drop(chunks.send(Produced::End).await);
+            }
+            None => pass_on(body, &chunks).await,
+        }
+        drop(active);
+    }
+}
+
+/// Declares the length of a body that passes a channel, which does not know it.
+fn declare_length(headers: &mut HeaderMap, body: &Body) {
+    if let Some(bytes) = body.size_hint().exact() {
+        headers.entry(CONTENT_LENGTH).or_insert_with(|| bytes.into());
+    }
+}
+
+/// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
+async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            // The client is gone: do not wait for a chunk that nobody reads.
+            () = chunks.closed() => return,
+        };
+        let (produced, is_last) = match frame {
+            Some(Ok(frame)) => (Produced::Frame(frame), false),
+            Some(Err(error)) => (Produced::Failed(error), true),
+            None => (Produced::End, true),
+        };
+        if chunks.send(produced).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Runs the tasks of hyper's HTTP/2 as processes.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessExecutor(Handle);
+
+impl ProcessExecutor {
+    pub(crate) fn new(runtime: &Handle) -> Self {
+        Self(runtime.clone())
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for ProcessExecutor {
+    fn execute(&self, future: F) {
+        // At the process limit the stream is dropped, which resets it.
+        let spawned = self.0.spawn(|context| async move {
+            context.set_label("h2 stream");
+            future.await;
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "a stream of HTTP/2 was reset");
+        }
+    }
+}

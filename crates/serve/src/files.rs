@@ -1,0 +1,305 @@
+//! A folder of static files.
+//!
+//! ```text
+//!   path ──▶ decoded, checked ──▶ opened beneath the folder ──▶ 304 | 206 one range | 200
+//! ```
+//!
+//! Invariant: no file outside the folder is ever opened. The kernel resolves each path beneath the folder, so neither
+//! `..` nor a symbolic link nor a mount of `/proc` leads out of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Method, StatusCode};
+use rusm_runtime::Context;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+use crate::body::Body;
+use crate::handler::{Handler, ResponseFuture};
+use crate::request::{IntoResponse, Request, Response, plain};
+
+/// Bytes of a file that are read at once.
+const CHUNK_BYTES: u64 = 64 * 1024;
+/// The file that answers for its folder.
+const INDEX: &str = "index.html";
+
+/// Content types by the ending of a file's name; others are `application/octet-stream`.
+const CONTENT_TYPES: &[(&str, &str)] = &[
+    ("avif", "image/avif"),
+    ("css", "text/css; charset=utf-8"),
+    ("csv", "text/csv; charset=utf-8"),
+    ("gif", "image/gif"),
+    ("htm", "text/html; charset=utf-8"),
+    ("html", "text/html; charset=utf-8"),
+    ("ico", "image/x-icon"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("js", "text/javascript; charset=utf-8"),
+    ("json", "application/json"),
+    ("map", "application/json"),
+    ("md", "text/markdown; charset=utf-8"),
+    ("mjs", "text/javascript; charset=utf-8"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("svg", "image/svg+xml"),
+    ("txt", "text/plain; charset=utf-8"),
+    ("wasm", "application/wasm"),
+    ("webmanifest", "application/manifest+json"),
+    ("webp", "image/webp"),
+    ("woff2", "font/woff2"),
+    ("xml", "application/xml"),
+    ("zip", "application/zip"),
+];
+
+/// A folder whose files are served, as a [`Handler`] for a route such as `GET /assets/*`.
+///
+/// It answers `GET` and `HEAD`, with an entity tag, the date of the last change, and single ranges of bytes. A folder is
+/// answered by its `index.html`. Files whose name starts with a dot are not served.
+#[derive(Clone, Debug)]
+pub struct Files(Arc<OwnedFd>);
+
+/// An opened file with the properties that its response names.
+struct Opened {
+    file: Arc<File>,
+    bytes: u64,
+    modified: Option<SystemTime>,
+    etag: String,
+    content_type: &'static str,
+}
+
+/// What a path leads to.
+enum Found {
+    File(Opened),
+    /// A folder whose path does not end in a slash.
+    Folder,
+}
+
+impl Files {
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// The operating system's error if the folder cannot be opened.
+    pub fn open(folder: impl AsRef<Path>) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(Arc::new(openat(CWD, folder.as_ref(), flags, Mode::empty())?)))
+    }
+
+    async fn answer(self, request: Request) -> Response {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n").into_response();
+        }
+        let path = request.param("rest").unwrap_or_else(|| request.path()).trim_start_matches('/');
+        let Some(path) = decoded(path) else { return not_found() };
+        let folder = Arc::clone(&self.0);
+        let found = request.context().spawn_blocking(move || find(&folder, &path)).await;
+        match found {
+            Ok(Found::File(opened)) => opened.answer(request.headers(), Arc::clone(&request.context)).await,
+            Ok(Found::Folder) => redirect(request.path()),
+            Err(error) => {
+                tracing::debug!(%error, "a file was not served");
+                not_found()
+            }
+        }
+    }
+}
+
+impl Handler for Files {
+    fn handle(&self, request: Request) -> ResponseFuture {
+        Box::pin(self.clone().answer(request))
+    }
+}
+
+fn not_found() -> Response {
+    plain(StatusCode::NOT_FOUND, "not found")
+}
+
+fn redirect(path: &str) -> Response {
+    // Two slashes at the start would name another host.
+    let location = HeaderValue::from_str(&format!("/{}/", path.trim_matches('/')));
+    let mut response = StatusCode::MOVED_PERMANENTLY.into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// Decodes a path; `None` if no file has it: it is not UTF-8, or a part of it starts with a dot.
+fn decoded(path: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    let path = String::from_utf8(bytes).ok()?;
+    let is_served = !path.contains('\0') && path.split('/').all(|part| !part.starts_with('.'));
+    is_served.then_some(path)
+}
+
+fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
+    let open = |path: &str| {
+        // A FIFO must not block; O_NONBLOCK has no effect on files.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        openat2(folder, path, flags, Mode::empty(), resolve).map(File::from)
+    };
+    let is_folder = path.is_empty() || path.ends_with('/');
+    let name = if is_folder { format!("{path}{INDEX}") } else { path.to_owned() };
+    let file = open(&name)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() && !is_folder {
+        return Ok(Found::Folder);
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let modified = metadata.modified().ok();
+    let age = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
+    let known = CONTENT_TYPES.binary_search_by_key(&ending.as_str(), |(known, _)| known);
+    Ok(Found::File(Opened {
+        bytes: metadata.len(),
+        etag: format!("\"{:x}-{:x}\"", age.as_nanos(), metadata.len()),
+        content_type: known.map_or("application/octet-stream", |index| CONTENT_TYPES[index].1),
+        modified,
+        file: Arc::new(file),
+    }))
+}
+
+impl Opened {
+    async fn answer(self, asked: &HeaderMap, context: Arc<Context>) -> Response {
+        let mut response = Response::default();
+        self.describe(response.headers_mut());
+        if self.is_unchanged(asked) {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response.headers_mut().remove(CONTENT_TYPE);
+            return response;
+        }
+        let (start, end) = match self.range(asked) {
+            Ok(None) => (0, self.bytes),
+            Ok(Some((start, end))) => {
+                *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+                set(response.headers_mut(), CONTENT_RANGE, &format!("bytes {start}-{}/{}", end - 1, self.bytes));
+                (start, end)
+            }
+            Err(()) => {
+                *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+                set(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{}", self.bytes));
+                return response;
+            }
+        };
+        response.headers_mut().insert(CONTENT_LENGTH, (end - start).into());
+        *response.body_mut() = if end - start <= CHUNK_BYTES {
+            match context.spawn_blocking(move || read(&self.file, start, end)).await {
+                Ok(bytes) => bytes.into(),
+                Err(error) => return plain(StatusCode::INTERNAL_SERVER_ERROR, error),
+            }
+        } else {
+            self.stream(start, end, context)
+        };
+        response
+    }
+
+    fn describe(&self, headers: &mut HeaderMap) {
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        set(headers, ETAG, &self.etag);
+        if let Some(modified) = self.modified {
+            set(headers, LAST_MODIFIED, &httpdate::fmt_http_date(modified));
+        }
+    }
+
+    /// Returns true if the client has this version already. The tag decides; the date only without one.
+    fn is_unchanged(&self, asked: &HeaderMap) -> bool {
+        if let Some(tags) = asked.get(IF_NONE_MATCH) {
+            let is_known = |tag: &str| tag == "*" || tag.trim_start_matches("W/") == self.etag;
+            return tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| is_known(tag.trim())));
+        }
+        let since = asked.get(IF_MODIFIED_SINCE).and_then(|since| httpdate::parse_http_date(since.to_str().ok()?).ok());
+        // A date of HTTP has whole seconds.
+        let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|age| age.as_secs());
+        since.zip(self.modified).is_some_and(|(since, modified)| seconds(modified) <= seconds(since))
+    }
+
+    /// Returns the range of bytes that is asked for; `Err` if the file has none of it. Several ranges, and ranges of
+    /// another version, are answered with the whole file.
+    fn range(&self, asked: &HeaderMap) -> Result<Option<(u64, u64)>, ()> {
+        let is_of_this = asked.get(IF_RANGE).is_none_or(|tag| tag.as_bytes() == self.etag.as_bytes());
+        let range = asked.get(RANGE).filter(|_| is_of_this).and_then(|range| range.to_str().ok());
+        let Some((first, last)) = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-')) else {
+            return Ok(None);
+        };
+        let (start, end) = match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => (first, self.bytes.min(last.saturating_add(1))),
+            (Ok(first), Err(_)) if last.is_empty() => (first, self.bytes),
+            (Err(_), Ok(count)) if first.is_empty() => (self.bytes.saturating_sub(count), self.bytes),
+            _ => return Ok(None),
+        };
+        if start < end { Ok(Some((start, end))) } else { Err(()) }
+    }
+
+    fn stream(self, start: u64, end: u64, context: Arc<Context>) -> Body {
+        let file = self.file;
+        Body::stream(stream::try_unfold((start, context), move |(at, context)| {
+            let file = Arc::clone(&file);
+            async move {
+                if at >= end {
+                    return Ok::<_, io::Error>(None);
+                }
+                let until = end.min(at + CHUNK_BYTES);
+                let bytes = context.spawn_blocking(move || read(&file, at, until)).await?;
+                Ok(Some((bytes, (until, context))))
+            }
+        }))
+    }
+}
+
+fn set(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Reads a part of a file. It is an error if the file has become shorter: its length was declared.
+fn read(file: &File, start: u64, end: u64) -> io::Result<Bytes> {
+    let mut bytes = vec![0; (end - start) as usize];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_types_are_sorted() {
+        assert!(CONTENT_TYPES.is_sorted_by_key(|(ending, _)| ending));
+    }
+
+    #[test]
+    fn a_path_with_a_hidden_or_a_broken_part_is_no_file() {
+        for path in ["..", "a/../b", "%2e%2e/x", ".git/config", "a/.hidden", "%", "%f", "%zz", "a%00", "%ff"] {
+            assert_eq!(decoded(path), None, "{path}");
+        }
+        assert_eq!(decoded("a%20b/c.txt").as_deref(), Some("a b/c.txt"));
+    }
+}

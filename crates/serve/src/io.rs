@@ -1,0 +1,221 @@
+//! The byte stream of a connection: plain or encrypted, counted, and with a limit on slow readers.
+//!
+//! ```text
+//!   socket ──▶ (TLS) ──▶ Io ──▶ hyper      bytes read before hyper is known are given to it first
+//! ```
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::server::TlsStream;
+
+use crate::limits::Limit;
+use crate::stats::ServerStats;
+
+/// A socket with or without encryption.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// What the connection's process reads about its stream, which hyper owns.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    start: Instant,
+    /// Instant of the first byte that belongs to no request yet, in ns since `start`; 0 without one.
+    first_byte_ns: AtomicU64,
+    /// Instant at which the last request ended, in ns since `start`.
+    idle_ns: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        let start = Instant::now();
+        Self { start, first_byte_ns: AtomicU64::new(0), idle_ns: AtomicU64::new(1), requests: AtomicU64::new(0) }
+    }
+
+    fn now_ns(&self) -> u64 {
+        (self.start.elapsed().as_nanos() as u64).max(1)
+    }
+
+    fn read(&self) {
+        if self.requests.load(Relaxed) == 0 && self.first_byte_ns.load(Relaxed) == 0 {
+            self.first_byte_ns.store(self.now_ns(), Relaxed);
+        }
+    }
+
+    pub(crate) fn begin_request(&self) {
+        self.requests.fetch_add(1, Relaxed);
+        self.first_byte_ns.store(0, Relaxed);
+    }
+
+    pub(crate) fn end_request(&self) {
+        self.idle_ns.store(self.now_ns(), Relaxed);
+        self.requests.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns the next instant at which a limit is exceeded if nothing happens, and the limit.
+    pub(crate) fn deadline(&self, head_timeout: Duration, idle_timeout: Duration) -> Option<(Instant, Limit)> {
+        if self.requests.load(Relaxed) > 0 {
+            return None;
+        }
+        Some(match self.first_byte_ns.load(Relaxed) {
+            0 => (self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)) + idle_timeout, Limit::IdleTimeout),
+            first => (self.start + Duration::from_nanos(first) + head_timeout, Limit::HeadTimeout),
+        })
+    }
+}
+
+/// The stream of a connection.
+#[derive(Debug)]
+pub(crate) struct Io {
+    socket: Socket,
+    /// Bytes that were read before the version of HTTP was known.
+    prefix: Bytes,
+    stats: Arc<ServerStats>,
+    activity: Arc<Activity>,
+    write_timeout: Duration,
+    /// Exists while the client accepts no bytes.
+    blocked: Option<Pin<Box<Sleep>>>,
+}
+
+impl Io {
+    pub(crate) const fn new(
+        socket: Socket,
+        prefix: Bytes,
+        stats: Arc<ServerStats>,
+        activity: Arc<Activity>,
+        write_timeout: Duration,
+    ) -> Self {
+        Self { socket, prefix, stats, activity, write_timeout, blocked: None }
+    }
+
+    /// Ends the wait for the client if it is too long.
+    fn check_write<T>(&mut self, task: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.blocked = None;
+            return written;
+        }
+        let timeout = self.write_timeout;
+        let blocked = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(blocked.as_mut().poll(task));
+        self.stats.hit(Limit::WriteTimeout);
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client accepts no bytes")))
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.prefix.is_empty() {
+            let bytes = self.prefix.len().min(out.remaining());
+            out.put_slice(&self.prefix[..bytes]);
+            self.prefix.advance(bytes);
+            self.activity.read();
+            return Poll::Ready(Ok(()));
+        }
+        let before = out.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(task, out))?;
+        let bytes = out.filled().len() - before;
+        if bytes > 0 {
+            self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
+            self.activity.read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(task, bytes);
+        self.count(&written);
+        self.check_write(task, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(task, slices);
+        self.count(&written);
+        self.check_write(task, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.socket {
+            Socket::Plain(socket) => socket.is_write_vectored(),
+            Socket::Tls(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.socket).poll_flush(task);
+        self.check_write(task, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.socket).poll_shutdown(task);
+        self.check_write(task, shut)
+    }
+}
+
+impl Io {
+    fn count(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.stats.bytes_out.fetch_add(*bytes as u64, Relaxed);
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(task, out),
+            Self::Tls(socket) => Pin::new(socket).poll_read(task, out),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write(task, bytes),
+            Self::Tls(socket) => Pin::new(socket).poll_write(task, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(task, slices),
+            Self::Tls(socket) => Pin::new(socket).poll_write_vectored(task, slices),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(task),
+            Self::Tls(socket) => Pin::new(socket).poll_flush(task),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(task),
+            Self::Tls(socket) => Pin::new(socket).poll_shutdown(task),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Limits of a server. Each one is on by default, has the status code that its client receives, and counts how often it
+//! was hit.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::StatusCode;
+
+/// Limits of a server. The defaults are meant for production.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Number of open connections. Further ones wait in the queue of the operating system. Default 10,000.
+    pub connections: u32,
+    /// Number of requests that are handled at once. Default 10,000.
+    pub in_flight: u32,
+    /// Number of requests that may wait until one of those in flight ends. Further ones get 503 with `Retry-After`.
+    /// Default 1,000.
+    pub queue: u32,
+    /// Time that a request may wait in the queue, after which it gets 503. Default 5 s.
+    pub queue_timeout: Duration,
+    /// Bytes of the target of a request (414). Default 8 KiB.
+    pub target_bytes: usize,
+    /// Bytes of the names and values of a request's header fields (431). Default 16 KiB.
+    pub head_bytes: usize,
+    /// Number of header fields of a request (431). Default 100.
+    pub head_fields: usize,
+    /// Bytes of a request's body (413). Default 2 MiB.
+    pub body_bytes: u64,
+    /// Time for the head of a request, from its first byte or from the start of the connection (408). Default 10 s.
+    pub head_timeout: Duration,
+    /// Time for the body of a request (408). Default 60 s.
+    pub body_timeout: Duration,
+    /// Time from the head of a request to the head of its response (504). Default 30 s.
+    pub handler_timeout: Duration,
+    /// Time for which a connection may be open without a request, after which it is closed. Default 60 s.
+    pub idle_timeout: Duration,
+    /// Time for which a client may accept no byte, after which it is disconnected. Default 30 s.
+    pub write_timeout: Duration,
+    /// Number of concurrent HTTP/2 streams of a connection. Default 100.
+    pub h2_streams: u32,
+    /// Number of streams of a connection that were reset and not handled yet, after which it is closed. Default 20.
+    pub h2_resets: usize,
+    /// Bytes of a WebSocket frame (close code 1009). Default 1 MiB.
+    pub ws_frame_bytes: usize,
+    /// Bytes of a WebSocket message (close code 1009). Default 1 MiB.
+    pub ws_message_bytes: usize,
+    /// Time without a frame from a WebSocket's client, after which the client is pinged, and after as long again
+    /// disconnected. Default 30 s.
+    pub ws_ping: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            in_flight: 10_000,
+            queue: 1_000,
+            queue_timeout: Duration::from_secs(5),
+            target_bytes: 8 * 1024,
+            head_bytes: 16 * 1024,
+            head_fields: 100,
+            body_bytes: 2 * 1024 * 1024,
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(60),
+            handler_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            h2_streams: 100,
+            h2_resets: 20,
+            ws_frame_bytes: 1024 * 1024,
+            ws_message_bytes: 1024 * 1024,
+            ws_ping: Duration::from_secs(30),
+        }
+    }
+}
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident $id:literal $status:expr),+ $(,)?) => {
+        /// A limit that a client can hit.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Limit {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Limit {
+            /// All limits.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// Returns the name of the limit, as in [`Limits`] and in the settings file.
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$name => $id),+ }
+            }
+
+            /// Returns the status of the response; `None` if the connection is closed or waits instead.
+            pub const fn status(self) -> Option<StatusCode> {
+                match self { $(Self::$name => $status),+ }
+            }
+        }
+    };
+}
+
+limits! {
+    /// [`Limits::connections`].
+    Connections "connections" None,
+    /// [`Limits::in_flight`] and [`Limits::queue`].
+    Queue "queue" Some(StatusCode::SERVICE_UNAVAILABLE),
+    /// [`Limits::queue_timeout`].
+    QueueTimeout "queue_timeout" Some(StatusCode::SERVICE_UNAVAILABLE),
+    /// [`Limits::target_bytes`].
+    TargetBytes "target_bytes" Some(StatusCode::URI_TOO_LONG),
+    /// [`Limits::head_bytes`].
+    HeadBytes "head_bytes" Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+    /// [`Limits::head_fields`].
+    HeadFields "head_fields" Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+    /// [`Limits::body_bytes`].
+    BodyBytes "body_bytes" Some(StatusCode::PAYLOAD_TOO_LARGE),
+    /// [`Limits::head_timeout`].
+    HeadTimeout "head_timeout" Some(StatusCode::REQUEST_TIMEOUT),
+    /// [`Limits::body_timeout`].
+    BodyTimeout "body_timeout" Some(StatusCode::REQUEST_TIMEOUT),
+    /// [`Limits::handler_timeout`].
+    HandlerTimeout "handler_timeout" Some(StatusCode::GATEWAY_TIMEOUT),
+    /// [`Limits::idle_timeout`].
+    IdleTimeout "idle_timeout" None,
+    /// [`Limits::write_timeout`].
+    WriteTimeout "write_timeout" None,
+    /// [`Limits::h2_streams`], [`Limits::h2_resets`] and other rules of HTTP/2.
+    Http2 "h2" None,
+    /// [`Limits::ws_frame_bytes`] and [`Limits::ws_message_bytes`].
+    WsBytes "ws_bytes" None,
+    /// [`Limits::ws_ping`].
+    WsPing "ws_ping" None,
+}
+
+/// Counts how often each limit was hit.
+#[derive(Debug, Default)]
+pub(crate) struct LimitHits([AtomicU64; Limit::ALL.len()]);
+
+impl LimitHits {
+    pub(crate) fn count(&self, limit: Limit) {
+        self.0[limit as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the limits that were hit, with their counts.
+    pub(crate) fn totals(&self) -> Vec<(Limit, u64)> {
+        let totals = Limit::ALL.iter().map(|&limit| (limit, self.0[limit as usize].load(Relaxed)));
+        totals.filter(|(_, total)| *total > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_has_its_own_counter() {
+        let hits = LimitHits::default();
+        for &limit in Limit::ALL {
+            hits.count(limit);
+        }
+        hits.count(Limit::BodyBytes);
+
+        let totals = hits.totals();
+
+        assert_eq!(totals.len(), Limit::ALL.len());
+        assert!(totals.iter().all(|(limit, total)| *total == if *limit == Limit::BodyBytes { 2 } else { 1 }));
+    }
+}

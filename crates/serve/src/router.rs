@@ -1,0 +1,261 @@
+//! Routes: which handler answers which method, host and path.
+//!
+//! ```text
+//!   GET /users/:id      one segment, read by `request.param("id")`
+//!   /files/*            any method; the rest of the path, read by `request.param("rest")`
+//!   GET api.local/      only for this host
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::header::{ALLOW, HOST};
+use http::{HeaderValue, Method, StatusCode};
+use thiserror::Error;
+
+use crate::handler::{Handler, ResponseFuture};
+use crate::request::{IntoResponse, Params, Request, plain};
+use crate::stats::RouteStats;
+
+/// Name of the parameter that stands for the rest of a path.
+const REST: &str = "rest";
+
+/// Reason why a route was not added.
+#[derive(Debug, Error)]
+pub enum RouteError {
+    /// The pattern is not valid.
+    #[error("invalid route `{pattern}`: {why}")]
+    Invalid {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it, and how it is written.
+        why: String,
+    },
+}
+
+/// A table of routes, which is a [`Handler`].
+///
+/// ```
+/// use rusm_serve::{Request, Router};
+///
+/// let router = Router::new()
+///     .route("GET /", async |_: Request| "hello\n")?
+///     .route("GET /users/:id", async |request: Request| format!("user {}\n", request.param("id").unwrap_or("")))?;
+/// # Ok::<(), rusm_serve::RouteError>(())
+/// ```
+#[derive(Default)]
+pub struct Router {
+    hosts: BTreeMap<Option<Box<str>>, matchit::Router<usize>>,
+    /// The routes of one pattern for each method, by their index in `hosts`.
+    patterns: Vec<Pattern>,
+    routes: Vec<Arc<Route>>,
+}
+
+#[derive(Default)]
+struct Pattern {
+    any: Option<Arc<Route>>,
+    by_method: Vec<(Method, Arc<Route>)>,
+}
+
+/// A handler with its figures.
+pub(crate) struct Route {
+    pub(crate) stats: Arc<RouteStats>,
+    pub(crate) handler: Box<dyn Handler>,
+}
+
+/// Where a request leads.
+pub(crate) enum Routed {
+    Found(Arc<Route>, Params),
+    /// The path exists for other methods.
+    NotAllowed(String),
+    NotFound,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.routes.iter().map(|route| route.stats.label())).finish()
+    }
+}
+
+impl Router {
+    /// Creates a table without routes, which answers 404.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a route: a method, which may be left out, a host, which may be left out, and a path.
+    ///
+    /// # Errors
+    /// [`RouteError`] if the pattern is not valid, or exists already.
+    pub fn route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
+        self.add(pattern, Box::new(handler))?;
+        Ok(self)
+    }
+
+    fn add(&mut self, pattern: &str, handler: Box<dyn Handler>) -> Result<(), RouteError> {
+        let invalid = |why: &str| RouteError::Invalid { pattern: pattern.to_owned(), why: why.to_owned() };
+        let (method, target) = match pattern.split_once(' ') {
+            None => (None, pattern),
+            Some((method, target)) => {
+                let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+                let method = is_method.then(|| Method::from_bytes(method.as_bytes()).ok()).flatten();
+                (Some(method.ok_or_else(|| invalid("the method is written in capitals, as in `GET /`"))?), target.trim())
+            }
+        };
+        let start = target.find('/').ok_or_else(|| invalid("the path starts with `/`, as in `GET /users/:id`"))?;
+        let host = (start > 0).then(|| target[..start].to_ascii_lowercase().into_boxed_str());
+        let path = matchit_path(&target[start..]).ok_or_else(|| invalid("a `*` stands at the end of the path only"))?;
+        let paths = self.hosts.entry(host).or_default();
+        let next = self.patterns.len();
+        let index = match paths.insert(path.clone(), next) {
+            Ok(()) => {
+                self.patterns.push(Pattern::default());
+                next
+            }
+            Err(matchit::InsertError::Conflict { .. }) => match paths.at(&path) {
+                Ok(found) => *found.value,
+                Err(_) => return Err(invalid("it contradicts another route")),
+            },
+            Err(error) => return Err(invalid(&error.to_string())),
+        };
+        let route = Arc::new(Route { stats: Arc::new(RouteStats::new(pattern)), handler });
+        let of_pattern = &mut self.patterns[index];
+        let exists = match &method {
+            None => of_pattern.any.is_some(),
+            Some(method) => of_pattern.by_method.iter().any(|(known, _)| known == method),
+        };
+        if exists {
+            return Err(invalid("it exists already"));
+        }
+        match method {
+            None => of_pattern.any = Some(Arc::clone(&route)),
+            Some(method) => of_pattern.by_method.push((method, Arc::clone(&route))),
+        }
+        self.routes.push(route);
+        Ok(())
+    }
+
+    /// Returns the figures of the routes, in the order in which they were added.
+    pub(crate) fn stats(&self) -> Vec<Arc<RouteStats>> {
+        self.routes.iter().map(|route| Arc::clone(&route.stats)).collect()
+    }
+
+    /// Finds the route of a request: the host's own routes come first.
+    pub(crate) fn find(&self, host: Option<&str>, method: &Method, path: &str) -> Routed {
+        let of_host = host.and_then(|host| self.hosts.get(&Some(host.to_ascii_lowercase().into_boxed_str())));
+        let mut allowed = Vec::new();
+        for paths in of_host.into_iter().chain(self.hosts.get(&None)) {
+            let Ok(found) = paths.at(path) else { continue };
+            let pattern = &self.patterns[*found.value];
+            if let Some(route) = pattern.route(method) {
+                let params = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
+                return Routed::Found(Arc::clone(route), Params(params));
+            }
+            allowed.extend(pattern.by_method.iter().map(|(method, _)| method.as_str()));
+        }
+        if allowed.is_empty() { Routed::NotFound } else { Routed::NotAllowed(allowed.join(", ")) }
+    }
+}
+
+impl Pattern {
+    /// Returns the route of a method: the handler of `GET` also answers `HEAD`.
+    fn route(&self, method: &Method) -> Option<&Arc<Route>> {
+        let of = |wanted: &Method| self.by_method.iter().find(|(known, _)| known == wanted).map(|(_, route)| route);
+        of(method).or_else(|| (method == Method::HEAD).then(|| of(&Method::GET)).flatten()).or(self.any.as_ref())
+    }
+}
+
+/// Returns the path as the library writes it; `None` if a `*` stands in its middle.
+fn matchit_path(path: &str) -> Option<String> {
+    let segments: Vec<&str> = path.split('/').collect();
+    let mut written = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        written.push(match segment.strip_prefix(':') {
+            Some(name) => format!("{{{name}}}"),
+            None if *segment == "*" && index + 1 == segments.len() => format!("{{*{REST}}}"),
+            None if segment.contains('*') => return None,
+            None => segment.replace('{', "{{").replace('}', "}}"),
+        });
+    }
+    Some(written.join("/"))
+}
+
+/// Returns the host of a request without its port.
+pub(crate) fn host_of(request: &http::request::Parts) -> Option<&str> {
+    let host = request.uri.host().or_else(|| request.headers.get(HOST).and_then(|host| host.to_str().ok()))?;
+    Some(host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit())).map_or(host, |(host, _)| host))
+}
+
+impl Routed {
+    /// Returns the response to a request that leads nowhere.
+    pub(crate) fn refusal(allowed: Option<&str>) -> crate::Response {
+        let Some(allowed) = allowed else { return plain(StatusCode::NOT_FOUND, "not found") };
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+        if let Ok(allowed) = HeaderValue::from_str(allowed) {
+            response.headers_mut().insert(ALLOW, allowed);
+        }
+        response
+    }
+}
+
+impl Handler for Router {
+    fn handle(&self, mut request: Request) -> ResponseFuture {
+        match self.find(host_of(&request.head), &request.head.method, request.head.uri.path()) {
+            Routed::Found(route, params) => {
+                request.params.0.extend(params.0);
+                route.handler.handle(request)
+            }
+            Routed::NotAllowed(allowed) => Box::pin(std::future::ready(Routed::refusal(Some(&allowed)).into_response())),
+            Routed::NotFound => Box::pin(std::future::ready(Routed::refusal(None).into_response())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router(patterns: &[&str]) -> Router {
+        patterns.iter().fold(Router::new(), |router, pattern| {
+            router.route(pattern, async |_: Request| ()).expect("the pattern is valid")
+        })
+    }
+
+    fn found(router: &Router, host: Option<&str>, method: &Method, path: &str) -> String {
+        match router.find(host, method, path) {
+            Routed::Found(route, params) => {
+                let params: Vec<_> = params.0.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+                format!("{}{}", route.stats.label(), params.concat())
+            }
+            Routed::NotAllowed(allowed) => format!("405 {allowed}"),
+            Routed::NotFound => "404".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_request_leads_to_the_most_exact_route() {
+        let router = router(&["GET /", "GET /users/:id", "POST /users/:id", "/files/*", "GET /users/me", "GET api.local/"]);
+        let get = |path| found(&router, None, &Method::GET, path);
+
+        assert_eq!(get("/"), "GET /");
+        assert_eq!(get("/users/7"), "GET /users/:id id=7");
+        assert_eq!(get("/users/me"), "GET /users/me");
+        assert_eq!(get("/files/a/b.txt"), "/files/* rest=a/b.txt");
+        assert_eq!(get("/users/7/x"), "404");
+        assert_eq!(found(&router, None, &Method::HEAD, "/users/7"), "GET /users/:id id=7");
+        assert_eq!(found(&router, None, &Method::PUT, "/users/7"), "405 GET, POST");
+        assert_eq!(found(&router, Some("API.local"), &Method::GET, "/"), "GET api.local/");
+        assert_eq!(found(&router, Some("other"), &Method::GET, "/"), "GET /");
+        assert_eq!(found(&router, Some("api.local"), &Method::GET, "/users/7"), "GET /users/:id id=7");
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_refused_with_the_right_form() {
+        let error = |pattern: &str| router(&["GET /a"]).route(pattern, async |_: Request| ()).unwrap_err().to_string();
+
+        assert!(error("get /").contains("the method is written in capitals"));
+        assert!(error("GET users").contains("the path starts with `/`"));
+        assert!(error("GET /a*/b").contains("at the end of the path only"));
+        assert!(error("GET /a").contains("it exists already"));
+    }
+}

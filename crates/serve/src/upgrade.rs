@@ -1,0 +1,99 @@
+//! What a request's process does after the head of its response: it becomes a WebSocket, or streams events.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
+use rusm_runtime::{Context, Pid};
+
+use crate::server::Shared;
+use crate::stats::{LiveEntry, LiveKind, ServerStats};
+use crate::websocket::WebSocket;
+
+type Run = Box<dyn FnOnce(WebSocket) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// An extension of a response, from the handler to the process that runs it.
+#[derive(Clone)]
+pub(crate) struct Continuation(Arc<Mutex<Option<Kind>>>);
+
+enum Kind {
+    WebSocket { upgrade: OnUpgrade, run: Run },
+    Events,
+}
+
+impl fmt::Debug for Continuation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation").finish_non_exhaustive()
+    }
+}
+
+/// Counts a socket or an event stream as long as it exists.
+struct Counted<'a>(&'a AtomicU64);
+
+impl<'a> Counted<'a> {
+    fn new(stats: &'a ServerStats, kind: LiveKind) -> Self {
+        let counter = match kind {
+            LiveKind::WebSocket => &stats.websockets,
+            LiveKind::Request | LiveKind::Events => &stats.event_streams,
+        };
+        counter.fetch_add(1, Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Continuation {
+    pub(crate) fn events() -> Self {
+        Self(Arc::new(Mutex::new(Some(Kind::Events))))
+    }
+
+    pub(crate) fn websocket(upgrade: OnUpgrade, run: Run) -> Self {
+        Self(Arc::new(Mutex::new(Some(Kind::WebSocket { upgrade, run }))))
+    }
+
+    /// Runs the WebSocket until its handler returns, or until the drain cuts it.
+    pub(crate) async fn run(self, shared: &Arc<Shared>, live: &LiveEntry, context: Arc<Context>) {
+        let Some(Kind::WebSocket { upgrade, run }) = self.0.lock().take() else { return };
+        let upgraded = match upgrade.await {
+            Ok(upgraded) => upgraded,
+            Err(error) => {
+                tracing::debug!(%error, "a client has gone before its upgrade");
+                return;
+            }
+        };
+        live.set_kind(LiveKind::WebSocket);
+        let _counted = Counted::new(&shared.stats, LiveKind::WebSocket);
+        let socket = WebSocket::new(upgraded, shared, context);
+        let mut drain = shared.drain_signal();
+        tokio::select! {
+            () = run(socket) => {}
+            () = drain.deadline() => {}
+        }
+    }
+
+    /// Streams events until the stream ends, or its turn in the drain has come.
+    pub(crate) async fn stream(
+        self,
+        shared: &Arc<Shared>,
+        live: &LiveEntry,
+        pid: Pid,
+        stream: impl Future<Output = ()>,
+    ) {
+        live.set_kind(LiveKind::Events);
+        let _counted = Counted::new(&shared.stats, LiveKind::Events);
+        let mut drain = shared.drain_signal();
+        tokio::select! {
+            () = stream => {}
+            () = drain.turn(u64::from(pid.slot())) => {}
+        }
+    }
+}

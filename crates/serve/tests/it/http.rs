@@ -1,0 +1,187 @@
+//! Requests and responses.
+
+use std::io::Read;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use http::StatusCode;
+use rusm_runtime::{ExitReason, Pid};
+use rusm_serve::{Body, IntoResponse, LiveKind, Limits, Request, Router, service};
+
+use crate::client::Client;
+use crate::serve;
+
+fn router() -> Router {
+    let routes = Router::new()
+        .route("GET /", async |_: Request| "hello\n")
+        .and_then(|router| {
+            router.route("GET /users/:id", async |request: Request| {
+                format!("user {} of {}\n", request.param("id").unwrap_or(""), request.connection().peer.ip())
+            })
+        })
+        .and_then(|router| {
+            router.route("POST /echo", async |mut request: Request| match request.bytes().await {
+                Ok(bytes) => bytes.into_response(),
+                Err(error) => error.into_response(),
+            })
+        })
+        .and_then(|router| router.route("GET /crash", async |_: Request| -> StatusCode { panic!("as ordered") }))
+        .and_then(|router| {
+            router.route("GET /stream", async |_: Request| {
+                let chunks = ["one ", "two ", "three"].map(|chunk| Ok::<_, std::io::Error>(chunk.as_bytes()));
+                Body::stream(futures_util::stream::iter(chunks))
+            })
+        })
+        .and_then(|router| {
+            router.route("GET /cut", async |_: Request| {
+                let chunks = [Ok("one "), Err("the source has failed")];
+                Body::stream(futures_util::stream::iter(chunks))
+            })
+        });
+    routes.expect("the routes are valid")
+}
+
+#[test]
+fn requests_of_one_connection_are_answered_in_order() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    assert_eq!(client.get("/").text(), "hello\n");
+    assert_eq!(client.get("/users/7?x=1").text(), "user 7 of 127.0.0.1\n");
+    assert_eq!(client.get("/none").status, 404);
+    client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /users/8 HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!(client.answer().text(), "hello\n");
+    assert_eq!(client.answer().text(), "user 8 of 127.0.0.1\n");
+
+    let report = server.report(10);
+    assert_eq!((report.connections, report.connections_total), (1, 1));
+    let totals: Vec<_> = report.routes.iter().map(|route| (&*route.label, route.responses[2])).collect();
+    assert_eq!(totals[..2], [("GET /", 2), ("GET /users/:id", 2)]);
+    let unrouted = report.routes.last().expect("there was a request without a route");
+    assert_eq!((&*unrouted.label, unrouted.responses[4]), ("(no route)", 1));
+    assert!(report.bytes_in_total > 100 && report.bytes_out_total > 100);
+}
+
+#[test]
+fn a_body_goes_in_and_comes_out_with_its_length_or_in_chunks() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    client.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello");
+    assert_eq!(client.answer().text(), "hello");
+    client.write("POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+    assert_eq!(client.answer().text(), "abcde");
+    let streamed = client.get("/stream");
+    assert_eq!((streamed.text(), streamed.header("transfer-encoding")), ("one two three", Some("chunked")));
+    client.write("HEAD / HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert!(client.head().contains("content-length: 6"));
+    client.write("PUT / HTTP/1.1\r\nhost: a\r\n\r\n");
+    let refused = client.answer();
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("GET")));
+}
+
+#[test]
+fn a_crash_answers_500_to_its_own_client_alone() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut crashing = Client::connect(server.local_addr());
+    let mut other = Client::connect(server.local_addr());
+
+    assert_eq!(crashing.get("/crash").status, 500);
+
+    assert_eq!(crashing.get("/").text(), "hello\n", "the connection lives on");
+    assert_eq!(other.get("/").text(), "hello\n");
+    let report = server.report(0);
+    let crashes = report.routes.iter().find(|route| &*route.label == "GET /crash").expect("the route is there");
+    assert_eq!((crashes.crashed_total, crashes.responses[5]), (1, 1));
+}
+
+#[test]
+fn a_body_whose_source_fails_is_not_taken_for_complete() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    client.write("GET /cut HTTP/1.1\r\nhost: a\r\n\r\n");
+    let mut received = Vec::new();
+    client.0.read_to_end(&mut received).expect("the connection is closed");
+
+    assert!(!received.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&received));
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_process_of_its_request() {
+    let (started, starts) = mpsc::channel::<Pid>();
+    let router = Router::new()
+        .route("GET /slow", move |request: Request| {
+            started.send(request.context().pid()).expect("the test waits for it");
+            std::future::pending::<()>()
+        })
+        .expect("the route is valid");
+    let (runtime, server) = serve(router, Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    client.write("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n");
+    let pid = starts.recv_timeout(Duration::from_secs(60)).expect("the request arrives");
+    let live = server.report(10).live;
+    assert_eq!((live.len(), live[0].pid, live[0].kind, &*live[0].path), (1, pid, LiveKind::Request, "/slow"));
+    let watch = runtime.watch(pid);
+    drop(client);
+
+    assert_eq!(watch.wait(), ExitReason::Killed);
+}
+
+#[test]
+fn a_process_that_is_killed_answers_500() {
+    let (started, starts) = mpsc::channel::<Pid>();
+    let router = Router::new()
+        .route("GET /slow", move |request: Request| {
+            started.send(request.context().pid()).expect("the test waits for it");
+            std::future::pending::<()>()
+        })
+        .expect("the route is valid");
+    let (runtime, server) = serve(router, Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    client.write("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n");
+    let pid = starts.recv_timeout(Duration::from_secs(60)).expect("the request arrives");
+    runtime.exit(pid, ExitReason::Killed);
+
+    assert_eq!(client.answer().status, 500);
+}
+
+/// A service of tower that needs no other crate.
+#[derive(Clone)]
+struct Hello;
+
+impl tower_service::Service<http::Request<Body>> for Hello {
+    type Response = http::Response<http_body_util::Full<bytes::Bytes>>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let text = format!("tower at {}", request.uri().path());
+        std::future::ready(Ok(http::Response::new(http_body_util::Full::new(text.into()))))
+    }
+}
+
+#[test]
+fn a_service_of_tower_is_a_handler() {
+    let (_runtime, server) = serve(Router::new().route("/*", service(Hello)).expect("valid"), Limits::default());
+
+    assert_eq!(Client::connect(server.local_addr()).get("/a/b").text(), "tower at /a/b");
+}
+
+#[test]
+fn new_routes_replace_the_old_ones_on_open_connections() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut client = Client::connect(server.local_addr());
+    assert_eq!(client.get("/").text(), "hello\n");
+
+    server.set_router(Router::new().route("GET /", async |_: Request| "new\n").expect("valid"));
+
+    assert_eq!(client.get("/").text(), "new\n");
+    assert_eq!(client.get("/stream").status, 404);
+}

@@ -1,0 +1,112 @@
+//! Each limit with its status code and its counter.
+
+use std::time::Duration;
+
+use rusm_serve::{IntoResponse, Limit, Limits, Request, Router};
+
+use crate::client::Client;
+use crate::serve;
+
+fn router() -> Router {
+    let routes = Router::new()
+        .route("POST /echo", async |mut request: Request| match request.bytes().await {
+            Ok(bytes) => bytes.into_response(),
+            Err(error) => error.into_response(),
+        })
+        .and_then(|router| router.route("GET /never", async |_: Request| std::future::pending::<()>().await));
+    routes.expect("the routes are valid")
+}
+
+/// Sends bytes to a server with these limits, and returns the status and the limits that were hit.
+fn answer(limits: Limits, bytes: impl AsRef<[u8]>) -> (u16, Vec<(Limit, u64)>) {
+    let (_runtime, server) = serve(router(), limits);
+    let mut client = Client::connect(server.local_addr());
+    client.write(bytes);
+    let status = client.answer().status;
+    (status, server.report(0).limits_hit)
+}
+
+const SHORT: Duration = Duration::from_millis(30);
+
+#[test]
+fn a_head_that_is_too_long_gets_414_or_431() {
+    let long = "x".repeat(9000);
+    let fields: String = (0..101).map(|number| format!("h{number}: x\r\n")).collect();
+    let default = Limits::default();
+
+    let (status, hit) = answer(default, format!("GET /{long} HTTP/1.1\r\nhost: a\r\n\r\n"));
+    assert_eq!((status, hit), (414, vec![(Limit::TargetBytes, 1)]));
+    let (status, hit) = answer(default, format!("GET / HTTP/1.1\r\nhost: a\r\na: {long}\r\nb: {long}\r\n\r\n"));
+    assert_eq!((status, hit), (431, vec![(Limit::HeadBytes, 1)]));
+    assert_eq!(answer(default, format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).0, 431);
+    let endless = "x".repeat(40_000);
+    assert_eq!(answer(default, format!("GET / HTTP/1.1\r\nhost: a\r\na: {endless}")).0, 431);
+}
+
+#[test]
+fn a_body_that_is_too_long_gets_413_declared_or_not() {
+    let limits = Limits { body_bytes: 4, ..Limits::default() };
+
+    let (status, hit) = answer(limits, "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello");
+    assert_eq!((status, hit), (413, vec![(Limit::BodyBytes, 1)]));
+    let chunked = "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let (status, hit) = answer(limits, chunked);
+    assert_eq!((status, hit), (413, vec![(Limit::BodyBytes, 1)]));
+    assert_eq!(answer(limits, "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nfour").0, 200);
+}
+
+#[test]
+fn what_is_too_slow_gets_408_or_504() {
+    let head = Limits { head_timeout: SHORT, ..Limits::default() };
+    assert_eq!(answer(head, "GET / HTTP/1.1\r\nhost: a\r\n"), (408, vec![(Limit::HeadTimeout, 1)]));
+    let body = Limits { body_timeout: SHORT, ..Limits::default() };
+    let cut = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhe";
+    assert_eq!(answer(body, cut), (408, vec![(Limit::BodyTimeout, 1)]));
+    let handler = Limits { handler_timeout: SHORT, ..Limits::default() };
+    let never = "GET /never HTTP/1.1\r\nhost: a\r\n\r\n";
+    assert_eq!(answer(handler, never), (504, vec![(Limit::HandlerTimeout, 1)]));
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let (_runtime, server) = serve(router(), Limits { idle_timeout: SHORT, ..Limits::default() });
+    let mut client = Client::connect(server.local_addr());
+    client.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi");
+    assert_eq!(client.answer().text(), "hi");
+
+    assert!(client.is_closed());
+    assert_eq!(server.report(0).limits_hit, [(Limit::IdleTimeout, 1)]);
+}
+
+#[test]
+fn overload_is_answered_with_503_and_when_to_come_back() {
+    let limits = Limits { in_flight: 1, queue: 1, queue_timeout: SHORT, ..Limits::default() };
+    let (_runtime, server) = serve(router(), limits);
+    let mut first = Client::connect(server.local_addr());
+    first.write("GET /never HTTP/1.1\r\nhost: a\r\n\r\n");
+    while server.report(0).live_total == 0 {
+        std::thread::yield_now();
+    }
+
+    let mut waiting = Client::connect(server.local_addr());
+    let answer = waiting.get("/never");
+
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    assert_eq!(server.report(0).limits_hit, [(Limit::QueueTimeout, 1)]);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_for_their_turn() {
+    let (_runtime, server) = serve(router(), Limits { connections: 1, ..Limits::default() });
+    let mut first = Client::connect(server.local_addr());
+    let ask = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi";
+    first.write(ask);
+    assert_eq!(first.answer().text(), "hi");
+
+    let mut second = Client::connect(server.local_addr());
+    second.write(ask);
+    drop(first);
+
+    assert_eq!(second.answer().text(), "hi");
+    assert_eq!(server.report(0).connections, 1);
+}

@@ -1,0 +1,120 @@
+//! WebSockets, seen by a client of the library that browsers' tests are run with.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rusm_serve::{Limits, LiveKind, Request, Router, websocket};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
+
+use crate::client::Client;
+use crate::serve;
+
+fn router() -> Router {
+    let echo = async |request: Request| {
+        websocket::upgrade(request, async |mut socket| {
+            while let Ok(Some(message)) = socket.receive().await {
+                if socket.send(message).await.is_err() {
+                    break;
+                }
+            }
+        })
+    };
+    Router::new().route("GET /echo", echo).expect("valid")
+}
+
+fn connect(server: &rusm_serve::Server) -> WebSocket<TcpStream> {
+    let stream = TcpStream::connect(server.local_addr()).expect("the server listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("the socket is open");
+    tungstenite::client(format!("ws://{}/echo", server.local_addr()), stream).expect("a handshake").0
+}
+
+fn close_code(socket: &mut WebSocket<TcpStream>) -> Option<CloseCode> {
+    loop {
+        match socket.read() {
+            Ok(Message::Close(frame)) => return frame.map(|frame| frame.code),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[test]
+fn messages_come_back_and_the_socket_is_one_process() {
+    let (runtime, server) = serve(router(), Limits::default());
+    let mut socket = connect(&server);
+
+    for message in [Message::text("grüße"), Message::binary(vec![7; 100_000]), Message::text("")] {
+        socket.send(message.clone()).expect("the server reads");
+        assert_eq!(socket.read().expect("an echo"), message);
+    }
+
+    // Two acceptors and the socket: the process of the connection has ended.
+    while server.report(0).connections > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(runtime.process_count(), 3);
+    let report = server.report(1);
+    assert_eq!((report.websockets, report.live[0].kind, &*report.live[0].path), (1, LiveKind::WebSocket, "/echo"));
+    socket.close(None).expect("the server reads");
+    while server.report(0).websockets > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_gets_1009() {
+    let (_runtime, server) = serve(router(), Limits { ws_message_bytes: 10, ws_frame_bytes: 10, ..Limits::default() });
+    let mut socket = connect(&server);
+
+    socket.send(Message::text("eleven bytes")).expect("the server reads");
+
+    assert_eq!(close_code(&mut socket), Some(CloseCode::Size));
+}
+
+#[test]
+fn a_drain_says_1001() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut socket = connect(&server);
+    socket.send(Message::text("here")).expect("the server reads");
+    assert_eq!(socket.read().expect("an echo"), Message::text("here"));
+
+    server.begin_drain(Duration::from_secs(2));
+
+    assert_eq!(close_code(&mut socket), Some(CloseCode::Away));
+    drop(socket);
+    assert!(server.drain(Duration::from_secs(60)));
+}
+
+#[test]
+fn a_client_that_answers_no_ping_is_disconnected() {
+    let (_runtime, server) = serve(router(), Limits { ws_ping: Duration::from_millis(20), ..Limits::default() });
+    let mut client = Client::connect(server.local_addr());
+    client.write(
+        "GET /echo HTTP/1.1\r\nhost: a\r\nconnection: keep-alive, Upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 101") && head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+
+    while server.report(0).limits_hit.is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(server.report(0).limits_hit[0].0.id(), "ws_ping");
+}
+
+#[test]
+fn a_request_that_is_no_handshake_is_refused() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let ask = |fields: &str| {
+        let mut client = Client::connect(server.local_addr());
+        client.write(format!("GET /echo HTTP/1.1\r\nhost: a\r\n{fields}\r\n"));
+        client.answer()
+    };
+    let upgrade = "connection: upgrade\r\nupgrade: websocket\r\n";
+
+    assert_eq!(ask("").status, 400);
+    let old = ask(&format!("{upgrade}sec-websocket-version: 8\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
+    assert_eq!((old.status, old.header("sec-websocket-version")), (426, Some("13")));
+    assert_eq!(ask(&format!("{upgrade}sec-websocket-version: 13\r\nsec-websocket-key: short\r\n")).status, 400);
+}

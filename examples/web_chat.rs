@@ -1,0 +1,91 @@
+//! A chat room on the web. Each request is a process, each WebSocket is one, and so is the room.
+//!
+//! ```text
+//!   browser ◀── WebSocket ──▶ member (a process) ── Said ──▶ room ── Line ──▶ every member
+//!                                                              └─ monitors its members
+//! ```
+//!
+//! `cargo run -p rusm-examples --bin web_chat -- [PORT]`, then open the printed address in two windows. Port 0 selects a
+//! free port.
+
+#![expect(clippy::print_stdout, reason = "an example that prints its address")]
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::time::Duration;
+
+use rusm::serve::{Html, Request, Response, Router, ServeConfig, Server, websocket};
+use rusm::{Config, Context, Down, MonitorRef, Pid, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+const PAGE: &str = r#"<!doctype html><title>rusm chat</title><ul id=lines></ul><form><input id=text autofocus></form>
+<script>
+const socket = new WebSocket(`ws://${location.host}/chat/${prompt("Your name?") || "guest"}`);
+socket.onmessage = ({data}) => lines.append(Object.assign(document.createElement("li"), {textContent: data}));
+onsubmit = event => { event.preventDefault(); socket.send(text.value); text.value = ""; };
+</script>"#;
+
+struct Join(Pid);
+struct Said(String);
+
+#[derive(Clone)]
+struct Line(String);
+
+/// Passes on what members say, and forgets those that end, for whatever reason.
+async fn room(ctx: Context) {
+    ctx.set_label("chat room");
+    let mut members: HashMap<MonitorRef, Pid> = HashMap::new();
+    loop {
+        let message = ctx.receive().await;
+        if let Some(Join(pid)) = message.downcast_ref() {
+            members.insert(ctx.monitor(*pid), *pid);
+        } else if let Some(Down { reference, .. }) = message.downcast_ref() {
+            members.remove(reference);
+        } else if let Some(Said(line)) = message.downcast_ref() {
+            for &member in members.values() {
+                // A member that reads too slowly misses lines; the room waits for nobody.
+                drop(ctx.try_send(member, Line(line.clone())));
+            }
+        }
+    }
+}
+
+/// Turns the request's process into a member of the room.
+fn chat(request: Request, room: Pid) -> Response {
+    let name = request.param("name").unwrap_or("guest").to_owned();
+    websocket::upgrade(request, async move |mut socket| {
+        let ctx = socket.context().clone();
+        ctx.send(room, Join(ctx.pid())).await;
+        loop {
+            tokio::select! {
+                message = socket.receive() => match message {
+                    Ok(Some(websocket::WsMessage::Text(text))) => ctx.send(room, Said(format!("{name}: {}", &*text))).await,
+                    Ok(Some(websocket::WsMessage::Binary(_))) => {}
+                    Ok(None) | Err(_) => return,
+                },
+                Line(line) = ctx.receive_of::<Line>() => if socket.send(line).await.is_err() {
+                    return;
+                },
+            }
+        }
+    })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let port = std::env::args().nth(1).map_or(Ok(8080), |text| text.parse::<u16>())?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let runtime = Runtime::start(Config::default())?;
+    let room = runtime.spawn(room)?;
+    let router = Router::new()
+        .route("GET /", async |_: Request| Html(PAGE))?
+        .route("GET /chat/:name", move |request: Request| std::future::ready(chat(request, room)))?;
+    let server = Server::start(&runtime, ServeConfig::listen(([127, 0, 0, 1], port)), router)?;
+    println!("http://{} - press ctrl-c to stop", server.local_addr());
+
+    interrupts.recv().await;
+    let complete = server.drain(Duration::from_secs(5));
+    println!("{}", if complete { "every member was told" } else { "some members were cut off" });
+    runtime.shutdown(Duration::from_secs(1));
+    Ok(())
+}
