@@ -205,16 +205,12 @@ impl LimitedIncoming {
             Some(Ok(frame)) => frame,
         };
         let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-        match self.left_bytes.checked_sub(bytes) {
-            Some(left) => {
-                self.left_bytes = left;
-                Poll::Ready(Some(Ok(frame)))
-            }
-            None => {
-                self.stats.hit(Limit::BodyBytes);
-                Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })))
-            }
-        }
+        let Some(left) = self.left_bytes.checked_sub(bytes) else {
+            self.stats.hit(Limit::BodyBytes);
+            return Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })));
+        };
+        self.left_bytes = left;
+        Poll::Ready(Some(Ok(frame)))
     }
 }
 

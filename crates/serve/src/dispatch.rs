@@ -123,8 +123,7 @@ impl Inner {
         let started = Instant::now();
         let shared = &self.shared;
         let (mut head, incoming) = request.into_parts();
-        let router = shared.router();
-        let routed = router.find(host_of(&head), &head.method, head.uri.path());
+        let routed = shared.router().find(host_of(&head), &head.method, head.uri.path());
         let stats = match &routed {
             Routed::Found(route, _) => &route.stats,
             Routed::NotAllowed(_) | Routed::NotFound => &shared.stats.unrouted,

@@ -116,7 +116,7 @@ pub struct ServerReport {
     pub is_tls: bool,
     /// True from the start of its drain on.
     pub is_draining: bool,
-    /// Number of open connections, without those that became WebSockets.
+    /// Number of open connections, without those that became sockets.
     pub connections: u64,
     /// Number of accepted connections.
     pub connections_total: u64,
@@ -128,7 +128,7 @@ pub struct ServerReport {
     pub bytes_out_total: u64,
     /// Number of requests that wait for one in flight to end.
     pub waiting: u64,
-    /// Number of open WebSockets.
+    /// Number of open WebSocket connections.
     pub websockets: u64,
     /// Number of open streams of events.
     pub event_streams: u64,
@@ -314,19 +314,15 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
                 continue;
             }
         };
-        let permit = match Arc::clone(&shared.connections).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                shared.stats.hit(Limit::Connections);
-                tokio::select! {
-                    permit = Arc::clone(&shared.connections).acquire_owned() => match permit {
-                        Ok(permit) => permit,
-                        Err(_) => return ExitReason::Normal,
-                    },
-                    _ = drain.started() => return ExitReason::Normal,
-                }
-            }
-        };
+        let mut permit = Arc::clone(&shared.connections).try_acquire_owned().ok();
+        if permit.is_none() {
+            shared.stats.hit(Limit::Connections);
+            permit = tokio::select! {
+                permit = Arc::clone(&shared.connections).acquire_owned() => permit.ok(),
+                _ = drain.started() => None,
+            };
+        }
+        let Some(permit) = permit else { return ExitReason::Normal };
         // Responses are written in one piece; a delay would only help those that are not.
         drop(stream.set_nodelay(true));
         let open = OpenConnection::new(&shared.stats, permit);

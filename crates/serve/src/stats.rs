@@ -253,15 +253,12 @@ impl ServerStats {
     pub(crate) fn enter(self: &Arc<Self>, live: Live) -> LiveEntry {
         let shard = live.pid.slot() as usize % SHARDS;
         let mut entries = self.live[shard].lock();
-        let index = match entries.free.pop() {
-            Some(index) => {
-                entries.entries[index as usize] = Some(live);
-                index
-            }
-            None => {
-                entries.entries.push(Some(live));
-                (entries.entries.len() - 1) as u32
-            }
+        let index = if let Some(index) = entries.free.pop() {
+            entries.entries[index as usize] = Some(live);
+            index
+        } else {
+            entries.entries.push(Some(live));
+            (entries.entries.len() - 1) as u32
         };
         drop(entries);
         LiveEntry { stats: Arc::clone(self), shard: shard as u16, index }
@@ -350,7 +347,7 @@ mod tests {
     #[test]
     fn the_oldest_live_requests_come_first_and_a_dropped_one_is_gone() {
         let stats = Arc::new(ServerStats::new(Vec::new()));
-        let start = Instant::now();
+        let now = Instant::now();
         let enter = |slot: u32, age: u64| {
             stats.enter(Live {
                 pid: Pid::local(slot, 1),
@@ -358,7 +355,7 @@ mod tests {
                 route: "GET /".into(),
                 path: "/".into(),
                 peer: ([127, 0, 0, 1], 1).into(),
-                since: start - Duration::from_millis(age),
+                since: now.checked_sub(Duration::from_millis(age)).unwrap(),
             })
         };
         let entries: Vec<_> = (1..=40).map(|slot| enter(slot, u64::from(slot))).collect();

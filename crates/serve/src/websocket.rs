@@ -1,4 +1,4 @@
-//! WebSockets: the process of the request becomes the process of the socket.
+//! Sockets of the WebSocket protocol: the process of the request becomes the process of the socket.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ impl Answer {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("the socket is open");
+        stream.set_read_timeout(Some(Duration::from_mins(1))).expect("the socket is open");
         Self(stream)
     }
 

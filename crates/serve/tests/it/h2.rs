@@ -40,7 +40,7 @@ fn router() -> Router {
 /// Runs a client on a thread of its own.
 fn client<T>(work: impl Future<Output = T>) -> T {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a reactor");
-    reactor.block_on(async { tokio::time::timeout(Duration::from_secs(60), work).await.expect("the server answers") })
+    reactor.block_on(async { tokio::time::timeout(Duration::from_mins(1), work).await.expect("the server answers") })
 }
 
 fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {

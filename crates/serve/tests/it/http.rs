@@ -120,7 +120,7 @@ fn a_client_that_leaves_ends_the_process_of_its_request() {
     let mut client = Client::connect(server.local_addr());
 
     client.write("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n");
-    let pid = starts.recv_timeout(Duration::from_secs(60)).expect("the request arrives");
+    let pid = starts.recv_timeout(Duration::from_mins(1)).expect("the request arrives");
     let live = server.report(10).live;
     assert_eq!((live.len(), live[0].pid, live[0].kind, &*live[0].path), (1, pid, LiveKind::Request, "/slow"));
     let watch = runtime.watch(pid);
@@ -142,7 +142,7 @@ fn a_process_that_is_killed_answers_500() {
     let mut client = Client::connect(server.local_addr());
 
     client.write("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n");
-    let pid = starts.recv_timeout(Duration::from_secs(60)).expect("the request arrives");
+    let pid = starts.recv_timeout(Duration::from_mins(1)).expect("the request arrives");
     runtime.exit(pid, ExitReason::Killed);
 
     assert_eq!(client.answer().status, 500);

@@ -1,4 +1,4 @@
-//! WebSockets, seen by a client of the library that browsers' tests are run with.
+//! Sockets of the WebSocket protocol, seen by a client of the library that browsers are tested with.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn router() -> Router {
 
 fn connect(server: &rusm_serve::Server) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(server.local_addr()).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("the socket is open");
+    stream.set_read_timeout(Some(Duration::from_mins(1))).expect("the socket is open");
     tungstenite::client(format!("ws://{}/echo", server.local_addr()), stream).expect("a handshake").0
 }
 
@@ -83,7 +83,7 @@ fn a_drain_says_1001() {
 
     assert_eq!(close_code(&mut socket), Some(CloseCode::Away));
     drop(socket);
-    assert!(server.drain(Duration::from_secs(60)));
+    assert!(server.drain(Duration::from_mins(1)));
 }
 
 #[test]
