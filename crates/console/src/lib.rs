@@ -23,7 +23,6 @@ mod console;
 mod encode;
 mod endpoint;
 mod host;
-mod kill_all;
 mod lints;
 mod metrics;
 mod rate_limit;
@@ -31,7 +30,6 @@ mod recorder;
 mod sampler;
 mod serving;
 mod session;
-mod ticker;
 mod view;
 
 pub use config::{ConsoleConfig, Limits, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};

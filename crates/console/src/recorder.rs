@@ -39,7 +39,7 @@ use crate::view::stores::StoresSource;
 use crate::view::time::TimeSource;
 use crate::view::topics::TopicsSource;
 use crate::view::tree::TreeSource;
-use crate::view::window::{ViewMeta, ViewSource};
+use crate::view::table::window::{ViewMeta, ViewSource};
 use rusm_runtime::observe;
 
 /// Time between two instants with all views.

@@ -1,5 +1,7 @@
 //! The console's thread: one reactor for the clock, both listeners and every session.
 
+mod ticker;
+
 use std::io;
 use std::net::TcpListener as StdTcpListener;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -20,7 +22,7 @@ use super::endpoint::listeners;
 use super::lints::LintConfig;
 use super::sampler::Sampler;
 use super::sampler::sample::Sample;
-use super::ticker::Ticker;
+use self::ticker::Ticker;
 use super::view::node::Node;
 use rusm_runtime::{Handle, observe};
 

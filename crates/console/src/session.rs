@@ -13,6 +13,7 @@
 mod audit;
 mod commands;
 mod events;
+mod kill_all;
 pub(crate) mod peer;
 mod trace;
 pub(crate) mod waits;
@@ -53,7 +54,7 @@ use super::view::table::Table;
 use super::view::time::TimeSource;
 use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
-use super::view::window::{ViewSource, Window};
+use super::view::table::window::{ViewSource, Window};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::ChildKey;
 

@@ -12,35 +12,25 @@
 //! types and text encoding, but no clocks and no sockets.
 
 mod client;
-mod cpu;
 mod decode;
-mod engines;
-mod events;
 mod filter;
 mod frame;
 mod limits;
 mod lints;
-mod past;
-mod results;
 mod scenario;
-mod schedulers;
 mod server;
-mod stores;
-mod table;
-mod time;
-mod topics;
-mod tree;
+mod views;
 
 // For the node: its errors suggest names in the same way as the errors of this crate.
 pub use rusm_text::{QueryError, suggestion};
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
-pub use cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
+pub use views::cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
-pub use engines::{
+pub use views::engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
 };
-pub use events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
+pub use views::events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
 pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
     Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo, ProcessStatus,
@@ -53,13 +43,13 @@ pub use limits::{
     TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
-pub use past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
-pub use results::{
+pub use views::past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
+pub use views::results::{
     Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
     RunEntry, RunResult, RunSettings,
 };
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
-pub use schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
+pub use views::schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
 pub use server::inspection::{
     BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
@@ -68,8 +58,8 @@ pub use server::inspection::{
 pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
 pub use server::waits::{WaitRow, Waits, WaitsView};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
-pub use stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
-pub use table::{Cell, Column, Rows, ViewWindow};
-pub use time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
-pub use topics::{ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
-pub use tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
+pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
+pub use views::table::{Cell, Column, Rows, ViewWindow};
+pub use views::time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
+pub use views::topics::{ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
+pub use views::tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};

@@ -8,7 +8,7 @@ pub mod guest;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use crate::observe::stores::Storage;
+use crate::observe::extensions::stores::Storage;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;

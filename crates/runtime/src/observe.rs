@@ -17,15 +17,13 @@
 pub(crate) mod body_info;
 mod cpu;
 pub(crate) mod diagnosis;
-pub(crate) mod engines;
 pub(crate) mod events;
-mod extensions;
+pub(crate) mod extensions;
 pub(crate) mod inspect;
 pub(crate) mod kinds;
 mod memory;
 pub(crate) mod processes;
 mod schedulers;
-pub(crate) mod stores;
 mod streams;
 mod supervision;
 mod time;
@@ -37,7 +35,7 @@ pub use diagnosis::queues::{SchedulerQueue, queues};
 pub use diagnosis::trace::{TraceEnd, TraceEvent, TraceKind, TraceLimits, TraceReport};
 pub use diagnosis::traces::{TraceHandle, TraceScope, extend_trace, start_trace, stop_trace, trace_report};
 pub use diagnosis::waits::{Wait, WaitTarget, waits_of, waits_of_part, waits_on_buffers};
-pub use engines::{CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots};
+pub use extensions::engines::{CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
 pub use extensions::{engines, storage, stores};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
@@ -58,7 +56,7 @@ pub use schedulers::{
     SchedulerCounters, SchedulerReport, SchedulerWatch, injected, polled, running, running_processes,
     scheduler_reports, schedulers, stuck,
 };
-pub use stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
+pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use streams::streams;
 pub use supervision::{SupervisionCounters, restart_pressure, supervision};
 pub use time::{ticker_driver, tickers, timers};

@@ -1,5 +1,6 @@
 //! Exports a span of the past as a trace: requests its instants one by one, at the pace that a node allows.
 
+pub(crate) mod save;
 mod trace;
 
 use std::fs::File;

@@ -15,7 +15,6 @@
 pub mod cli;
 pub mod connection;
 pub mod demo;
-mod diagnose;
 mod exit;
 mod export;
 pub mod model;
@@ -23,7 +22,6 @@ mod once;
 pub mod picture;
 pub mod replay;
 mod run;
-mod save;
 mod start;
 pub mod terminal;
 pub mod view;

@@ -1,5 +1,6 @@
 //! Prints frames without a screen, for scripts and for terminals that cannot draw.
 
+pub(crate) mod diagnose;
 pub(crate) mod json;
 
 use std::io::{self, Write};

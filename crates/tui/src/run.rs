@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
-use crate::diagnose;
+use crate::once::diagnose;
 use crate::exit::{Error, Exit};
 use crate::export;
 use crate::model::Model;
@@ -21,7 +21,7 @@ use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason}
 use crate::model::update::update;
 use crate::once;
 use crate::replay::recording::Recording;
-use crate::save;
+use crate::export::save;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
 use crate::terminal::{self, BackgroundQuery, Guard, QUERY, Screen, TerminalColors};

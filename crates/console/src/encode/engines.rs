@@ -6,7 +6,7 @@ use rusm_protocol::{
 };
 
 use super::text::cut;
-use crate::view::sort_key::fact_of;
+use crate::view::table::sort_key::fact_of;
 use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::observe::{BodyFact, BodyInfo, CacheReport, EngineReport, FaultReport, ModuleReport};
 

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::budget::{thread_cpu, thread_cpu_since};
-use crate::view::ranking::Ranked;
+use crate::view::table::ranking::Ranked;
 use rusm_runtime::Handle;
 use rusm_runtime::observe::{self, ProcessRef};
 

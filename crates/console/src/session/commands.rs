@@ -15,7 +15,7 @@ use super::{
     WaitsSource, Window,
 };
 use crate::host::HostError;
-use crate::kill_all::{exit_reason, kill_all};
+use crate::session::kill_all::{exit_reason, kill_all};
 use crate::view::filter::Filter;
 use crate::view::tree::child_at;
 use rusm_runtime::Pid;

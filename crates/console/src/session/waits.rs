@@ -11,7 +11,7 @@ use crate::host::HostError;
 use crate::lints::waits::WaitGraph;
 use crate::lints::waits::graph::{GraphRow, Subject, resource};
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 
 /// A client's view of the list of waits.
 pub(super) struct WaitsSource(WaitsView);

@@ -8,7 +8,7 @@ use rusm_protocol::{Causes, CausesView, ServerMessage};
 use crate::encode::causes as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe;
 
 /// Shortest time over which rates are computed.

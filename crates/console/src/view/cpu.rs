@@ -25,7 +25,7 @@ use crate::encode::cpu as encode;
 use crate::host::HostError;
 use crate::sampler::os_cpu;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 
 /// Time over which shares are computed, once that much has passed.
 const SPAN: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use rusm_protocol::{Engines, EnginesView, ServerMessage};
 use crate::encode::engines as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe;
 
 /// A client's view of the engines, refreshed at its rate.

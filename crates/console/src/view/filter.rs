@@ -7,7 +7,7 @@ use rusm_protocol::{Column, FilterField, FilterSubject, ProcessFilter, QueryErro
 
 use rusm_runtime::observe::{self, BodyFact, BodyInfo, ProcessRef, ProcessState};
 
-use crate::view::sort_key::{FilterRates, fact_of};
+use crate::view::table::sort_key::{FilterRates, fact_of};
 
 /// A filter, and the columns whose rates it compares.
 #[derive(Clone, Debug, Default, PartialEq)]

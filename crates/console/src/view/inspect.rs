@@ -15,7 +15,7 @@ use rusm_protocol::{BondPage, BondView, ErrorCode, InspectView, Inspection, Role
 use crate::encode::inspect as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe::{self, Bond, ChildKey, Watching};
 use rusm_runtime::{Handle, Pid};
 

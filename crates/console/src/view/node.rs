@@ -15,8 +15,8 @@ use crate::recorder::Recorder;
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
 use crate::sampler::sample::{MemoryReading, Sample};
 use crate::view::filter::Filter;
-use crate::view::ranking::{self, Order};
-use crate::view::sort_key::{FilterRates, Rates};
+use crate::view::table::ranking::{self, Order};
+use crate::view::table::sort_key::{FilterRates, Rates};
 use rusm_runtime::{Handle, Pid, observe};
 
 /// Time without a request after which rates are discarded.

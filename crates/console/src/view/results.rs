@@ -5,7 +5,7 @@ use rusm_protocol::{Results, ResultsView, ServerMessage};
 
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 
 /// A client's view of the results.
 pub(crate) struct ResultsSource {

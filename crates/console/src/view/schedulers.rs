@@ -13,7 +13,7 @@ use crate::encode::schedulers as encode;
 use crate::encode::schedulers::{Span, ThreadTimes};
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe::{self, SchedulerReport, SchedulerWatch};
 
 /// Time of sleep from which a scheduler counts as idle: longer than the steal monitor needs to find work elsewhere.

@@ -8,7 +8,7 @@ use rusm_protocol::{ErrorCode, KeysInfo, KeysView, Role, ServerMessage, Stores, 
 use crate::encode::stores as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe::{self, KeysQuery};
 
 /// Maximum number of keys in a page.

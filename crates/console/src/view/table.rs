@@ -1,5 +1,9 @@
 //! One client's view of the process table, on two clocks: values as often as requested, their order as its cost allows.
 
+pub(crate) mod ranking;
+pub(crate) mod sort_key;
+pub(crate) mod window;
+
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{Column, DETAIL_ROWS, ErrorCode, ProcessInfo, Rows, SortKey, View, ViewWindow};
@@ -9,8 +13,8 @@ use crate::encode::{self, RowEncoder};
 use crate::host::HostError;
 use crate::view::filter::Filter;
 use crate::view::node::Node;
-use crate::view::ranking::{Order, Ranked};
-use crate::view::window::{check_hz, check_rows};
+use crate::view::table::ranking::{Order, Ranked};
+use crate::view::table::window::{check_hz, check_rows};
 use rusm_runtime::{Pid, observe};
 
 /// Tolerance after which an order older than its intended age is reported as late.

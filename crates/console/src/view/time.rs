@@ -10,7 +10,7 @@ use rusm_protocol::{ServerMessage, Time, TimeView};
 use crate::encode::time as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz};
 use rusm_runtime::observe;
 
 /// Maximum number of tickers, and of rings, that are shown.

@@ -7,7 +7,7 @@ use rusm_protocol::{ServerMessage, TopicSort, Topics, TopicsView, ViewWindow};
 use crate::encode::topics as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe;
 
 /// Maximum number of receivers in one page, so that a message stays within a session's buffer.

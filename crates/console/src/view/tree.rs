@@ -15,7 +15,7 @@ use rusm_protocol::{ErrorCode, ServerMessage, TREE_OPEN_MAX, TreeDetail, TreeRow
 use crate::encode::tree::{self as encode, TreePosition};
 use crate::host::HostError;
 use crate::view::node::Node;
-use crate::view::window::{ViewMeta, ViewSource, check_hz, check_rows};
+use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 use rusm_runtime::observe::{self, ChildKey};
 use rusm_runtime::{Handle, Pid};
 

@@ -12,7 +12,7 @@ use crate::links::bonds::LinkOptions;
 use crate::links::registry::{RegisterError, SideTables};
 pub use crate::mailbox::tagged::{Charge, ChargedBytes};
 use crate::observe::BodyInfo;
-use crate::observe::engines::Engine;
+use crate::observe::extensions::engines::Engine;
 use crate::observe::events::EventKind;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;

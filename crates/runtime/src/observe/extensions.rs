@@ -1,9 +1,12 @@
 //! Engines and stores that other crates have attached to a runtime.
 
+pub(crate) mod engines;
+pub(crate) mod stores;
+
 use std::sync::Arc;
 
-use crate::observe::engines::EngineReport;
-use crate::observe::stores::{Storage, StorageReport};
+use crate::observe::extensions::engines::EngineReport;
+use crate::observe::extensions::stores::{Storage, StorageReport};
 use crate::runtime::handle::Handle;
 
 /// Returns the reports of the engines that have started processes in this runtime, oldest first.

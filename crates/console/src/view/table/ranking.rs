@@ -18,7 +18,7 @@ use rusm_protocol::{Column, SortKey, ViewWindow};
 
 use crate::budget::{thread_cpu, thread_cpu_since};
 use crate::view::filter::Filter;
-use crate::view::sort_key::{FilterRates, NameKey, Pass, Rates, number};
+use crate::view::table::sort_key::{FilterRates, NameKey, Pass, Rates, number};
 use rusm_runtime::observe::{self, ProcessRef};
 use rusm_runtime::{Handle, Pid};
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rusm_protocol::KillReason;
 use rustc_hash::FxHashSet;
 
-use super::view::filter::Filter;
-use super::view::sort_key::FilterRates;
+use crate::view::filter::Filter;
+use crate::view::table::sort_key::FilterRates;
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
 
 /// Time limit for all passes.
