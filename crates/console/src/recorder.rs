@@ -36,10 +36,10 @@ use crate::view::engines::EnginesSource;
 use crate::view::node::Node;
 use crate::view::schedulers::SchedulersSource;
 use crate::view::stores::StoresSource;
+use crate::view::table::window::{ViewMeta, ViewSource};
 use crate::view::time::TimeSource;
 use crate::view::topics::TopicsSource;
 use crate::view::tree::TreeSource;
-use crate::view::table::window::{ViewMeta, ViewSource};
 use rusm_runtime::observe;
 
 /// Time between two instants with all views.

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime as Reactor;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use self::ticker::Ticker;
 use super::budget::sampling_pause;
 use super::config::{ConsoleConfig, LogSource};
 use super::endpoint::handshake::Transport;
@@ -22,7 +23,6 @@ use super::endpoint::listeners;
 use super::lints::LintConfig;
 use super::sampler::Sampler;
 use super::sampler::sample::Sample;
-use self::ticker::Ticker;
 use super::view::node::Node;
 use rusm_runtime::{Handle, observe};
 

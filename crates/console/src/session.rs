@@ -51,10 +51,10 @@ use super::view::results::ResultsSource;
 use super::view::schedulers::SchedulersSource;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
+use super::view::table::window::{ViewSource, Window};
 use super::view::time::TimeSource;
 use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
-use super::view::table::window::{ViewSource, Window};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::ChildKey;
 

@@ -25,12 +25,7 @@ mod views;
 pub use rusm_text::{QueryError, suggestion};
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
-pub use views::cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
-pub use views::engines::{
-    CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
-};
-pub use views::events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
 pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
     Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo, ProcessStatus,
@@ -43,13 +38,7 @@ pub use limits::{
     TREE_OPEN_MAX, VIEW_ROWS_MAX,
 };
 pub use lints::{Lint, LintInfo};
-pub use views::past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
-pub use views::results::{
-    Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
-    RunEntry, RunResult, RunSettings,
-};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
-pub use views::schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
 pub use server::inspection::{
     BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
@@ -58,6 +47,17 @@ pub use server::inspection::{
 pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
 pub use server::waits::{WaitRow, Waits, WaitsView};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
+pub use views::cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
+pub use views::engines::{
+    CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
+};
+pub use views::events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
+pub use views::past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
+pub use views::results::{
+    Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
+    RunEntry, RunResult, RunSettings,
+};
+pub use views::schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 pub use views::table::{Cell, Column, Rows, ViewWindow};
 pub use views::time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};

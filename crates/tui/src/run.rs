@@ -13,15 +13,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
-use crate::once::diagnose;
 use crate::exit::{Error, Exit};
 use crate::export;
+use crate::export::save;
 use crate::model::Model;
 use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
+use crate::once::diagnose;
 use crate::replay::recording::Recording;
-use crate::export::save;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
 use crate::terminal::{self, BackgroundQuery, Guard, QUERY, Screen, TerminalColors};
