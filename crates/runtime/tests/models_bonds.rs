@@ -74,7 +74,7 @@ mod mailbox {
     pub(crate) use crate::{gate, message, queue, request, send, tagged};
 }
 mod observe {
-    pub(crate) use crate::world::body_info;
+    pub(crate) use crate::world::{body_info, kinds};
 }
 mod process {
     pub(crate) use crate::world::table;

@@ -101,6 +101,20 @@ pub(crate) mod body_info {
     }
 }
 
+/// Stand-in for the kinds of processes; no model sums over them.
+pub(crate) mod kinds {
+    use super::Arc;
+    use super::body_info::BodyInfo;
+
+    pub(crate) enum ProcessKind {}
+
+    impl ProcessKind {
+        pub(crate) fn of(_: Option<Arc<str>>, _: Option<&dyn BodyInfo>) -> Option<Self> {
+            None
+        }
+    }
+}
+
 /// Stand-in for the state of the runtime.
 pub(crate) mod shared {
     pub(crate) use super::RuntimeShared;
