@@ -196,14 +196,15 @@ fn check(view: &View) -> Result<(Filter, Option<Pid>), HostError> {
         let (asked, all) = (view.columns.len(), Column::ALL.len());
         return Err(HostError::out_of_range(format!("{asked} columns requested, but only {all} exist")));
     }
-    let around = view.around.as_deref().map(|pid| pid.parse::<Pid>().map_err(|_| not_a_pid(pid))).transpose()?;
+    let around =
+        view.around.as_deref().map(|pid| pid.parse::<Pid>().map_err(|error| not_a_pid(pid, &error))).transpose()?;
     let filter = Filter::parse(&view.filter).map_err(|error| HostError::out_of_range(error.to_string()))?;
     Ok((filter, around))
 }
 
-fn not_a_pid(text: &str) -> HostError {
+fn not_a_pid(text: &str, error: &dyn std::fmt::Display) -> HostError {
     let text: String = text.chars().take(64).collect();
-    HostError { code: ErrorCode::Malformed, message: format!("around of {text:?} is not a pid such as <0.17.1>") }
+    HostError { code: ErrorCode::Malformed, message: format!("around of {text:?}: {error}") }
 }
 
 #[cfg(test)]

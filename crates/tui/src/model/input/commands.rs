@@ -155,8 +155,8 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
         Argument::Profile => one_of(&known.profiles, "profile").map(Order::Profile),
         Argument::Process | Argument::None => {
             let is_pid = argument.starts_with('<') && argument.ends_with('>') && argument.matches('.').count() == 2;
-            let named = known.processes.iter().find(|(pid, name)| pid == argument || name == argument);
-            let pid = named.map(|(pid, _)| pid.clone()).or_else(|| is_pid.then(|| argument.to_owned()));
+            let found = known.processes.iter().find(|(pid, name)| pid == argument || name == argument);
+            let pid = found.map(|(pid, _)| pid.clone()).or_else(|| is_pid.then(|| argument.to_owned()));
             match (name, pid) {
                 ("kill", Some(pid)) => Ok(Order::Kill(pid)),
                 ("kill", None) => Err(format!("{argument:?} is not a pid such as <0.17.1>")),
@@ -186,7 +186,7 @@ fn column(word: &str) -> Option<Column> {
 /// Returns the lines that match what was typed, the best first.
 pub(crate) fn candidates(typed: &str, known: &KnownNames) -> Vec<Candidate> {
     let typed = typed.trim_start_matches(':');
-    let mut found: Vec<(i32, Candidate)> = all(known)
+    let mut found: Vec<(i64, Candidate)> = all(known)
         .into_iter()
         .filter_map(|candidate| score(typed, &candidate.line).map(|score| (score, candidate)))
         .collect();
@@ -212,14 +212,28 @@ fn all(known: &KnownNames) -> Vec<Candidate> {
             out.push(Candidate { line, help: help.to_owned(), is_open: false });
         };
         match command.argument {
-            Argument::View => Tab::ALL.iter().for_each(|tab| add(tab.id(), "")),
+            Argument::View => {
+                for tab in Tab::ALL {
+                    add(tab.id(), "");
+                }
+            }
             Argument::Column => {
                 add("cpu", "by busy share");
-                Column::ALL.iter().for_each(|column| add(column.word(), &format!("by {}", columns::label(*column))));
+                for column in Column::ALL {
+                    add(column.word(), &format!("by {}", columns::label(column)));
+                }
             }
-            Argument::Scenario => known.scenarios.iter().for_each(|id| add(id, "")),
-            Argument::Profile => known.profiles.iter().for_each(|id| add(id, "")),
-            Argument::Process => known.processes.iter().for_each(|(pid, name)| add(pid, name)),
+            Argument::Scenario | Argument::Profile => {
+                let is_scenario = command.argument == Argument::Scenario;
+                for id in if is_scenario { &known.scenarios } else { &known.profiles } {
+                    add(id, "");
+                }
+            }
+            Argument::Process => {
+                for (pid, name) in &known.processes {
+                    add(pid, name);
+                }
+            }
             Argument::Filter | Argument::None => {}
         }
     }
@@ -228,17 +242,17 @@ fn all(known: &KnownNames) -> Vec<Candidate> {
 
 /// Returns how well a line matches: its letters must contain the typed ones in their order. Letters in a row and at
 /// the beginning of a word count more; `None` if the line does not match.
-fn score(typed: &str, line: &str) -> Option<i32> {
+fn score(typed: &str, line: &str) -> Option<i64> {
     let letters: Vec<char> = line.to_lowercase().chars().collect();
     let (mut at, mut score, mut last) = (0, 0, None);
     for c in typed.to_lowercase().chars() {
         let found = at + letters[at..].iter().position(|letter| *letter == c)?;
         let is_start = found == 0 || matches!(letters[found - 1], ' ' | '_' | '-' | '<' | '.');
         let is_next = last.is_some_and(|last: usize| last + 1 == found);
-        score += 1 + 4 * i32::from(is_next) + 3 * i32::from(is_start) + 4 * i32::from(found == 0);
+        score += 1 + 4 * i64::from(is_next) + 3 * i64::from(is_start) + 4 * i64::from(found == 0);
         (last, at) = (Some(found), found + 1);
     }
-    Some(score * 8 - letters.len().min(100) as i32)
+    Some(score * 8 - i64::from(letters.len().min(100) as u32))
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl EventsPane {
         let index = |key: ItemKey| items.partition_point(|item| item.key() > key);
         let top = self.top.map_or(0, index).min(items.len().saturating_sub(rows));
         let cursor = self.cursor.map(index).filter(|_| !items.is_empty()).map(|at| at.min(items.len() - 1));
-        Page { top, cursor, items }
+        Page { items, top, cursor }
     }
 
     /// Moves the cursor, and scrolls so that it is visible. Without a cursor, a single step selects the first row.
@@ -211,8 +211,8 @@ impl EventsPane {
         let page = self.page(rows);
         let last = page.items.len().saturating_sub(rows);
         let to = (share.clamp(0.0, 1.0) * last as f64).round() as usize;
-        let lines = to as i64 - page.top as i64;
-        self.scroll(lines, rows);
+        let (to, top) = (to as u64, page.top as u64);
+        self.scroll(to.checked_signed_diff(top).unwrap_or_default(), rows);
     }
 
     /// Follows the newest items again. Returns false if nothing was held.
@@ -362,8 +362,8 @@ mod tests {
         page.items.iter().skip(page.top).take(rows).map(|item| item.key().2).collect()
     }
 
-    fn request(backlog: Option<u32>, open: Option<u64>, log: bool) -> Option<ClientMessage> {
-        Some(ClientMessage::Events(EventsRequest { enabled: true, backlog, open, log }))
+    fn request(backlog: Option<u32>, open: Option<u64>, log: bool) -> ClientMessage {
+        ClientMessage::Events(EventsRequest { enabled: true, backlog, open, log })
     }
 
     #[test]
@@ -371,17 +371,17 @@ mod tests {
         let mut pane = EventsPane::default();
 
         assert_eq!(pane.requests(false), None);
-        assert_eq!(pane.requests(true), request(Some(BACKLOG_MAX), None, false));
+        assert_eq!(pane.requests(true), Some(request(Some(BACKLOG_MAX), None, false)));
         assert_eq!(pane.requests(true), None);
         pane.reset();
-        assert_eq!(pane.requests(true), request(Some(BACKLOG_MAX), None, false));
+        assert_eq!(pane.requests(true), Some(request(Some(BACKLOG_MAX), None, false)));
         pane.take(events(1..=3));
         pane.move_by(1, 9);
         assert!(pane.open());
-        assert_eq!(pane.requests(true), request(None, Some(3), false));
+        assert_eq!(pane.requests(true), Some(request(None, Some(3), false)));
         pane.close();
         pane.with_log = true;
-        assert_eq!(pane.requests(true), request(Some(BACKLOG_MAX), None, true));
+        assert_eq!(pane.requests(true), Some(request(Some(BACKLOG_MAX), None, true)));
         assert_eq!(pane.requests(false), Some(ClientMessage::Events(EventsRequest::default())));
     }
 

@@ -21,9 +21,7 @@ pub(super) fn handle(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>)
     match mouse.kind {
         MouseKind::Wheel(notches) => wheel(model, i64::from(notches.clamp(-1000, 1000))),
         MouseKind::Click if model.overlay.is_none() => click(model, mouse.x, mouse.y, effects),
-        MouseKind::Drag if model.overlay.is_none() => {
-            drag(model, mouse.x, mouse.y);
-        }
+        MouseKind::Drag if model.overlay.is_none() => _ = drag(model, mouse.x, mouse.y),
         MouseKind::Click | MouseKind::Drag => {}
     }
 }

@@ -39,9 +39,8 @@ pub(super) fn handle(model: &mut Model, action: Action, effects: &mut Vec<Effect
 
 /// Opens the palette.
 fn open(model: &mut Model) {
-    let mut palette = Palette::default();
-    palette.found = commands::candidates("", &known(model));
-    model.overlay = Some(Overlay::Palette(palette));
+    let found = commands::candidates("", &known(model));
+    model.overlay = Some(Overlay::Palette(Palette { found, ..Palette::default() }));
 }
 
 /// Finds the candidates for the changed line.
