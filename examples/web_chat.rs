@@ -43,7 +43,7 @@ async fn room(ctx: Context) {
             members.remove(reference);
         } else if let Some(Said(line)) = message.downcast_ref() {
             for &member in members.values() {
-                // A member that reads too slowly misses lines; the room waits for nobody.
+                // A member that reads too slowly misses lines; the room does not wait for it.
                 drop(ctx.try_send(member, Line(line.clone())));
             }
         }

@@ -150,7 +150,7 @@ impl Body {
         Self(Kind::Channel(frames))
     }
 
-    /// Returns true if all bytes are known, so nobody has to produce them.
+    /// Returns true if all bytes are known already.
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.0, Kind::Empty | Kind::Full(_))
     }

@@ -29,12 +29,11 @@ use crate::request::Connection;
 use crate::server::Shared;
 use crate::stats::ServerStats;
 
-/// First bytes of a connection of HTTP/2 whose client knows that the server speaks it.
+/// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Time for a client to read the last response.
 const LINGER: Duration = Duration::from_secs(1);
-const HEAD_TIMEOUT_RESPONSE: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// Counts a connection as long as it exists.
 #[derive(Debug)]
@@ -58,7 +57,12 @@ impl Drop for OpenConnection {
 }
 
 /// Serves a connection until it ends. Called in the connection's own process.
-pub(crate) async fn serve(shared: Arc<Shared>, context: Context, stream: TcpStream, addresses: (SocketAddr, SocketAddr)) {
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    context: Context,
+    stream: TcpStream,
+    addresses: (SocketAddr, SocketAddr),
+) {
     let mut drain = shared.drain_signal();
     let (peer, local) = addresses;
     let is_tls = shared.tls.is_some();
@@ -166,7 +170,7 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
             if limit == Limit::HeadTimeout
                 && let Some(mut io) = io
             {
-                // Its client may be gone: then there is nobody to tell.
+                // Fails if the client has gone; that is of no consequence.
                 drop(timeout(LINGER, io.write_all(HEAD_TIMEOUT_RESPONSE)).await);
                 linger(io).await;
             }

@@ -44,7 +44,7 @@ pub(crate) struct RequestService(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     shared: Arc<Shared>,
-    /// `None` for HTTP/2, whose requests are polled in processes of their own.
+    /// `None` for HTTP/2: each of its requests is polled in a process of its own.
     context: Option<Context>,
     connection: Connection,
     activity: Arc<Activity>,
@@ -276,7 +276,7 @@ impl Handled {
         let (mut head, body) = response.into_parts();
         let continuation = head.extensions.remove::<Continuation>();
         if body.is_ready() {
-            // The connection's process may be gone; then nobody waits for the response.
+            // Fails if the connection's process has ended; that is of no consequence.
             drop(reply.send(Response::from_parts(head, body)));
             drop((active, permit));
             if let Some(continuation) = continuation {
@@ -312,7 +312,7 @@ async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
     loop {
         let frame = tokio::select! {
             frame = body.frame() => frame,
-            // The client is gone: do not wait for a chunk that nobody reads.
+            // The client has gone: the rest of the body is not needed.
             () = chunks.closed() => return,
         };
         let (produced, is_last) = match frame {

@@ -64,10 +64,10 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// A folder whose files are served, as a [`Handler`] for a route such as `GET /assets/*`.
+/// Serves the files of a folder; a [`Handler`] for a route such as `GET /assets/*`.
 ///
 /// It answers `GET` and `HEAD`, with an entity tag, the date of the last change, and single ranges of bytes. A folder is
-/// answered by its `index.html`. Files whose name starts with a dot are not served.
+/// answered by its `index.html`. Hidden files, such as `.git`, are not served.
 #[derive(Clone, Debug)]
 pub struct Files(Arc<OwnedFd>);
 
@@ -80,10 +80,10 @@ struct Opened {
     content_type: &'static str,
 }
 
-/// What a path leads to.
+/// Target of a path.
 enum Found {
     File(Opened),
-    /// A folder whose path does not end in a slash.
+    /// A folder, by a path without a slash at its end.
     Folder,
 }
 
@@ -156,7 +156,7 @@ fn decoded(path: &str) -> Option<String> {
 
 fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
     let open = |path: &str| {
-        // A FIFO must not block; O_NONBLOCK has no effect on files.
+        // O_NONBLOCK keeps a pipe from blocking, and does not affect files.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         openat2(folder, path, flags, Mode::empty(), resolve).map(File::from)
@@ -240,7 +240,7 @@ impl Opened {
         since.zip(self.modified).is_some_and(|(since, modified)| seconds(modified) <= seconds(since))
     }
 
-    /// Returns the range of bytes that is asked for; `Err` if the file has none of it. Several ranges, and ranges of
+    /// Returns the range of bytes that is asked for; `Err` if it is beyond the end of the file. Several ranges, and ranges of
     /// another version, are answered with the whole file.
     fn range(&self, asked: &HeaderMap) -> Result<Option<(u64, u64)>, ()> {
         let is_of_this = asked.get(IF_RANGE).is_none_or(|tag| tag.as_bytes() == self.etag.as_bytes());

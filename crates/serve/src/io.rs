@@ -27,7 +27,7 @@ pub(crate) enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What the connection's process reads about its stream, which hyper owns.
+/// Activity of a stream, shared by hyper, which owns the stream, and the connection's process.
 #[derive(Debug)]
 pub(crate) struct Activity {
     start: Instant,

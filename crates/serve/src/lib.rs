@@ -46,12 +46,12 @@ pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, Collected};
 pub use files::Files;
-pub use http;
 pub use handler::{Handler, ResponseFuture, TowerService, service};
+pub use http;
 pub use limits::{Limit, Limits};
+pub use request::{Connection, Html, IntoResponse, Params, Request, Response};
 #[cfg(feature = "json")]
 pub use request::{Json, JsonError};
-pub use request::{Connection, Html, IntoResponse, Params, Request, Response};
 pub use router::{RouteError, Router};
 pub use server::{ServeConfig, ServeError, Server, ServerReport};
 pub use sse::{Event, events};

@@ -28,7 +28,7 @@ pub enum RouteError {
     Invalid {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it, and how it is written.
+        /// The mistake, and the valid form.
         why: String,
     },
 }
@@ -63,7 +63,7 @@ pub(crate) struct Route {
     pub(crate) handler: Box<dyn Handler>,
 }
 
-/// Where a request leads.
+/// Target of a request.
 pub(crate) enum Routed {
     Found(Arc<Route>, Params),
     /// The path exists for other methods.
@@ -99,7 +99,10 @@ impl Router {
             Some((method, target)) => {
                 let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
                 let method = is_method.then(|| Method::from_bytes(method.as_bytes()).ok()).flatten();
-                (Some(method.ok_or_else(|| invalid("the method is written in capitals, as in `GET /`"))?), target.trim())
+                (
+                    Some(method.ok_or_else(|| invalid("the method is written in capitals, as in `GET /`"))?),
+                    target.trim(),
+                )
             }
         };
         let start = target.find('/').ok_or_else(|| invalid("the path starts with `/`, as in `GET /users/:id`"))?;
@@ -183,7 +186,11 @@ fn matchit_path(path: &str) -> Option<String> {
 /// Returns the host of a request without its port.
 pub(crate) fn host_of(request: &http::request::Parts) -> Option<&str> {
     let host = request.uri.host().or_else(|| request.headers.get(HOST).and_then(|host| host.to_str().ok()))?;
-    Some(host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit())).map_or(host, |(host, _)| host))
+    Some(
+        host.rsplit_once(':')
+            .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+            .map_or(host, |(host, _)| host),
+    )
 }
 
 impl Routed {
@@ -205,7 +212,9 @@ impl Handler for Router {
                 request.params.0.extend(params.0);
                 route.handler.handle(request)
             }
-            Routed::NotAllowed(allowed) => Box::pin(std::future::ready(Routed::refusal(Some(&allowed)).into_response())),
+            Routed::NotAllowed(allowed) => {
+                Box::pin(std::future::ready(Routed::refusal(Some(&allowed)).into_response()))
+            }
             Routed::NotFound => Box::pin(std::future::ready(Routed::refusal(None).into_response())),
         }
     }
@@ -234,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_request_leads_to_the_most_exact_route() {
-        let router = router(&["GET /", "GET /users/:id", "POST /users/:id", "/files/*", "GET /users/me", "GET api.local/"]);
+        let router =
+            router(&["GET /", "GET /users/:id", "POST /users/:id", "/files/*", "GET /users/me", "GET api.local/"]);
         let get = |path| found(&router, None, &Method::GET, path);
 
         assert_eq!(get("/"), "GET /");

@@ -72,7 +72,7 @@ pub enum ServeError {
     Spawn(#[from] SpawnError),
 }
 
-/// What all processes of a server share.
+/// State that all processes of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: Arc<str>,

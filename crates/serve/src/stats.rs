@@ -159,15 +159,15 @@ pub struct RouteReport {
     pub in_flight: u64,
     /// Number of responses by the first digit of their status.
     pub responses: [u64; 6],
-    /// Number of requests whose process crashed; their clients got 500.
+    /// Number of requests that ended by a crash of their process; their clients got 500.
     pub crashed_total: u64,
-    /// Number of requests whose client has gone before the response.
+    /// Number of requests that were cancelled by their client before the response.
     pub cancelled_total: u64,
     /// Time from the head of a request to the head of its response.
     pub latency: Latency,
 }
 
-/// What a live entry is.
+/// Kind of a live entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveKind {
     /// A request without a complete response.
@@ -183,7 +183,7 @@ pub enum LiveKind {
 pub struct Live {
     /// Process that handles it.
     pub pid: Pid,
-    /// What it is.
+    /// Its kind.
     pub kind: LiveKind,
     /// Its route.
     pub route: Arc<str>,

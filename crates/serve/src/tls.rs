@@ -30,7 +30,7 @@ pub enum TlsError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should contain.
+        /// Expected content.
         what: &'static str,
         /// The reason.
         why: String,

@@ -1,4 +1,4 @@
-//! What a request's process does after the head of its response: it becomes a WebSocket, or streams events.
+//! Work of a request's process after the head of its response: to serve a WebSocket, or to stream events.
 
 use std::fmt;
 use std::future::Future;

@@ -126,7 +126,7 @@ impl std::fmt::Debug for WebSocket {
 /// Answers a request with an upgrade to a WebSocket, which `run` then serves in the process of the request. The socket
 /// is closed when `run` returns.
 ///
-/// A request that is no WebSocket handshake gets 400, or 426 with the version that the server speaks.
+/// Other requests get 400, or 426 with the supported version.
 ///
 /// ```
 /// use rusm_serve::{Request, Response, websocket};
@@ -197,7 +197,8 @@ impl WebSocket {
             .max_frame_size(Some(limits.ws_frame_bytes))
             .max_message_size(Some(limits.ws_message_bytes))
             .max_write_buffer_size(limits.ws_message_bytes + READ_BUFFER_BYTES);
-        let stream = WebSocketStream::from_partially_read(TokioIo::new(upgraded), Vec::new(), Role::Server, Some(config));
+        let stream =
+            WebSocketStream::from_partially_read(TokioIo::new(upgraded), Vec::new(), Role::Server, Some(config));
         Self {
             // Polled only once without waiting: a stream from parts is ready.
             stream: futures_util::FutureExt::now_or_never(stream).expect("it waits for nothing"),

@@ -35,7 +35,7 @@ fn a_request_in_flight_is_answered_and_its_connection_closed() {
     assert_eq!((answer.text(), answer.header("connection")), ("done\n", Some("close")));
     assert!(client.is_closed());
     assert!(server.drain(LONG), "nothing is left");
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the port is closed");
 }
 
 #[test]

@@ -69,8 +69,22 @@ fn no_path_leads_out_of_the_folder() {
     let (_runtime, server) = serve(router, Limits::default());
 
     let paths = [
-        "/../secret", "/..%2fsecret", "/%2e%2e/secret", "/a/../../secret", "//../secret", "/relative", "/absolute",
-        "/magic", "/.hidden", "/%2e%68idden", "/inner", "/secret", "/%00", "/etc/passwd", "/.", "/..",
+        "/../secret",
+        "/..%2fsecret",
+        "/%2e%2e/secret",
+        "/a/../../secret",
+        "//../secret",
+        "/relative",
+        "/absolute",
+        "/magic",
+        "/.hidden",
+        "/%2e%68idden",
+        "/inner",
+        "/secret",
+        "/%00",
+        "/etc/passwd",
+        "/.",
+        "/..",
     ];
     for path in paths {
         let answer = ask(&mut Client::connect(server.local_addr()), "GET", path, "");

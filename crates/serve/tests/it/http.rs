@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rusm_runtime::{ExitReason, Pid};
-use rusm_serve::{Body, IntoResponse, LiveKind, Limits, Request, Router, service};
+use rusm_serve::{Body, IntoResponse, Limits, LiveKind, Request, Router, service};
 
 use crate::client::Client;
 use crate::serve;
@@ -69,7 +69,8 @@ fn a_body_goes_in_and_comes_out_with_its_length_or_in_chunks() {
 
     client.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello");
     assert_eq!(client.answer().text(), "hello");
-    client.write("POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+    client
+        .write("POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     assert_eq!(client.answer().text(), "abcde");
     let streamed = client.get("/stream");
     assert_eq!((streamed.text(), streamed.header("transfer-encoding")), ("one two three", Some("chunked")));
