@@ -139,6 +139,7 @@ pub struct Cli {
     /// Level or filter of that log
     #[arg(long, value_name = "LEVEL", env = "RUSM_TOP_LOG", default_value = "info")]
     log: String,
+    #[expect(clippy::doc_markdown, reason = "the help of the command line shows backticks as they are")]
     /// Config file [default: $XDG_CONFIG_HOME/rusm/top.toml]
     #[arg(short, long, value_name = "FILE", env = "RUSM_TOP_CONFIG", global = true)]
     config: Option<PathBuf>,

@@ -77,6 +77,7 @@ impl Default for Capabilities {
 
 /// Initial state of the observer.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each one is a choice of its own")]
 pub struct Start {
     /// Capabilities of the terminal.
     pub capabilities: Capabilities,

@@ -53,7 +53,7 @@ impl Task {
     pub fn run(&self, named: Option<&Path>, out: &mut impl Write) -> Result<Exit, Error> {
         let text = match self {
             Self::Config(task) => task.run(named)?,
-            Self::Keys => keymap::listing(&Config::load(named).map_err(usage)?.keys),
+            Self::Keys => keymap::listing(&Config::load(named).map_err(|error| usage(&error))?.keys),
             Self::Completions { shell } => completions(*shell),
             Self::Man => manual()?,
         };
@@ -69,14 +69,14 @@ impl ConfigTask {
     fn run(&self, named: Option<&Path>) -> Result<String, Error> {
         let path = match named {
             Some(path) => path.to_owned(),
-            None => config::usual_path().ok_or_else(|| usage(ConfigError::NoPlace))?,
+            None => config::usual_path().ok_or_else(|| usage(&ConfigError::NoPlace))?,
         };
         match self {
             Self::Path => Ok(format!("{}\n", path.display())),
             Self::Check => check(&path, named.is_some()),
             Self::Init { force } => {
                 if path.exists() && !force {
-                    return Err(usage(ConfigError::Exists { path }));
+                    return Err(usage(&ConfigError::Exists { path }));
                 }
                 write(&path)?;
                 Ok(format!("wrote {}\n", path.display()))
@@ -89,7 +89,7 @@ fn check(path: &Path, is_named: bool) -> Result<String, Error> {
     if !is_named && !path.exists() {
         return Ok(format!("{} does not exist: the defaults apply\n", path.display()));
     }
-    Config::load(Some(path)).map_err(usage)?;
+    Config::load(Some(path)).map_err(|error| usage(&error))?;
     Ok(format!("{} is valid\n", path.display()))
 }
 
@@ -99,7 +99,7 @@ fn write(path: &Path) -> Result<(), Error> {
         fs::write(path, template())
     };
     let path = path.to_owned();
-    write(&path).map_err(|source| usage(ConfigError::Write { path, source }))
+    write(&path).map_err(|source| usage(&ConfigError::Write { path, source }))
 }
 
 /// Sections of the manual page that the command line does not hold.
@@ -112,7 +112,7 @@ variable over the file. See rusm\\-top config init.
 ";
 
 /// A wrong config file is a usage error: exit code 2.
-fn usage(error: ConfigError) -> Error {
+fn usage(error: &ConfigError) -> Error {
     Error::Usage(error.to_string())
 }
 

@@ -64,6 +64,7 @@ pub enum Once {
 
 /// Options of the observer.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each one is an option of its own")]
 pub struct Options {
     /// Source of the data.
     pub source: Source,

@@ -72,8 +72,8 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
             }
         }
         ServerMessage::Results(results) => self::results(results),
-        // The text goes to a file and is never drawn.
-        ServerMessage::Report(_) => {}
+        // The text of a report goes to a file and is never drawn; the others have no text.
+        ServerMessage::Report(_) | ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
         ServerMessage::Waits(waits) => {
             for row in &mut waits.rows {
                 clean(&mut row.state);
@@ -95,7 +95,6 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
             clean_all(history.runs.iter_mut().map(|run| &mut run.scenario));
         }
         ServerMessage::Error { message, .. } => clean(message),
-        ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
     }
     message
 }

@@ -5,7 +5,7 @@ use rusm_protocol::{IdleInfo, MemoryUses, SchedulerInfo, SchedulerSnapshot, Sche
 /// Answers a request for schedulers, from their figures in the frame.
 pub(crate) fn schedulers(view: &SchedulersView, seq: u64, now_ms: u64, frame: &[SchedulerSnapshot]) -> Schedulers {
     let info = |(at, one): (usize, &SchedulerSnapshot)| {
-        let is_asleep = at == 3 && now_ms / 4_000 % 2 == 0;
+        let is_asleep = at == 3 && (now_ms / 4_000).is_multiple_of(2);
         let awake = f64::from(one.utilisation);
         SchedulerInfo {
             number: at as u32,

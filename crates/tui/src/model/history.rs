@@ -90,7 +90,7 @@ impl Series {
         }
         // Fine charts need them too, as far as they reach.
         let first = self.fine.front().map_or(u64::MAX, |(slot, ..)| *slot);
-        let newest = self.fine.back().or(self.coarse.back()).map_or(0, |(slot, ..)| *slot);
+        let newest = self.fine.back().or_else(|| self.coarse.back()).map_or(0, |(slot, ..)| *slot);
         let earlier: Vec<(u64, f64, u32)> = self
             .coarse
             .iter()

@@ -126,11 +126,10 @@ impl Overlay {
             | Self::OtherNode { .. } => Context::Help,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::Event { .. } => Context::Event,
-            Self::Confirm(_) => Context::Ask,
+            Self::Confirm(_) | Self::Ask { .. } => Context::Ask,
             Self::SortMenu { .. } => Context::SortMenu,
             Self::Run(_) => Context::RunDialog,
             Self::Palette(_) => Context::Palette,
-            Self::Ask { .. } => Context::Ask,
             Self::Waits => Context::Waits,
             Self::Trace => Context::Trace,
         }

@@ -7,6 +7,7 @@ mod actions;
 mod bench;
 mod causes;
 mod mouse;
+mod movement;
 mod navigate;
 mod other_node;
 mod palette;
@@ -381,8 +382,15 @@ fn query(model: &Model) -> Option<View> {
                 ..View::default()
             })
         }
-        Tab::Bench | Tab::Tree | Tab::Events | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics => None,
-        Tab::Cpu | Tab::Sched => None,
+        Tab::Bench
+        | Tab::Tree
+        | Tab::Events
+        | Tab::Wasm
+        | Tab::Time
+        | Tab::Store
+        | Tab::Topics
+        | Tab::Cpu
+        | Tab::Sched => None,
     }
 }
 

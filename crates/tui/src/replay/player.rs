@@ -122,8 +122,6 @@ impl Player {
             ClientMessage::Inspect { view } => self.ids.inspect = view.map_or(0, |view| view.id),
             ClientMessage::Past(view) if view.id == 0 => return self.jump(view.at_ms, now),
             ClientMessage::Past(view) => return vec![Msg::Server(self.past(view.id, view.at_ms))],
-            // The recording has the answer that the node gave.
-            ClientMessage::History(_) => return Vec::new(),
             ClientMessage::Run { id, .. }
             | ClientMessage::Stop { id }
             | ClientMessage::SetResourceProfile { id, .. }
@@ -132,6 +130,7 @@ impl Player {
                 let message = "this is a recording: nothing can be changed".to_owned();
                 return vec![Msg::Server(ServerMessage::Error { message, code: ErrorCode::Forbidden, id })];
             }
+            // The recording has the answers that the node gave, for example to a request for the history.
             _ => return Vec::new(),
         }
         // The views of a node are refreshed a few times a second; a recording may have ended. The frame needs no id.

@@ -67,7 +67,6 @@ impl BackgroundQuery {
         let is_ctrl = modifiers.contains(KeyModifiers::CONTROL);
         match (code, self.held.is_empty()) {
             (KeyCode::Char(']'), true) if is_alt => Step::Part,
-            (_, true) => Step::Other,
             // The end is ST, which is ESC \, or BEL, which is Control-G.
             (KeyCode::Char('\\'), false) if is_alt => Step::End,
             (KeyCode::Char('g'), false) if is_ctrl => Step::End,

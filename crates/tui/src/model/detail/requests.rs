@@ -79,8 +79,8 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn wanted(pid: &str) -> Option<Wanted> {
-        Some(Wanted { pid: pid.to_owned(), ..Wanted::default() })
+    fn wanted(pid: &str) -> Wanted {
+        Wanted { pid: pid.to_owned(), ..Wanted::default() }
     }
 
     #[test]
@@ -89,13 +89,13 @@ mod tests {
         let at = Duration::from_secs;
 
         assert_eq!(requests.requests(None, at(0)), None);
-        assert!(requests.requests(wanted("<0.1.1>"), at(1)).is_some());
+        assert!(requests.requests(Some(wanted("<0.1.1>")), at(1)).is_some());
         assert!(requests.is_pending(at(1)) && !requests.is_pending(at(9)));
-        assert_eq!(requests.requests(wanted("<0.1.1>"), at(2)), None);
+        assert_eq!(requests.requests(Some(wanted("<0.1.1>")), at(2)), None);
         assert!(!requests.answers(&Inspection { id: 7, ..Inspection::default() }));
         assert!(requests.answers(&Inspection { id: 1, ..Inspection::default() }));
         assert!(!requests.is_pending(at(2)));
-        assert!(requests.requests(wanted("<0.2.1>"), at(3)).is_some());
+        assert!(requests.requests(Some(wanted("<0.2.1>")), at(3)).is_some());
         assert_eq!(requests.requests(None, at(4)), Some(ClientMessage::Inspect { view: None }));
         assert_eq!(requests.requests(None, at(5)), None);
     }
@@ -103,15 +103,15 @@ mod tests {
     #[test]
     fn an_older_node_is_not_asked_again() {
         let mut requests = Requests::default();
-        requests.requests(wanted("<0.1.1>"), Duration::ZERO);
+        requests.requests(Some(wanted("<0.1.1>")), Duration::ZERO);
 
         assert!(!requests.refused("unknown scenario \"x\""));
         assert!(requests.refused("unknown message \"inspect\": expected one of run"));
 
         assert_eq!(
-            requests.requests(wanted("<0.1.1>"), Duration::from_secs(1)),
+            requests.requests(Some(wanted("<0.1.1>")), Duration::from_secs(1)),
             Some(ClientMessage::Inspect { view: None })
         );
-        assert_eq!(requests.requests(wanted("<0.2.1>"), Duration::from_secs(2)), None);
+        assert_eq!(requests.requests(Some(wanted("<0.2.1>")), Duration::from_secs(2)), None);
     }
 }

@@ -52,12 +52,15 @@ pub(crate) fn sections(before: &Past, after: &Past) -> Vec<Section> {
     sections
 }
 
+/// Name of a figure, its two values, how it is written, and whether growth is bad.
+type Figure<'a> = (&'a str, f64, f64, &'a dyn Fn(f64) -> String, bool);
+
 fn figures(old: &Frame, new: &Frame) -> Vec<Change> {
     let count = |value: f64| format::grouped(value as u64);
     let bytes = |value: f64| format::bytes(value as u64);
     let percent = |value: f64| format::percent(value);
     let (a, b) = (&old.observer, &new.observer);
-    let list: [(&str, f64, f64, &dyn Fn(f64) -> String, bool); 9] = [
+    let list: [Figure<'_>; 9] = [
         ("processes", a.process_count as f64, b.process_count as f64, &count, false),
         ("crashed in all", a.crashed_total as f64, b.crashed_total as f64, &count, true),
         ("restarts in all", a.restarts_total as f64, b.restarts_total as f64, &count, true),

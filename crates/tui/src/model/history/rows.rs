@@ -122,10 +122,9 @@ fn quantity(text: &str, is_age: bool) -> Option<f64> {
     let unit = text[digits..].trim().to_ascii_lowercase();
     let factor = match (is_age, unit.as_str()) {
         (true, "ms") | (false, "" | "%" | "b") => 1.0,
-        (true, "" | "s") => 1e3,
+        (true, "" | "s") | (false, "k" | "kb") => 1e3,
         (true, "m") => 6e4,
         (true, "h") => 3.6e6,
-        (false, "k" | "kb") => 1e3,
         (false, "m" | "mb") => 1e6,
         (false, "g" | "gb") => 1e9,
         (false, "kib") => 1024.0,

@@ -118,9 +118,9 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
     let line = line.trim().trim_start_matches(':').trim_start();
     let (name, argument) = line.split_once(char::is_whitespace).map_or((line, ""), |(name, rest)| (name, rest.trim()));
     let name = if name == "q" { "quit" } else { name };
-    let names = || COMMANDS.iter().map(|command| command.name).collect::<Vec<_>>();
+    let all_names = || COMMANDS.iter().map(|command| command.name).collect::<Vec<_>>();
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        return Err(format!("unknown command {name:?}: {}", suggestion(name, &names())));
+        return Err(format!("unknown command {name:?}: {}", suggestion(name, &all_names())));
     };
     if let Some(action) = command.action {
         return if argument.is_empty() { Ok(Order::Do(action)) } else { Err(format!("{name} has no argument")) };
@@ -133,13 +133,13 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
         None => Err(format!("unknown {what} {argument:?}: {}", suggestion(argument, all))),
     };
     match command.argument {
-        Argument::View => match Tab::from_id(&argument.to_lowercase()) {
-            Some(tab) => Ok(Order::Do(Action::Show(tab))),
-            None => {
+        Argument::View => {
+            let tab = Tab::from_id(&argument.to_lowercase()).ok_or_else(|| {
                 let ids: Vec<&str> = Tab::ALL.iter().map(|tab| tab.id()).collect();
-                Err(format!("unknown view {argument:?}: {}", suggestion(argument, &ids)))
-            }
-        },
+                format!("unknown view {argument:?}: {}", suggestion(argument, &ids))
+            })?;
+            Ok(Order::Do(Action::Show(tab)))
+        }
         Argument::Column => {
             let (word, is_reversed) = argument.strip_prefix('-').map_or((argument, false), |word| (word, true));
             let key = column(word).ok_or_else(|| {

@@ -78,16 +78,13 @@ pub(crate) fn complete(
     steps: isize,
     vocabulary: Vocabulary<'_>,
 ) -> Option<Completion> {
-    let completion = match current {
-        Some(Completion { start, candidates, at }) => {
-            let at = crate::model::selection::wrapped(at, steps, candidates.len());
-            Completion { start, candidates, at }
-        }
-        None => {
-            let text: String = field.text().chars().take(field.cursor()).collect();
-            let (start, candidates) = candidates(&text, vocabulary);
-            Completion { start, at: if steps < 0 { candidates.len().saturating_sub(1) } else { 0 }, candidates }
-        }
+    let completion = if let Some(Completion { start, candidates, at }) = current {
+        let at = crate::model::selection::wrapped(at, steps, candidates.len());
+        Completion { start, candidates, at }
+    } else {
+        let text: String = field.text().chars().take(field.cursor()).collect();
+        let (start, candidates) = candidates(&text, vocabulary);
+        Completion { start, at: if steps < 0 { candidates.len().saturating_sub(1) } else { 0 }, candidates }
     };
     let word = completion.candidates.get(completion.at)?;
     field.replace_before(completion.start, word);

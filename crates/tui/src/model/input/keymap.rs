@@ -79,8 +79,8 @@ impl KeyMap {
         let mut map = Self::default();
         let mut origins = Vec::new();
         for (number, change) in changes.iter().enumerate() {
-            let changed = map.apply(change).map_err(|error| (number, error))?;
-            origins.extend(changed.into_iter().map(|at| (at, number)));
+            let bindings = map.apply(change).map_err(|error| (number, error))?;
+            origins.extend(bindings.into_iter().map(|at| (at, number)));
         }
         // After all changes, so that two actions may exchange their keys.
         map.check().map_err(|(at, error)| {

@@ -3,6 +3,7 @@
 //! The node sends events once, so this keeps them, up to a bound. The list shows the newest ones until it is scrolled.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use rusm_protocol::{ClientMessage, TRACE_PER_SEC_MAX, TRACE_SECONDS_MAX, Trace, TraceEvent, TraceRequest, TraceScope};
 
@@ -110,14 +111,15 @@ impl TracePane {
         for event in self.matching() {
             let TraceEvent { at_us, pid, kind, peer, message, bytes, took_us, state, .. } = event;
             let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();
-            text.push_str(&format!(
-                "{at_us}\t{pid}\t{kind}\t{}\t{}\t{}\t{}\t{}\n",
+            _ = writeln!(
+                text,
+                "{at_us}\t{pid}\t{kind}\t{}\t{}\t{}\t{}\t{}",
                 or_empty(peer),
                 or_empty(message),
                 bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
                 took_us.map(|us| us.to_string()).unwrap_or_default(),
                 or_empty(state),
-            ));
+            );
         }
         text
     }

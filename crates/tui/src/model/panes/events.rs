@@ -358,8 +358,8 @@ mod tests {
     }
 
     fn shown(pane: &EventsPane, rows: usize) -> Vec<u64> {
-        let page = pane.page(rows);
-        page.items.iter().skip(page.top).take(rows).map(|item| item.key().2).collect()
+        let Page { items, top, .. } = pane.page(rows);
+        items.iter().skip(top).take(rows).map(|item| item.key().2).collect()
     }
 
     fn request(backlog: Option<u32>, open: Option<u64>, log: bool) -> ClientMessage {

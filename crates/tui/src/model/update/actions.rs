@@ -4,23 +4,21 @@ use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::causes;
 use super::navigate::{close_filter, show};
-use super::{bench, past, process};
+use super::{bench, movement, past, process};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
-use crate::model::layout;
 use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns::ColumnSet;
 use crate::model::panes::cpu::CpuPane;
-use crate::model::panes::menu;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::table::Selection;
 use crate::model::panes::wasm::WasmFocus;
-use crate::model::selection::wrapped;
 use crate::model::tab::Tab;
 
+#[expect(clippy::too_many_lines, reason = "one short arm for each action")]
 pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effect>) {
     if let Some(why) = model.refusal(action) {
         return model.show_notice(why, true);
@@ -43,11 +41,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Copy => process::copy(model, effects),
         Action::Retry => effects.push(Effect::Retry),
-        Action::Lines(lines) => lines_by(model, lines),
-        Action::HalfPages(halves) => lines_by(model, halves * i64::from(page(model) / 2).max(1)),
-        Action::Family(is_forward) => to_family(model, is_forward),
-        Action::First => to_position(model, 0),
-        Action::Last => to_position(model, u64::MAX),
+        Action::Lines(lines) => movement::lines_by(model, lines),
+        Action::HalfPages(halves) => movement::lines_by(model, halves * i64::from(movement::page(model) / 2).max(1)),
+        Action::Family(is_forward) => movement::to_family(model, is_forward),
+        Action::First => movement::to_position(model, 0),
+        Action::Last => movement::to_position(model, u64::MAX),
         Action::Run => bench::run_selected(model, effects),
         Action::Stop => {
             let id = Some(model.command("stop".to_owned()));
@@ -198,114 +196,6 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if let Some(tab) = model.tab_before.take() {
         model.tab = tab;
     }
-}
-
-/// Returns the number of rows by which a page key moves.
-fn page(model: &Model) -> u16 {
-    match (model.tab, &model.overlay) {
-        (_, Some(_)) => model.size.height.saturating_sub(6),
-        (Tab::Processes, _) => model.visible_rows(),
-        (Tab::Tree, _) => model.visible_tree(),
-        (Tab::Wasm, _) => model.visible_modules(),
-        (Tab::Time, _) => layout::time(model.size).tickers.inner().height.saturating_sub(1),
-        (Tab::Store, _) => model.visible_buckets(),
-        (Tab::Topics, _) => model.visible_topics(),
-        (Tab::Cpu, _) => model.visible_groups(),
-        (Tab::Sched, _) => layout::sched(model.size, model.scheduler_count()).memory.inner().height.saturating_sub(1),
-        (Tab::Events, _) => model.visible_events() as u16,
-        _ => bench::page(model),
-    }
-}
-
-pub(super) fn lines_by(model: &mut Model, lines: i64) {
-    let in_full = model.detail_in_full();
-    match &mut model.overlay {
-        Some(
-            Overlay::Help { scroll }
-            | Overlay::About { scroll }
-            | Overlay::Cause { scroll }
-            | Overlay::Event { scroll }
-            | Overlay::Trap { scroll }
-            | Overlay::Compare { scroll },
-        ) => {
-            *scroll = scroll.saturating_add_signed(lines.clamp(-99, 99) as i16).min(200);
-        }
-        Some(Overlay::SortMenu { at }) => {
-            *at = wrapped(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
-        }
-        Some(Overlay::Waits) => {
-            let visible = model.visible_waits();
-            model.waits.move_by(lines, visible);
-        }
-        Some(Overlay::Trace) => {
-            let visible = model.visible_trace();
-            model.trace.scroll(lines, visible);
-        }
-        Some(_) => {}
-        None if model.table.field.is_some() => model.table.recall(lines),
-        None if model.tab == Tab::Processes && in_full => {
-            if let Some(pane) = &mut model.detail {
-                pane.move_by(lines);
-            }
-        }
-        None if model.tab == Tab::Processes => model.table.move_by(lines, model.visible_rows()),
-        None if model.tab == Tab::Tree => model.tree.move_by(lines, model.visible_tree()),
-        None if model.events.filter.field.is_some() => model.events.filter.recall(lines),
-        None if model.tab == Tab::Events => model.events.move_by(lines, model.visible_events()),
-        None if model.tab == Tab::Wasm => model.wasm.move_by(lines, model.visible_modules()),
-        None if model.tab == Tab::Time => model.time.scroll(lines),
-        None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
-        None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
-        None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
-        None if model.tab == Tab::Sched => to_memory_kind(model, lines),
-        None => bench::lines_by(model, lines),
-    }
-}
-
-fn to_position(model: &mut Model, position: u64) {
-    match &model.overlay {
-        Some(Overlay::Waits) => return model.waits.go_to(position, model.visible_waits()),
-        Some(Overlay::Trace) => {
-            let all = i64::try_from(model.trace.len()).unwrap_or(i64::MAX);
-            let visible = model.visible_trace();
-            return model.trace.scroll(if position == 0 { -all } else { all }, visible);
-        }
-        _ => {}
-    }
-    match model.tab {
-        Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
-        Tab::Sched => {
-            model.sched.kind = None;
-            to_memory_kind(model, i64::try_from(position).unwrap_or(i64::MAX));
-        }
-        Tab::Processes if model.detail_in_full() => {
-            if let Some(pane) = &mut model.detail {
-                pane.go_to(position);
-            }
-        }
-        Tab::Processes => model.table.go_to(position, model.visible_rows()),
-        Tab::Tree => model.tree.go_to(position, model.visible_tree()),
-        Tab::Wasm => model.wasm.go_to(position, model.visible_modules()),
-        Tab::Time => {
-            model.time.top = 0;
-            model.time.scroll(i64::try_from(position).unwrap_or(i64::MAX));
-        }
-        Tab::Store => model.store.go_to(position, model.visible_buckets()),
-        Tab::Topics => model.topics.go_to(position, model.visible_topics()),
-        Tab::Events => model.events.go_to(position, model.visible_events()),
-        _ => bench::to_position(model, position),
-    }
-}
-
-/// Moves the cursor over the kinds of memory.
-fn to_memory_kind(model: &mut Model, lines: i64) {
-    if let Some(frame) = &model.frame {
-        model.sched.move_by(lines, &frame.observer.memory);
-    }
-}
-
-fn to_family(model: &mut Model, is_forward: bool) {
-    model.bench.selected = menu::family_from(model.scenarios(), model.bench.selected, is_forward);
 }
 
 /// Performs the action of Enter.

@@ -186,8 +186,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
 /// Moves to a position in the result, in the history or in the menu.
 pub(super) fn to_position(model: &mut Model, position: u64) {
     match model.results.pane {
-        BenchPane::Live => lines_by(model, if position == 0 { i64::MIN } else { i64::MAX }),
-        BenchPane::Result => lines_by(model, if position == 0 { i64::MIN } else { i64::MAX }),
+        BenchPane::Live | BenchPane::Result => lines_by(model, if position == 0 { i64::MIN } else { i64::MAX }),
         BenchPane::History => model.results.go_to(position, model.visible_history()),
     }
 }

@@ -1,6 +1,6 @@
 //! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
 
-use super::{actions, navigate};
+use super::{actions, movement, navigate};
 use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
 use crate::model::panes::bench::results::BenchPane;
@@ -27,10 +27,8 @@ pub(super) fn handle(model: &mut Model, mouse: Mouse, effects: &mut Vec<Effect>)
 }
 
 fn wheel(model: &mut Model, notches: i64) {
-    if model.overlay.is_some() {
-        actions::lines_by(model, notches);
-    } else if model.detail_in_full() && model.tab == Tab::Processes {
-        actions::lines_by(model, notches);
+    if model.overlay.is_some() || (model.detail_in_full() && model.tab == Tab::Processes) {
+        movement::lines_by(model, notches);
     } else if model.tab == Tab::Processes {
         let visible = model.visible_rows();
         model.table.scroll(notches * WHEEL_ROWS, visible);
@@ -42,7 +40,7 @@ fn wheel(model: &mut Model, notches: i64) {
         model.events.scroll(notches * WHEEL_ROWS, visible);
     } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched)
     {
-        actions::lines_by(model, notches);
+        movement::lines_by(model, notches);
     }
 }
 

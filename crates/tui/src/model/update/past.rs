@@ -61,12 +61,11 @@ pub(super) fn go(model: &mut Model, at_ms: u64) {
 /// Shows the instant of the next crash, or of the one before the cursor.
 pub(super) fn go_to_crash(model: &mut Model, is_forward: bool) {
     let from_ms = model.past.cursor_ms.or_else(|| frame_ms(model)).unwrap_or(0);
-    match model.past.crash(from_ms, is_forward) {
-        Some(at_ms) => go(model, at_ms),
-        None => {
-            let side = if is_forward { "later" } else { "earlier" };
-            model.show_notice(format!("no {side} crash is recorded"), false);
-        }
+    if let Some(at_ms) = model.past.crash(from_ms, is_forward) {
+        go(model, at_ms);
+    } else {
+        let side = if is_forward { "later" } else { "earlier" };
+        model.show_notice(format!("no {side} crash is recorded"), false);
     }
 }
 
@@ -143,7 +142,10 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
                 return None;
             }
         }
-        ServerMessage::Events(_)
+        // The question before a process is ended needs it now.
+        ServerMessage::Inspection(_) if model.past.rows.is_none() => return Some(message),
+        ServerMessage::Inspection(_)
+        | ServerMessage::Events(_)
         | ServerMessage::Tree(_)
         | ServerMessage::Engines(_)
         | ServerMessage::Time(_)
@@ -155,9 +157,6 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
         | ServerMessage::Results(_)
         | ServerMessage::Waits(_)
         | ServerMessage::Process { .. } => {}
-        // The question before a process is ended needs it now.
-        ServerMessage::Inspection(_) if model.past.rows.is_none() => return Some(message),
-        ServerMessage::Inspection(_) => {}
         _ => return Some(message),
     }
     let tab = model.tab;

@@ -42,10 +42,9 @@ pub(super) fn follow(model: &mut Model, pid: String, effects: &mut Vec<Effect>) 
     model.trail.push(Place { tab: model.tab, detail });
     model.table.selection = Selection::Away(pid.clone());
     show(model, Tab::Processes);
-    if show_detail(model, pid, effects) || model.detail.is_some() {
-        if let Some(pane) = &mut model.detail {
-            pane.in_full = true;
-        }
+    show_detail(model, pid, effects);
+    if let Some(pane) = &mut model.detail {
+        pane.in_full = true;
     }
 }
 
@@ -263,7 +262,7 @@ pub(super) fn confirm_kill(model: &mut Model) {
     let name = name.to_owned();
     match subject(model).map(str::to_owned) {
         Some(pid) => {
-            model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown, typed: String::new() })
+            model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown, typed: String::new() });
         }
         None => explain_no_selection(model),
     }

@@ -127,7 +127,7 @@ fn cells(scheduler: &SchedulerInfo, width: u16, theme: Theme) -> Vec<(String, Ro
     let rate = |rate: f64| (format::short(rate), if rate == 0.0 { Role::Dim } else { Role::Text });
     let time = |us: u64| format::nanos(us.saturating_mul(1000), theme.micro());
     let heat = |share: f64| if share >= 0.95 { Role::Warn } else { Role::Strong };
-    let cpu = scheduler.cpu.map_or(("-".to_owned(), Role::Dim), |cpu| (share(cpu), heat(cpu)));
+    let cpu = scheduler.cpu.map_or_else(|| ("-".to_owned(), Role::Dim), |cpu| (share(cpu), heat(cpu)));
     let oldest = match scheduler.oldest_us {
         Some(us) => (time(us), if us >= LATE_US { Role::Warn } else { Role::Delay }),
         None => ("-".to_owned(), Role::Dim),

@@ -244,7 +244,7 @@ impl Chosen {
         let number = |name: &'static str| {
             let parse = |text: &str| {
                 let digits = text.trim_start_matches('#').replace('_', "");
-                digits.parse::<u64>().map_err(|_| format!("{name} of {text:?} is not a whole number"))
+                digits.parse::<u64>().ok().ok_or_else(|| format!("{name} of {text:?} is not a whole number"))
             };
             text(name).map(parse).transpose()
         };
@@ -302,7 +302,9 @@ mod tests {
     }
 
     fn press(dialog: &mut RunDialog, codes: &[KeyCode]) {
-        codes.iter().for_each(|code| dialog.press(Key::plain(*code)));
+        for code in codes {
+            dialog.press(Key::plain(*code));
+        }
     }
 
     #[test]

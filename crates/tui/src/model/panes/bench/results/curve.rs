@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn curve() -> Curve {
-        let point = |at: u32| CurvePoint { x: f64::from(at) * 1e3, y: 10f64.powi(at as i32 + 3), good: at < 4 };
+        let point = |at: i32| CurvePoint { x: f64::from(at) * 1e3, y: 10f64.powi(at + 3), good: at < 4 };
         let points = (0..6).map(point).collect();
         Curve {
             y_unit: "ns".to_owned(),

@@ -1,5 +1,7 @@
 //! The lines of a result: verdict, gates, curve, tables, facts and printed lines, from top to bottom.
 
+use std::fmt::Write as _;
+
 use rusm_protocol::{Cell, GateInfo, ResultColumn, ResultTable, RunComparison, RunResult};
 
 use crate::model::format;
@@ -104,12 +106,12 @@ pub(crate) fn state(result: &RunResult, paper: Paper) -> SheetLine {
         text.push(' ');
         text.push_str(&seconds(result.measured_ms));
         if result.planned_ms > 0 {
-            text.push_str(&format!(" of {}", seconds(result.planned_ms)));
+            _ = write!(text, " of {}", seconds(result.planned_ms));
         }
         text.push_str(" s");
     }
     if result.steps > 1 {
-        text.push_str(&format!(" {} step {} of {}", paper.sign("·", "-"), result.step, result.steps));
+        _ = write!(text, " {} step {} of {}", paper.sign("·", "-"), result.step, result.steps);
     }
     named("state", &text, Ink::Good)
 }
@@ -216,7 +218,7 @@ fn table(table: &ResultTable, paper: Paper, out: &mut Vec<SheetLine>) {
             if !text.is_empty() {
                 text.push_str("  ");
             }
-            parts.iter().for_each(|part| text.push_str(part));
+            text.push_str(&parts.concat());
         }
         text
     };
@@ -249,12 +251,12 @@ fn visible_columns(widths: &[usize], paper: Paper) -> Vec<usize> {
     let shift = paper.shift.min(widths.len().saturating_sub(2));
     let mut used = widths[0];
     let mut visible = vec![0];
-    for at in 1 + shift..widths.len() {
+    for (at, width) in widths.iter().enumerate().skip(1 + shift) {
         // Two cells for the sign that there is more.
-        if used + 2 + widths[at] + 2 > paper.width {
+        if used + 2 + width + 2 > paper.width {
             break;
         }
-        used += 2 + widths[at];
+        used += 2 + width;
         visible.push(at);
     }
     visible
