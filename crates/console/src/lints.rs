@@ -115,8 +115,8 @@ impl Lints {
         let polled: Vec<Pid> = observe::polled(runtime).into_iter().filter(moves).collect();
         found.extend(self.never_yields.check(&polled, |pid| observation(runtime, pid), now));
         let queues = observe::queues(runtime);
-        let queued = queues.iter().map(|queue| queue.waiting).sum();
-        found.extend(self.busy.check(&polled, |pid| observation(runtime, pid), queued, now));
+        let waiting = queues.iter().map(|queue| queue.waiting).sum();
+        found.extend(self.busy.check(&polled, |pid| observation(runtime, pid), waiting, now));
         found.extend(self.idle.check(&queues, now));
         if now >= self.looked + CHECK_INTERVAL {
             self.looked = now;

@@ -23,7 +23,7 @@ use super::endpoint::listeners;
 use super::lints::LintConfig;
 use super::sampler::Sampler;
 use super::sampler::sample::Sample;
-use super::view::node::Node;
+use super::view::node::{Node, NodeSetup};
 use rusm_runtime::{Handle, observe};
 
 /// Time limit for sessions to close their connections.
@@ -73,8 +73,8 @@ async fn serve(
     let (newest, frames) = watch::channel(Arc::new(Sample::default()));
     let info = node_info(&runtime, &config);
     let lints = LintConfig { levels: config.lints, thresholds: config.lint_thresholds };
-    let (host, limits, recorder) = (config.host, config.limits, config.recorder);
-    let node = Node::new(runtime.clone(), host, limits, recorder, info, tick, frames, stopping.clone());
+    let setup = NodeSetup { host: config.host, limits: config.limits, recorder: config.recorder, info, tick };
+    let node = Node::new(runtime.clone(), setup, frames, stopping.clone());
     let node = Rc::new(node.with_log_lines(config.log_lines));
     let work = async {
         tokio::join!(

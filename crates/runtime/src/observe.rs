@@ -35,8 +35,11 @@ pub use diagnosis::queues::{SchedulerQueue, queues};
 pub use diagnosis::trace::{TraceEnd, TraceEvent, TraceKind, TraceLimits, TraceReport};
 pub use diagnosis::traces::{TraceHandle, TraceScope, extend_trace, start_trace, stop_trace, trace_report};
 pub use diagnosis::waits::{Wait, WaitTarget, waits_of, waits_of_part, waits_on_buffers};
-pub use extensions::engines::{CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots};
 pub use events::{EventKind, RuntimeEvent};
+pub use extensions::engines::{
+    CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots,
+};
+pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use extensions::{engines, storage, stores};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
 pub use inspect::ended::{EndedBy, EndedProcess, LastFigures};
@@ -56,7 +59,6 @@ pub use schedulers::{
     SchedulerCounters, SchedulerReport, SchedulerWatch, injected, polled, running, running_processes,
     scheduler_reports, schedulers, stuck,
 };
-pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use streams::streams;
 pub use supervision::{SupervisionCounters, restart_pressure, supervision};
 pub use time::{ticker_driver, tickers, timers};

@@ -154,7 +154,7 @@
 //!
 //! # Serving
 //!
-//! The feature `serve` answers HTTP, WebSockets and streams of events. Each connection and each request is a process, so
+//! The feature `serve` answers HTTP, WebSocket connections and streams of events. Each connection and each request is a process, so
 //! a crash answers 500 to one client, and rusm-top shows what each request does.
 //!
 #![cfg_attr(feature = "serve", doc = "```no_run")]

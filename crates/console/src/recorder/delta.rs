@@ -70,7 +70,7 @@ impl Reference {
             put(&mut out, (at - literal_from) as u64);
             out.extend_from_slice(&all[literal_from..at]);
             put(&mut out, len as u64);
-            put(&mut out, zigzag(place as i64 - expected as i64));
+            put(&mut out, zigzag((place.cast_signed() - expected.cast_signed()) as i64));
             at += len;
             (literal_from, copied_to, copied_at) = (at, place + len, at);
         }
@@ -104,7 +104,7 @@ pub(super) fn unpack(reference: &[u8], packed: &[u8]) -> Result<Vec<u8>, DeltaEr
         }
         let count = take(&mut rest)? as usize;
         let expected = copied_to + (all.len() - copied_at);
-        let place = usize::try_from(expected as i64 + unzigzag(take(&mut rest)?)).or(Err(DeltaError))?;
+        let place = expected.checked_add_signed(unzigzag(take(&mut rest)?) as isize).ok_or(DeltaError)?;
         if place >= all.len() || count > base + len - all.len() {
             return Err(DeltaError);
         }
@@ -132,7 +132,7 @@ const fn zigzag(value: i64) -> u64 {
 }
 
 const fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 fn put(out: &mut Vec<u8>, mut value: u64) {

@@ -82,13 +82,12 @@ impl Ring {
 
     fn part(&mut self, kind: Kind, text: &str) -> Part {
         let known = self.references.iter().find(|(other, _)| *other == kind);
-        let packed = match known {
-            Some((_, reference)) => reference.pack(text.as_bytes(), &mut self.scratch),
-            None => {
-                let packed = Reference::new(b"").pack(text.as_bytes(), &mut self.scratch);
-                self.references.push((kind, Reference::new(text.as_bytes())));
-                packed
-            }
+        let packed = if let Some((_, reference)) = known {
+            reference.pack(text.as_bytes(), &mut self.scratch)
+        } else {
+            let packed = Reference::new(b"").pack(text.as_bytes(), &mut self.scratch);
+            self.references.push((kind, Reference::new(text.as_bytes())));
+            packed
         };
         Part { kind, packed: packed.into_boxed_slice() }
     }

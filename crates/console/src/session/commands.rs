@@ -84,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 self.next_process = Instant::now();
                 Ok(())
             }
-            ClientMessage::Inspect { view } => self.set_inspect(view),
+            ClientMessage::Inspect { view } => self.set_inspect(view.as_ref()),
             ClientMessage::Causes { view } => show(&mut self.causes, view.map(CausesSource::new)),
             ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeSource::new)),
             ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesSource::new)),
@@ -142,8 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         show(&mut self.stores, source)
     }
 
-    fn set_inspect(&mut self, view: Option<InspectView>) -> Result<(), HostError> {
-        let source = view.clone().map(|view| InspectSource::new(view, self.peer.role));
+    fn set_inspect(&mut self, view: Option<&InspectView>) -> Result<(), HostError> {
+        let source = view.cloned().map(|view| InspectSource::new(view, self.peer.role));
         if matches!(&source, Some(Ok(source)) if source.shows_values()) {
             self.audit(&view);
         }

@@ -64,10 +64,13 @@ fn encode(runtime: &Handle, graph: &WaitGraph, row: &GraphRow, now_ms: u64) -> W
             let seen = observe::process_ref(runtime, *pid);
             let names = seen.as_ref().map(observe::names);
             let name = names.and_then(|(name, label)| name.or(label)).map(|name| cut(&name, NAME_MAX_BYTES));
-            let state = seen.map_or("exited".to_owned(), |seen| match graph.target(*pid) {
-                Some(target) => word(target),
-                None => seen.state().word().to_owned(),
-            });
+            let state = seen.map_or_else(
+                || "exited".to_owned(),
+                |seen| match graph.target(*pid) {
+                    Some(target) => word(target),
+                    None => seen.state().word().to_owned(),
+                },
+            );
             (Some(pid.to_string()), name, state)
         }
         Subject::Resource(name) => (None, Some(cut(name, NAME_MAX_BYTES)), String::new()),

@@ -48,17 +48,23 @@ pub(crate) struct Node {
     filter_rates: Mutex<Vec<Rates>>,
 }
 
+/// Fixed settings of a [`Node`].
+pub(crate) struct NodeSetup {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) limits: Limits,
+    pub(crate) recorder: RecorderConfig,
+    pub(crate) info: NodeInfo,
+    pub(crate) tick: Duration,
+}
+
 impl Node {
     pub(crate) fn new(
         runtime: Handle,
-        host: Arc<dyn Host>,
-        limits: Limits,
-        recorder: RecorderConfig,
-        info: NodeInfo,
-        tick: Duration,
+        setup: NodeSetup,
         frames: watch::Receiver<Arc<Sample>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
+        let NodeSetup { host, limits, recorder, info, tick } = setup;
         Self {
             runtime,
             host,

@@ -215,6 +215,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
+    use crate::view::node::NodeSetup;
     use crate::{Limits, NoScenarios, RecorderConfig};
     use rusm_runtime::observe::ProcessState;
     use rusm_runtime::{Config, ExitReason, Runtime};
@@ -224,17 +225,14 @@ mod tests {
         let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
         let (_, frames) = watch::channel(Arc::default());
         let (_, stopping) = watch::channel(false);
-        let (host, tick) = (Arc::new(NoScenarios), Duration::from_millis(50));
-        let node = Node::new(
-            runtime.clone(),
-            host,
-            Limits::default(),
-            RecorderConfig::default(),
-            NodeInfo::default(),
-            tick,
-            frames,
-            stopping,
-        );
+        let setup = NodeSetup {
+            host: Arc::new(NoScenarios),
+            limits: Limits::default(),
+            recorder: RecorderConfig::default(),
+            info: NodeInfo::default(),
+            tick: Duration::from_millis(50),
+        };
+        let node = Node::new(runtime.clone(), setup, frames, stopping);
         let pids: Vec<Pid> = (0..processes).map(|_| parked(&runtime)).collect();
         let waits =
             |pid: &Pid| observe::process(&runtime, *pid).is_some_and(|seen| seen.state == ProcessState::Waiting);

@@ -12,7 +12,7 @@ async fn attached() -> (Node, Client) {
     (node, client)
 }
 
-fn inspect(id: u32, pid: Pid, more: Value) -> String {
+fn inspect(id: u32, pid: Pid, more: &Value) -> String {
     let mut view = json!({"id": id, "pid": pid.to_string(), "hz": 10});
     for (name, value) in more.as_object().cloned().unwrap_or_default() {
         view[name] = value;
@@ -42,15 +42,15 @@ async fn links_are_sent_in_full_number_by_page_and_with_their_names() {
                     ctx.set_label("hub");
                 }
             }
-            pending::<()>().await
+            pending::<()>().await;
         })
         .unwrap();
 
-    client.send(&inspect(1, hub, json!({"reach": true}))).await;
+    client.send(&inspect(1, hub, &json!({"reach": true}))).await;
     let first = answer(&mut client, 1, |message| message["bonds"][0]["total"] == 40).await;
-    client.send(&inspect(2, hub, json!({"page": {"bond": "links", "window": {"offset": 30, "len": 100}}}))).await;
+    client.send(&inspect(2, hub, &json!({"page": {"bond": "links", "window": {"offset": 30, "len": 100}}}))).await;
     let page = answer(&mut client, 2, |_| true).await;
-    client.send(&inspect(3, hub, json!({"page": {"bond": "children", "window": {"offset": 0, "len": 5}}}))).await;
+    client.send(&inspect(3, hub, &json!({"page": {"bond": "children", "window": {"offset": 0, "len": 5}}}))).await;
     let children = answer(&mut client, 3, |_| true).await;
 
     assert_eq!(first["bonds"][0]["processes"].as_array().unwrap().len(), 8);
@@ -61,7 +61,7 @@ async fn links_are_sent_in_full_number_by_page_and_with_their_names() {
     );
     assert_eq!(children["bonds"][1]["total"], 40);
     let child: Pid = children["bonds"][1]["processes"][0]["pid"].as_str().unwrap().parse().unwrap();
-    client.send(&inspect(4, child, json!({}))).await;
+    client.send(&inspect(4, child, &json!({}))).await;
     let child = answer(&mut client, 4, |_| true).await;
     assert_eq!(child["ancestors"], json!([{"pid": hub.to_string(), "name": "hub"}]));
 }
@@ -74,7 +74,7 @@ async fn the_mailbox_has_its_length_its_bytes_and_its_rates() {
         node.runtime.try_send(reader, n).unwrap();
     }
 
-    client.send(&inspect(1, reader, json!({}))).await;
+    client.send(&inspect(1, reader, &json!({}))).await;
     let answer = answer(&mut client, 1, |message| message["mailbox"]["in_per_sec"].is_number()).await;
 
     let mailbox = &answer["mailbox"];
@@ -94,10 +94,10 @@ async fn a_process_that_an_observer_has_ended_says_so() {
         .runtime
         .spawn(|ctx: Context| async move {
             ctx.set_label("victim");
-            pending::<()>().await
+            pending::<()>().await;
         })
         .unwrap();
-    client.send(&inspect(1, victim, json!({}))).await;
+    client.send(&inspect(1, victim, &json!({}))).await;
     answer(&mut client, 1, |message| message["is_alive"] == true).await;
 
     client.send(&json!({"type": "kill", "pid": victim.to_string(), "id": 7}).to_string()).await;
@@ -109,7 +109,7 @@ async fn a_process_that_an_observer_has_ended_says_so() {
         (&json!("victim"), &json!("killed"), &json!("observer"))
     );
     assert!(ended["by_observer"].as_str().is_some_and(|by| !by.is_empty()), "{ended}");
-    client.send(&inspect(2, Pid::local(victim.slot(), 1 << 20), json!({}))).await;
+    client.send(&inspect(2, Pid::local(victim.slot(), 1 << 20), &json!({}))).await;
     let never = self::answer(&mut client, 2, |_| true).await;
     assert_eq!((&never["is_alive"], &never["ended"]), (&json!(false), &json!(null)));
 }
@@ -169,7 +169,7 @@ async fn senders_and_types_are_sent_to_observers_and_values_only_to_control() {
     let reader = node.runtime.spawn(|_| async { pending::<()>().await }).unwrap();
     let mut control = node.attach().await;
     let mut observer = node.attach_tcp(&node.observe_token()).await;
-    control.send(&inspect(1, reader, json!({"values": true}))).await;
+    control.send(&inspect(1, reader, &json!({"values": true}))).await;
     answer(&mut control, 1, |message| message["mailbox"].is_object()).await;
     let sender = node
         .runtime
@@ -178,15 +178,15 @@ async fn senders_and_types_are_sent_to_observers_and_values_only_to_control() {
             for _ in 0..3 {
                 ctx.send(reader, "flush".to_owned()).await;
             }
-            pending::<()>().await
+            pending::<()>().await;
         })
         .unwrap();
 
     let mailbox =
         answer(&mut control, 1, |message| message["mailbox"]["preview"][2].is_object()).await["mailbox"].take();
-    observer.send(&inspect(2, reader, json!({}))).await;
+    observer.send(&inspect(2, reader, &json!({}))).await;
     let seen = answer(&mut observer, 2, |message| message["mailbox"]["preview"][2].is_object()).await;
-    let refused = observer.refused(&inspect(3, reader, json!({"values": true}))).await;
+    let refused = observer.refused(&inspect(3, reader, &json!({"values": true}))).await;
 
     assert_eq!(mailbox["senders"], json!([{"pct": 100.0, "process": {"name": "clerk", "pid": sender.to_string()}}]));
     assert_eq!((&mailbox["seen"], &mailbox["preview"][0]["value"]), (&json!(3), &json!("\"flush\"")));

@@ -67,7 +67,7 @@ async fn busy(ctx: Context, step: Duration) {
     };
     loop {
         let from = cpu();
-        while cpu() - from < step {
+        while cpu().saturating_sub(from) < step {
             std::hint::spin_loop();
         }
         ctx.yield_now().await;

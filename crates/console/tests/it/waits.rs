@@ -78,7 +78,7 @@ async fn a_trace_is_sent_until_it_is_stopped_and_a_bad_request_is_refused() {
     let echo = echo.unwrap();
     node.runtime
         .spawn(move |ctx| async move {
-            while ctx.call::<u64, u64>(echo, 1, Duration::from_secs(60)).await.is_ok() {
+            while ctx.call::<u64, u64>(echo, 1, Duration::from_mins(1)).await.is_ok() {
                 ctx.sleep(Duration::from_millis(5)).await;
             }
         })

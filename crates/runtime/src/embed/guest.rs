@@ -12,8 +12,8 @@ use crate::links::bonds::LinkOptions;
 use crate::links::registry::{RegisterError, SideTables};
 pub use crate::mailbox::tagged::{Charge, ChargedBytes};
 use crate::observe::BodyInfo;
-use crate::observe::extensions::engines::Engine;
 use crate::observe::events::EventKind;
+use crate::observe::extensions::engines::Engine;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;
 use crate::process::header::{

@@ -109,7 +109,7 @@ fn functions(text: &str, limit: usize) -> Vec<String> {
     let is_machinery = |name: &&str| {
         ["core::panicking::", "std::panicking::", "rust_begin_unwind", "__rustc::"].iter().any(|it| name.contains(it))
     };
-    let first = frames.iter().rposition(|name| is_machinery(name)).map_or(0, |at| at + 1);
+    let first = frames.iter().rposition(is_machinery).map_or(0, |at| at + 1);
     let inner = frames[first..].iter().take_while(|name| {
         !name.contains("rusm_runtime::process::task::") && !name.contains("rusm_runtime::scheduler::")
     });

@@ -76,10 +76,10 @@ async fn part_time(ctx: &Context, busy: Duration, idle: Duration, total: Duratio
     let mut worked = Duration::ZERO;
     while start.elapsed() < total {
         let from = thread_cpu();
-        while thread_cpu() - from < busy {
+        while thread_cpu().saturating_sub(from) < busy {
             std::hint::spin_loop();
         }
-        worked += thread_cpu() - from;
+        worked += thread_cpu().saturating_sub(from);
         ctx.sleep(idle).await;
     }
     (worked, start.elapsed())
@@ -182,7 +182,7 @@ fn crashed_killed_and_taken_along_by_a_link_are_counted_apart() -> Result<(), St
     let first = runtime
         .spawn(move |ctx| async move {
             for _ in 0..7 {
-                ctx.spawn_link(waits);
+                ctx.spawn_link(waits).unwrap();
             }
             drop(ctx.receive().await);
         })

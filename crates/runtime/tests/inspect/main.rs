@@ -35,7 +35,7 @@ fn bonds_are_read_by_page_and_counted_in_full() {
                 ctx.link(*other);
             }
             ctx.monitor(linked[0]);
-            pending::<()>().await
+            pending::<()>().await;
         });
         (hub, others)
     });
@@ -62,15 +62,15 @@ fn the_reach_of_an_end_follows_links_and_stops_at_those_that_trap_exits() {
         let guard = ctx.spawn(move |ctx: Context| async move {
             ctx.trap_exits(true);
             ctx.link(far);
-            pending::<()>().await
+            pending::<()>().await;
         });
         let middle = ctx.spawn(move |ctx: Context| async move {
             ctx.link(guard);
-            pending::<()>().await
+            pending::<()>().await;
         });
         let first = ctx.spawn(move |ctx: Context| async move {
             ctx.link(middle);
-            pending::<()>().await
+            pending::<()>().await;
         });
         (first, guard)
     });
@@ -96,7 +96,7 @@ fn names_groups_and_children_are_those_of_the_process() {
             for _ in 0..7 {
                 ctx.spawn(|_| async { pending::<()>().await });
             }
-            pending::<()>().await
+            pending::<()>().await;
         })
         .unwrap();
     eventually("the children exist", || observe::children_of(&runtime, parent, 0, 99).0 == 7);
@@ -138,22 +138,22 @@ fn a_process_that_has_ended_says_why_when_by_whom_and_with_which_figures() {
 #[test]
 fn the_origin_of_an_end_is_the_killer_the_link_or_the_observer() {
     let runtime = runtime();
-    let (killer, killed, linked) = ask(&runtime, |ctx: Context| async move {
+    let (killer, victim, linked) = ask(&runtime, |ctx: Context| async move {
         let linked = ctx.spawn(|_| async { pending::<()>().await });
-        let killed = ctx.spawn(move |ctx: Context| async move {
+        let victim = ctx.spawn(move |ctx: Context| async move {
             ctx.link(linked);
-            pending::<()>().await
+            pending::<()>().await;
         });
         (
             ctx.spawn(move |ctx: Context| async move {
                 let () = ctx.receive_of().await;
-                ctx.exit(killed, ExitReason::Killed);
+                ctx.exit(victim, ExitReason::Killed);
             }),
-            killed,
+            victim,
             linked,
         )
     });
-    eventually("the link exists", || observe::bonds(&runtime, killed, Bond::Links, 0, 1).unwrap().0 == 1);
+    eventually("the link exists", || observe::bonds(&runtime, victim, Bond::Links, 0, 1).unwrap().0 == 1);
     runtime.try_send(killer, ()).unwrap();
     has_ended(&runtime, linked);
 
@@ -166,9 +166,9 @@ fn the_origin_of_an_end_is_the_killer_the_link_or_the_observer() {
     has_ended(&runtime, outside);
 
     let by = |pid| observe::ended(&runtime, pid).map(|ended| ended.by);
-    eventually("all are remembered", || [killed, linked, observed, outside].iter().all(|pid| by(*pid).is_some()));
-    assert_eq!(by(killed), Some(EndedBy::Process(killer)));
-    assert_eq!(by(linked), Some(EndedBy::Link(killed)));
+    eventually("all are remembered", || [victim, linked, observed, outside].iter().all(|pid| by(*pid).is_some()));
+    assert_eq!(by(victim), Some(EndedBy::Process(killer)));
+    assert_eq!(by(linked), Some(EndedBy::Link(victim)));
     assert_eq!(by(observed), Some(EndedBy::Observer("observer 3".into())));
     assert_eq!(by(outside), Some(EndedBy::Outside));
 }

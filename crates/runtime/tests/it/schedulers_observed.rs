@@ -9,7 +9,7 @@ use rusm_runtime::observe::{self, SchedulerReport, SchedulerWatch};
 use rusm_runtime::{Config, Runtime};
 
 fn runtime() -> Runtime {
-    Runtime::start(Config { schedulers: 2, stuck_after: Duration::from_secs(60), ..Config::default() }).unwrap()
+    Runtime::start(Config { schedulers: 2, stuck_after: Duration::from_mins(1), ..Config::default() }).unwrap()
 }
 
 /// Spawns a process on scheduler 0 that spawns `children` and then does not return from its poll until the flag is set.
@@ -73,7 +73,7 @@ fn pinned_processes_wait_behind_a_long_poll_while_the_other_scheduler_sleeps() {
 #[test]
 fn the_age_of_a_queue_is_published_only_while_it_is_watched() {
     let runtime =
-        Runtime::start(Config { schedulers: 1, stuck_after: Duration::from_secs(60), ..Config::default() }).unwrap();
+        Runtime::start(Config { schedulers: 1, stuck_after: Duration::from_mins(1), ..Config::default() }).unwrap();
     let oldest = || observe::scheduler_reports(&runtime)[0].oldest_ready;
     // Two processes that are always ready: each slice begins with one of them in the queue.
     for _ in 0..2 {

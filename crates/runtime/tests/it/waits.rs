@@ -58,7 +58,9 @@ fn a_caller_waits_for_its_callee_until_that_replies() {
     });
     let server = server.unwrap();
     let clients = [caller(&runtime), caller(&runtime)];
-    clients.iter().for_each(|client| runtime.try_send(*client, server).unwrap());
+    for client in &clients {
+        runtime.try_send(*client, server).unwrap();
+    }
 
     settle(&runtime, &clients.map(|client| (client, WaitTarget::Reply(server))));
     assert_eq!(observe::waits_of(&runtime, clients[0]), [waits(&runtime)[0].clone()]);
@@ -188,7 +190,9 @@ fn cycles_of_two_and_of_three_calls_are_complete() {
             processes.iter().enumerate().map(|(at, pid)| (*pid, WaitTarget::Reply(next(at)))).collect();
         settle(&runtime, &expected);
 
-        processes.iter().for_each(|pid| runtime.exit(*pid, rusm_runtime::ExitReason::Killed));
+        for pid in &processes {
+            runtime.exit(*pid, rusm_runtime::ExitReason::Killed);
+        }
         settle(&runtime, &[]);
     }
 }
@@ -214,7 +218,9 @@ fn the_list_is_bounded_and_the_count_is_not() {
     let runtime = runtime();
     let callee = deaf(&runtime);
     let clients: Vec<Pid> = (0..20).map(|_| caller(&runtime)).collect();
-    clients.iter().for_each(|client| runtime.try_send(*client, callee).unwrap());
+    for client in &clients {
+        runtime.try_send(*client, callee).unwrap();
+    }
     eventually("all calls", || waits(&runtime).len() == 20);
 
     let mut found = Vec::new();

@@ -60,11 +60,15 @@ pub(crate) mod scheduler {
             false
         }
 
-        pub(crate) fn note_send(_: &RuntimeShared, _: Option<&Local>, _: Pid, _: &Envelope) {}
+        pub(crate) struct SendEvents;
+
+        pub(crate) const fn note_send(_: &RuntimeShared, _: Option<&Local>, _: Pid, _: &Envelope) -> SendEvents {
+            SendEvents
+        }
 
         pub(crate) fn note_forced(_: Slot, _: &Envelope) {}
 
-        pub(crate) fn note_full(_: &RuntimeShared, (): ()) {}
+        pub(crate) fn note_full(_: &RuntimeShared, _: SendEvents) {}
     }
 
     /// Runs the process instead of putting it into a run queue.

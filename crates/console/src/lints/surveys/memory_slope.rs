@@ -47,8 +47,8 @@ impl MemorySlope {
             }
         }
         let (first_at, first) = *self.ends.front()?;
-        let grows = |(a, b): (&(Duration, MemoryUse), &(Duration, MemoryUse))| a.1.rss < b.1.rss;
-        if self.ends.len() <= WINDOWS || !self.ends.iter().zip(self.ends.iter().skip(1)).all(grows) {
+        let rises = |(a, b): (&(Duration, MemoryUse), &(Duration, MemoryUse))| a.1.rss < b.1.rss;
+        if self.ends.len() <= WINDOWS || !self.ends.iter().zip(self.ends.iter().skip(1)).all(rises) {
             return None;
         }
         let minutes = now.saturating_sub(first_at).as_secs_f64() / 60.0;

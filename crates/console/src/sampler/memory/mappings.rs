@@ -89,7 +89,7 @@ fn sum(mut text: impl BufRead, regions: &[MemoryRegion], resident: impl Fn(usize
     loop {
         line.clear();
         let is_end = text.read_until(b'\n', &mut line).ok()? == 0;
-        if let Some(next) = head(&line).map(Some).or(is_end.then_some(None)) {
+        if let Some(next) = head(&line).map(Some).or_else(|| is_end.then_some(None)) {
             if let Some(mapping) = std::mem::replace(&mut current, next) {
                 sums.add(mapping, regions, &resident);
             }
@@ -134,7 +134,6 @@ impl Sums {
             (_, Some(MemoryUse::Pool { .. })) => &mut sums.engines,
             (MappedFile::MainStack, _) => &mut sums.thread_stacks,
             (MappedFile::Program, _) => &mut sums.program,
-            (MappedFile::Heap, _) => &mut sums.heap,
             (MappedFile::Anonymous, None) if is_bss => &mut sums.program,
             (MappedFile::Anonymous, None) if access == Access::Read => &mut sums.code,
             (MappedFile::Anonymous, None) if is_guarded && access == Access::Write && !is_arena => {
@@ -144,7 +143,7 @@ impl Sums {
                 sums.thread_stacks += stack;
                 return;
             }
-            (MappedFile::Anonymous, None) => &mut sums.heap,
+            (MappedFile::Heap, _) | (MappedFile::Anonymous, None) => &mut sums.heap,
         };
         *kind += rss;
     }
@@ -156,7 +155,7 @@ fn head(line: &[u8]) -> Option<Mapping> {
         return None;
     }
     let line = line.trim_ascii_end();
-    let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let addresses = words.next()?;
     let dash = addresses.iter().position(|byte| *byte == b'-')?;
     let access = match words.next()? {

@@ -148,7 +148,9 @@ fn own_waits(seen: &ProcessRef<'_>, wait: u8, limit: usize, found: &mut Vec<Wait
     };
     if wait & WAIT_CALL != 0 {
         let callees = SideTables::callees(seen.table_slot(), seen.pid(), CALLEES_MAX);
-        callees.into_iter().for_each(|callee| add(WaitTarget::Reply(callee)));
+        for callee in callees {
+            add(WaitTarget::Reply(callee));
+        }
     }
     if wait & WAIT_STORE != 0 {
         add(WaitTarget::Store);

@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(intervals(30)[CAUSE_INTERVALS - 3..], [2, 0, 1]);
         assert_eq!(intervals(60)[CAUSE_INTERVALS - 3..], [1, 0, 0]);
         assert_eq!(intervals(2_000).iter().sum::<u32>(), 0);
-        assert_eq!(causes.report(Duration::from_secs(9_000)).0[0].count, 3);
+        assert_eq!(causes.report(Duration::from_mins(150)).0[0].count, 3);
     }
 
     #[test]

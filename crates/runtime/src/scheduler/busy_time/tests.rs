@@ -107,17 +107,17 @@ fn short_polls_are_shown_without_the_cost_of_the_clock() {
 fn two_processes_that_alternate_never_have_more_than_the_time_of_their_scheduler() {
     // As in a ping-pong: a timed poll takes almost twice as long as one that is not timed.
     let mut scheduler = Scheduler::new(10, 25);
-    let [ping, pong] = [ProcessHeader::free(), ProcessHeader::free()];
+    let [left, right] = [ProcessHeader::free(), ProcessHeader::free()];
     let start_ns = scheduler.clock.now_ns.get();
 
     for _ in 0..1_000_000 {
-        scheduler.poll(&ping, 30, 0);
-        scheduler.poll(&pong, 30, 0);
+        scheduler.poll(&left, 30, 0);
+        scheduler.poll(&right, 30, 0);
     }
 
     let elapsed = (scheduler.clock.now_ns.get() - start_ns) as f64;
     assert!(scheduler.in_polls() < elapsed, "{} of {elapsed}", scheduler.in_polls());
-    assert_near(busy(&ping), busy(&pong), 0.03);
+    assert_near(busy(&left), busy(&right), 0.03);
     assert_near(scheduler.in_polls(), 60e6, 0.15);
 }
 
