@@ -40,6 +40,7 @@ use crate::run::plan::Plan;
 use crate::run::recipe::Recipe;
 use crate::run::runner::Runner;
 use crate::run::series::run_series_by;
+use crate::scenario::Scenario;
 
 /// Shortest time between two sheets of a run that goes on.
 const SHEET_EVERY: Duration = Duration::from_millis(500);
@@ -69,15 +70,14 @@ impl Driver {
                 return;
             }
             if let Some(measurement) = wanted {
-                self.carry_out(measurement);
+                self.carry_out(&measurement);
             }
         }
     }
 
     /// Carries out a measurement and keeps its result.
-    pub(crate) fn carry_out(&mut self, measurement: Measurement) {
-        let takes_turns =
-            crate::catalogue::find(&measurement.recipe.scenario).is_ok_and(|scenario| scenario.takes_turns());
+    pub(crate) fn carry_out(&mut self, measurement: &Measurement) {
+        let takes_turns = crate::catalogue::find(&measurement.recipe.scenario).is_ok_and(Scenario::takes_turns);
         let head = {
             let mut state = self.shared.lock();
             let results = &mut state.results;
@@ -115,7 +115,7 @@ impl Driver {
             shows_run: matches!(measurement.kind, Kind::Series),
         };
         let mut job = Job { runner, shared: Arc::clone(&self.shared), config, stop };
-        let complete = job.complete(&measurement, self.rule);
+        let complete = job.complete(measurement, self.rule);
         self.finish(head, complete);
     }
 

@@ -213,9 +213,9 @@ mod tests {
 
         shared.set_wanted(shared.lock(), Some(measurement.clone()));
         shared.set_wanted(shared.lock(), Some(measurement.clone()));
-        driver(1).carry_out(measurement.clone());
+        driver(1).carry_out(&measurement);
         assert!(shared.lock().wanted.is_some(), "the newer request is kept");
-        driver(2).carry_out(measurement);
+        driver(2).carry_out(&measurement);
 
         let state = shared.lock();
         let error = state.last_error.clone().unwrap_or_default();

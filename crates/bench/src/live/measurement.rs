@@ -22,7 +22,7 @@ const REPEATS_MAX: u32 = 100;
 /// Minimum number of rounds of a comparison.
 const ROUNDS_MIN: u32 = 2;
 /// Length of a long run if none is given.
-const SOAK: Duration = Duration::from_secs(30 * 60);
+const SOAK: Duration = Duration::from_mins(30);
 /// Words for the kinds of measurements.
 const KINDS: [&str; 5] = ["run", "sweep", "saturate", "soak", "ab"];
 
@@ -116,8 +116,8 @@ impl Measurement {
             "soak" => SOAK,
             _ => defaults::DURATION,
         };
-        let warm_up_max_ms = settings.warm_up_ms.unwrap_or(millis(defaults::WARM_UP_MAX));
-        if warm_up_max_ms == 0 || warm_up_max_ms > millis(Duration::from_secs(3_600)) {
+        let warm_up_max_ms = settings.warm_up_ms.unwrap_or_else(|| millis(defaults::WARM_UP_MAX));
+        if warm_up_max_ms == 0 || warm_up_max_ms > millis(Duration::from_hours(1)) {
             return Err(out_of_range(format!("warm-up of {warm_up_max_ms} ms is not between 1 ms and 1 h")));
         }
         let mut recipe = Recipe {
@@ -129,7 +129,7 @@ impl Measurement {
             process_limit: Some(runtime.process_limit),
             mailbox_capacity: Some(runtime.mailbox_capacity),
             runs: if matches!(word, "run" | "sweep") { runs } else { 1 },
-            duration_ms: settings.duration_ms.unwrap_or(millis(usual)),
+            duration_ms: settings.duration_ms.unwrap_or_else(|| millis(usual)),
             warm_up_min_ms: millis(defaults::WARM_UP_MIN).min(warm_up_max_ms),
             warm_up_max_ms,
             params: wish.params.clone(),
@@ -157,8 +157,8 @@ impl Measurement {
                     };
                     HostError { code: ErrorCode::Unknown, message }
                 })?;
-                let (duration_ms, runs) = (recipe.duration_ms, 1);
-                Kind::Ab { baseline: Box::new(Recipe { duration_ms, runs, ..baseline }), number }
+                let baseline = Recipe { runs: 1, duration_ms: recipe.duration_ms, ..baseline };
+                Kind::Ab { baseline: Box::new(baseline), number }
             }
             _ => Kind::Series,
         };
@@ -223,9 +223,9 @@ const fn out_of_range(message: String) -> HostError {
 mod tests {
     use super::*;
 
-    fn check(scenario: &str, settings: RunSettings) -> Result<Measurement, String> {
+    fn check(scenario: &str, settings: &RunSettings) -> Result<Measurement, String> {
         let params = BTreeMap::new();
-        let wish = Wish { scenario, params: &params, settings: &settings, profile: Profile::Max };
+        let wish = Wish { scenario, params: &params, settings, profile: Profile::Max };
         let earlier = |number: Option<u64>| {
             let recipe = Recipe { scenario: "ping-pong".to_owned(), seed: 9, ..Recipe::default() };
             number.is_none_or(|number| number == 3).then_some((3, recipe))
@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_bare_request_runs_until_it_is_stopped() {
-        let bare = check("ping-pong", RunSettings::default()).unwrap();
-        let timed = check("ping-pong", RunSettings { duration_ms: Some(200), ..RunSettings::default() }).unwrap();
-        let many = check("ping-pong", RunSettings { runs: Some(3), ..RunSettings::default() }).unwrap();
+        let bare = check("ping-pong", &RunSettings::default()).unwrap();
+        let timed = check("ping-pong", &RunSettings { duration_ms: Some(200), ..RunSettings::default() }).unwrap();
+        let many = check("ping-pong", &RunSettings { runs: Some(3), ..RunSettings::default() }).unwrap();
 
         assert_eq!((bare.is_endless, bare.recipe.profile.as_str()), (true, "max"));
         assert_eq!((timed.is_endless, timed.recipe.duration_ms), (false, 200));
@@ -250,9 +250,9 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_own_defaults() {
-        let saturate = check("ping-pong", kind("saturate")).unwrap();
-        let sweep = check("ping-pong", RunSettings { grid: vec!["pairs=1,2".to_owned()], ..kind("sweep") }).unwrap();
-        let ab = check("ping-pong", kind("ab")).unwrap();
+        let saturate = check("ping-pong", &kind("saturate")).unwrap();
+        let sweep = check("ping-pong", &RunSettings { grid: vec!["pairs=1,2".to_owned()], ..kind("sweep") }).unwrap();
+        let ab = check("ping-pong", &kind("ab")).unwrap();
 
         assert!(matches!(&saturate.kind, Kind::Saturate(options) if options.searches == SEARCHES), "{saturate:?}");
         assert!(matches!(&sweep.kind, Kind::Sweep { cells, .. } if cells.len() == 2), "{sweep:?}");
@@ -278,7 +278,7 @@ mod tests {
             ("ping-pong", RunSettings { rate_per_sec: Some(-1.0), ..kind("run") }, ""),
             ("timer-path", kind("saturate"), "timer-path runs cases in turn, each at its own rate"),
         ] {
-            let refused = check(scenario, settings).unwrap_err();
+            let refused = check(scenario, &settings).unwrap_err();
             assert!(refused.starts_with(expected) && !refused.contains('\n'), "{refused}");
         }
     }

@@ -69,13 +69,13 @@ impl Sheet {
         let columns: Vec<_> = columns.chain(names.iter().copied()).chain([("verdict", ColumnUnit::Text)]).collect();
         let mut table = Table::new("cells; the numbers are medians", &columns);
         for cell in cells {
-            let axis = |axis: &Axis| Cell::from(cell.params.get(&axis.name).cloned());
+            let param = |axis: &Axis| Cell::from(cell.params.get(&axis.name).cloned());
             let figure = |(name, _): &(&str, ColumnUnit)| {
                 let found = cell.figures.iter().find(|figure| figure.name == *name);
                 Cell::from(found.map(|figure| figure.median))
             };
             let word = cell.error.clone().unwrap_or_else(|| cell.verdict.word().to_owned());
-            table.rows.push(axes.iter().map(axis).chain(names.iter().map(figure)).chain([word.into()]).collect());
+            table.rows.push(axes.iter().map(param).chain(names.iter().map(figure)).chain([word.into()]).collect());
         }
         Self { tables: vec![table], ..Self::default() }
     }
