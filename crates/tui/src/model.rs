@@ -42,7 +42,6 @@ use crate::model::overlay::trace::TracePane;
 use crate::model::overlay::waits::WaitsPane;
 use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
-use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
 use crate::model::panes::bench::results::{BenchPane, ResultsPane};
 use crate::model::panes::columns;
 use crate::model::panes::cpu::CpuPane;
@@ -57,7 +56,6 @@ use crate::model::panes::time::TimePane;
 use crate::model::panes::topics::TopicsPane;
 use crate::model::panes::tree::TreePane;
 use crate::model::panes::wasm::WasmPane;
-use crate::model::selection::first_visible;
 use crate::model::tab::Tab;
 
 /// Capabilities of the terminal.
@@ -327,11 +325,6 @@ impl Model {
         self.table.rows.as_ref()
     }
 
-    /// Returns true if the node has sent the supervision tree with the currently open supervisors.
-    pub(crate) fn has_tree(&self) -> bool {
-        self.tree.is_settled()
-    }
-
     /// Returns the current view.
     pub fn tab(&self) -> Tab {
         self.tab
@@ -387,120 +380,10 @@ impl Model {
         self.detail.as_ref().is_some_and(|pane| pane.in_full)
     }
 
-    /// Returns the number of process rows that the Processes view shows.
-    pub(crate) fn visible_rows(&self) -> u16 {
-        layout::processes(self.size, self.detail.is_some()).visible()
-    }
-
-    /// Returns the number of tree rows that the Tree view shows.
-    pub(crate) fn visible_tree(&self) -> u16 {
-        layout::tree(self.size, self.tree.in_full).visible()
-    }
-
-    /// Returns the panels of the Events view.
-    pub(crate) fn events_layout(&self) -> layout::EventsLayout {
-        let body = layout::body(self.size);
-        let lints = self.lints.panel_height(self.frame(), body.width, body.height);
-        let causes = self.causes.panel_height(body.height.saturating_sub(lints));
-        layout::events(self.size, lints + causes, self.events.has_cursor())
-    }
-
-    /// Returns the number of events that the Events view shows.
-    pub(crate) fn visible_events(&self) -> usize {
-        self.events_layout().visible().into()
-    }
-
-    /// Returns the number of modules that the Wasm view shows.
-    pub(crate) fn visible_modules(&self) -> u16 {
-        layout::wasm(self.size).modules.inner().height.saturating_sub(1)
-    }
-
-    /// Returns the index of the first trap that the Wasm view shows, so that the trap under the cursor is visible.
-    pub(crate) fn first_trap(&self) -> usize {
-        first_visible(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
-    }
-
-    /// Returns the number of buckets that the Store view shows.
-    pub(crate) fn visible_buckets(&self) -> u16 {
-        layout::store(self.size).buckets.inner().height.saturating_sub(1)
-    }
-
-    /// Returns the number of keys that the Store view shows.
-    pub(crate) fn visible_keys(&self) -> u16 {
-        layout::store(self.size).keys.inner().height.saturating_sub(1)
-    }
-
-    /// Returns true if the node has sent its stores.
-    pub(crate) fn has_stores(&self) -> bool {
-        self.store.newest().is_some()
-    }
-
-    /// Returns the number of topics that the Topics view shows.
-    pub(crate) fn visible_topics(&self) -> u16 {
-        layout::topics(self.size).topics.inner().height.saturating_sub(1)
-    }
-
-    /// Returns the number of rows that the list of waits shows.
-    pub(crate) fn visible_waits(&self) -> u16 {
-        layout::body(self.size).height.saturating_sub(4)
-    }
-
-    /// Returns the number of events that a trace shows.
-    pub(crate) fn visible_trace(&self) -> u16 {
-        layout::body(self.size).height.saturating_sub(5)
-    }
-
-    /// Returns true if the node has sent its topics.
-    pub(crate) fn has_topics(&self) -> bool {
-        self.topics.newest.is_some()
-    }
-
-    /// Returns the number of groups that the CPU view shows.
-    pub(crate) fn visible_groups(&self) -> u16 {
-        // Below the heading; the runtime and its parts are below the groups.
-        layout::cpu(self.size).groups.inner().height.saturating_sub(4)
-    }
-
-    /// Returns true if the node has sent shares of its CPU time.
-    pub(crate) fn has_cpu(&self) -> bool {
-        self.cpu.newest.as_ref().is_some_and(|cpu| cpu.span_ms > 0)
-    }
-
     /// Returns the number of schedulers of the node.
     pub(crate) fn scheduler_count(&self) -> usize {
         let known = self.sched.newest.as_ref().map_or(0, |newest| newest.total as usize);
         known.max(self.frame.as_ref().map_or(0, |frame| frame.observer.scheduler_load.len()))
-    }
-
-    /// Returns the number of schedulers that the Schedulers view shows.
-    pub(crate) fn visible_schedulers(&self) -> u16 {
-        layout::sched(self.size, self.scheduler_count()).schedulers.inner().height.saturating_sub(2)
-    }
-
-    /// Returns true if the node has sent its schedulers.
-    pub(crate) fn has_schedulers(&self) -> bool {
-        self.sched.newest.is_some()
-    }
-
-    /// Returns true if the node has sent its recent events.
-    pub(crate) fn has_events(&self) -> bool {
-        self.events.newest.is_some()
-    }
-
-    /// Returns true if the node has sent its engines.
-    pub(crate) fn has_engines(&self) -> bool {
-        self.wasm.newest.is_some()
-    }
-
-    /// Returns true if the node has sent its tickers and streams.
-    pub(crate) fn has_time(&self) -> bool {
-        self.time.newest.is_some()
-    }
-
-    /// Returns the width of the process table, in cells.
-    pub(crate) fn table_width(&self) -> u16 {
-        let table = layout::processes(self.size, self.detail.is_some()).table;
-        table.inner().width.saturating_sub(1)
     }
 
     /// Returns the scenarios that the node can run.
@@ -516,29 +399,6 @@ impl Model {
     /// Returns the scenario under the cursor of the Bench view.
     pub(crate) fn selected_scenario(&self) -> Option<&ScenarioMeta> {
         self.scenarios().get(self.bench.selected)
-    }
-
-    /// Returns the number of results that the list of results shows.
-    pub(crate) fn visible_history(&self) -> u16 {
-        layout::body(self.size).inner().height.saturating_sub(1)
-    }
-
-    /// Returns the number of lines of a result that are shown.
-    pub(crate) fn visible_sheet(&self) -> u16 {
-        layout::body(self.size).inner().height
-    }
-
-    /// Returns the lines of the result that the node has sent, for the whole width of the screen.
-    pub(crate) fn sheet_lines(&self) -> Vec<SheetLine> {
-        let width = usize::from(self.size.width.saturating_sub(4));
-        let paper = Paper { width, ascii: self.capabilities.ascii, shift: self.results.shift };
-        let comparison = self.results.newest.as_ref().and_then(|newest| newest.comparison.as_deref());
-        self.results.result().map_or_else(Vec::new, |result| sheet::lines(result, comparison, paper))
-    }
-
-    /// Returns true if the node has sent its results.
-    pub(crate) fn has_results(&self) -> bool {
-        self.results.newest.is_some()
     }
 
     /// Returns the time since the newest frame if the connection is open but frames are overdue.

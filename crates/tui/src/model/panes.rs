@@ -1,5 +1,6 @@
 //! State of each view: what it shows, where its cursor is, and what it requests from the node.
 
+mod arrived;
 pub(crate) mod bench;
 pub(crate) mod columns;
 pub(crate) mod cpu;

@@ -5,15 +5,15 @@
 //! cursor stays in place and no other process becomes selected: a row that looks selected is always the process that
 //! the user selected.
 
-use std::collections::BTreeSet;
+mod filter;
+
 use std::time::Duration;
 
-use rusm_protocol::{Cell, Column, ProcessFilter, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
+use rusm_protocol::{Cell, Column, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
-use crate::model::input::complete::{Completion, Vocabulary, complete};
-use crate::model::input::line_edit::LineEdit;
 use crate::model::panes::columns;
 use crate::model::panes::columns::ColumnSet;
+use crate::model::panes::table::filter::FilterField;
 use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
@@ -22,8 +22,6 @@ const PAGE_ROWS_MAX: u32 = 150;
 pub(crate) const ENDED: &str = "exited";
 /// Number of ended processes from which they are shown as one line.
 const FOLDED_MIN: usize = 3;
-/// Number of remembered filters.
-const HISTORY_MAX: usize = 32;
 
 /// Selection in the process table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,14 +35,6 @@ pub(crate) enum Selection {
     Here(String),
     /// A process that is no longer on this page.
     Away(String),
-}
-
-/// The filter field while it is edited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FilterField {
-    pub(crate) edit: LineEdit,
-    pub(crate) completion: Option<Completion>,
-    history_at: usize,
 }
 
 /// State of the process table.
@@ -203,44 +193,6 @@ impl Table {
         self.shown.as_ref().is_none_or(|(sort, filter)| (*sort, filter.as_str()) != wanted)
     }
 
-    /// Returns the filter of the current rows.
-    pub(crate) fn filter_taken(&self) -> &str {
-        self.shown.as_ref().map_or("", |(_, filter)| filter)
-    }
-
-    /// Returns the requested filter.
-    pub(crate) fn filter_in_force(&self) -> &str {
-        if self.refused.is_some() { &self.filter_before } else { &self.filter }
-    }
-
-    /// Handles the refusal of a filter. While the filter is being typed, only the reason is stored. Otherwise a message
-    /// for the user is returned. If the table is shown, the field opens again with the text; else the previous filter is
-    /// restored.
-    pub(crate) fn refuse(&mut self, filter: &str, why: &str, is_shown: bool) -> Option<String> {
-        if self.filter != filter {
-            return None;
-        }
-        self.refused = Some(why.to_owned());
-        if self.field.is_some() {
-            return None;
-        }
-        if !is_shown {
-            return self.take_back();
-        }
-        let edit = LineEdit::new(&self.filter);
-        self.field = Some(FilterField { edit, completion: None, history_at: self.history.len() });
-        Some(format!("filter refused: {why}"))
-    }
-
-    /// Replaces a refused filter by the previous one.
-    fn take_back(&mut self) -> Option<String> {
-        let why = self.refused.take()?;
-        let before = std::mem::take(&mut self.filter_before);
-        self.filter = if before == self.filter { String::new() } else { before };
-        self.error = None;
-        Some(format!("filter refused: {why}"))
-    }
-
     /// Stores a page that answers a view. The cursor follows the selected process.
     pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
         rows.rows.truncate(VIEW_ROWS_MAX as usize);
@@ -396,96 +348,9 @@ impl Table {
         }
     }
 
-    /// Opens the filter field.
-    pub(crate) fn edit_filter(&mut self) {
-        self.filter_before.clone_from(&self.filter);
-        let (edit, history_at) = (LineEdit::new(&self.filter), self.history.len());
-        self.field = Some(FilterField { edit, completion: None, history_at });
-    }
-
-    /// Applies the text of the field as the filter, after each key.
-    pub(crate) fn filter_typed(&mut self) {
-        if let Some(field) = &mut self.field {
-            field.completion = None;
-            self.filter_changed();
-        }
-    }
-
-    /// Completes the word before the cursor of the field.
-    pub(crate) fn complete_filter(&mut self, steps: isize) {
-        let (names, modules) = (self.texts(Column::Name), self.texts(Column::Module));
-        if let Some(field) = &mut self.field {
-            let vocabulary = Vocabulary::Processes { names: &names, modules: &modules };
-            field.completion = complete(&mut field.edit, field.completion.take(), steps, vocabulary);
-            self.filter_changed();
-        }
-    }
-
-    /// Returns the texts of a column on this page, each once.
-    fn texts(&self, column: Column) -> Vec<String> {
-        let Some(rows) = &self.rows else { return Vec::new() };
-        let texts: BTreeSet<&str> = rows.rows.iter().map(|row| text(rows, row, column)).collect();
-        texts.into_iter().filter(|text| !text.is_empty()).map(str::to_owned).collect()
-    }
-
-    /// Applies the text of the field. A text that is not valid keeps the previous filter in force. A field that is not
-    /// known here may be known to a newer node, so the node decides about it.
-    fn filter_changed(&mut self) {
-        let Some(field) = &self.field else { return };
-        let text = field.edit.text();
-        self.error = ProcessFilter::parse(&text).err();
-        let is_certain = |error: &&QueryError| !error.message.starts_with("unknown filter field");
-        self.refused = self.error.as_ref().filter(is_certain).map(|error| error.message.clone());
-        text.trim().clone_into(&mut self.filter);
-        self.rewind();
-    }
-
-    /// Closes the field and keeps the filter or restores the previous one. Returns a message for the user if the filter
-    /// cannot be kept.
-    pub(crate) fn close_filter(&mut self, keep: bool) -> Option<String> {
-        self.field.take()?;
-        let mut notice = None;
-        if keep {
-            if !self.filter.is_empty() && self.history.last() != Some(&self.filter) {
-                if self.history.len() == HISTORY_MAX {
-                    self.history.remove(0);
-                }
-                self.history.push(self.filter.clone());
-            }
-            notice = self.take_back();
-        } else {
-            self.filter.clone_from(&self.filter_before);
-            (self.refused, self.error) = (None, None);
-        }
-        self.rewind();
-        notice
-    }
-
-    /// Puts an earlier or later filter of the history into the field.
-    pub(crate) fn recall(&mut self, steps: i64) {
-        let Some(field) = &mut self.field else { return };
-        let at = field.history_at.saturating_add_signed(steps as isize).min(self.history.len());
-        field.history_at = at;
-        field.edit = LineEdit::new(self.history.get(at).map_or("", String::as_str));
-        self.filter_typed();
-    }
-
     /// Clears the selection.
     pub(crate) fn deselect(&mut self) {
         self.selection = Selection::None;
-    }
-
-    /// Sets the filter.
-    pub(crate) fn set_filter(&mut self, filter: String) {
-        self.filter = filter;
-        self.selection = Selection::None;
-        self.rewind();
-    }
-
-    /// Removes the filter.
-    pub(crate) fn clear_filter(&mut self) {
-        self.filter.clear();
-        self.rewind();
     }
 }
 
@@ -495,47 +360,4 @@ fn rows_before(len: u32, visible: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(rows: &[(&str, &str)]) -> Rows {
-        let text = |text: &str| Cell::Text(text.to_owned());
-        Rows {
-            columns: vec![Column::Pid, Column::State],
-            matched: rows.len() as u64,
-            total: rows.len() as u64,
-            rows: rows.iter().map(|(pid, state)| vec![text(pid), text(state)]).collect(),
-            ..Rows::default()
-        }
-    }
-
-    #[test]
-    fn many_ended_processes_are_one_line_behind_the_others_and_the_selected_one_stays() {
-        let mut table = Table { selection: Selection::Here("<0.2.1>".to_owned()), ..Table::default() };
-        let ended =
-            [("<0.1.1>", ENDED), ("<0.2.1>", ENDED), ("<0.3.1>", "waiting"), ("<0.4.1>", ENDED), ("<0.5.1>", ENDED)];
-
-        table.take(page(&ended), None, 10, Duration::ZERO);
-
-        let pids: Vec<_> = (0..5).filter_map(|at| table.pid_at(at)).collect();
-        assert_eq!(pids, ["<0.2.1>", "<0.3.1>", "<0.1.1>", "<0.4.1>", "<0.5.1>"]);
-        assert_eq!(table.folded(), Some((3, 2)));
-        table.take(page(&ended[..3]), None, 10, Duration::ZERO);
-        assert_eq!((table.pid_at(0).as_deref(), table.folded()), (Some("<0.1.1>"), None), "two keep their places");
-    }
-
-    #[test]
-    fn a_window_has_all_that_is_visible_on_a_screen_of_any_height() {
-        for visible in 1..=200_u16 {
-            let table = Table { top: 500, ..Table::default() };
-
-            let window = table.query(None, visible, 140).window;
-
-            let end = window.offset + u64::from(window.len);
-            assert!(window.offset <= 500 && 500 + u64::from(visible) <= end, "{visible}: {window:?}");
-            assert!(window.len <= PAGE_ROWS_MAX.max(visible.into()), "{visible}: {window:?}");
-            // A window just requested must not be requested again.
-            assert!(table.is_covered(window, window.len, visible), "{visible}: {window:?}");
-        }
-    }
-}
+mod tests;
