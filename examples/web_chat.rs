@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusm::serve::{Html, Request, Response, Router, ServeConfig, Server, websocket};
@@ -54,7 +55,7 @@ async fn room(ctx: Context) {
 fn chat(request: Request, room: Pid) -> Response {
     let name = request.param("name").unwrap_or("guest").to_owned();
     websocket::upgrade(request, async move |mut socket| {
-        let ctx = socket.context().clone();
+        let ctx = Arc::clone(socket.context());
         ctx.send(room, Join(ctx.pid())).await;
         loop {
             tokio::select! {

@@ -40,6 +40,7 @@ pub(crate) fn run(processes: u64, seconds: u64, blocks: usize) -> Result<bool, F
                 memory_bytes = memory_bytes.max(past.memory_bytes);
             }
         }
+        drop(load);
         let (off, on) = (median(&mut off), median(&mut on));
         let meets = on - off <= CPU_PCT_BAR && memory_bytes <= MEMORY_BAR;
         met &= meets;

@@ -4,6 +4,7 @@
 //! the pool is created: only ranges that are larger than anything else that appears by chance count.
 
 use std::fs;
+use std::iter;
 use std::ops::Range;
 
 /// Minimum size of a range. The largest thing that another thread maps by chance, an arena of the C library, is half of
@@ -26,7 +27,7 @@ fn added(before: &[Range<usize>], after: Vec<Range<usize>>) -> Vec<Range<usize>>
     for range in after {
         let mut start = range.start;
         let known = before.iter().filter(|known| known.start < range.end && known.end > range.start);
-        for known in known.cloned().chain([range.end..range.end]) {
+        for known in known.cloned().chain(iter::once(range.end..range.end)) {
             if start < known.start {
                 match new.last_mut() {
                     Some(last) if last.end == start => last.end = known.start,
@@ -62,7 +63,7 @@ mod tests {
         let new = added(&before, vec![5..20, 20..30, 30..40, 45..70, 80..90]);
 
         assert_eq!(new, [5..10, 20..40, 45..50, 60..70, 80..90]);
-        assert_eq!(added(&[], vec![1..2]), [1..2]);
+        assert_eq!(added(&[], vec![1..2, 3..4]), [1..2, 3..4]);
         assert_eq!(added(&before, before.to_vec()), []);
     }
 
