@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DelaysInfo, LintInfo};
+use crate::LintInfo;
 
 /// The state that every observer receives at the frame rate.
 ///
@@ -391,4 +391,18 @@ pub enum ProcessStatus {
     Finished,
     /// Ended abnormally.
     Crashed,
+}
+
+/// Delays of a process or of the node, from samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DelaysInfo {
+    /// Time from ready to running.
+    pub scheduling: LatencySnapshot,
+    /// Time of polls.
+    pub poll: LatencySnapshot,
+    /// Time from the send of a message to the end of the poll that received it.
+    pub handling: LatencySnapshot,
+    /// Mean number of polls of which one is sampled; 1 if every poll is.
+    pub sampling: f64,
 }

@@ -28,8 +28,8 @@ pub use client::{ClientMessage, KillReason, SortKey, View};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
 pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
-    Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo, ProcessStatus,
-    SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
+    DelaysInfo, Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo,
+    ProcessStatus, SchedulerSnapshot, SnapshotCost, TimeSeriesSnapshot,
 };
 pub use limits::{
     BACKLOG_MAX, CLIENT_MESSAGE_MAX_BYTES, CURVE_POINTS_MAX, DEFAULT_PORT, DETAIL_ROWS, HISTORY_POINTS,
@@ -41,18 +41,18 @@ pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
 pub use server::inspection::{
-    BondPage, BondView, DelaysInfo, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
-    SenderInfo, SupervisedInfo, WaitsFor,
+    BondPage, BondView, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo,
+    SupervisedInfo, WaitsFor,
 };
 pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
 pub use server::waits::{WaitRow, Waits, WaitsView};
-pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, ProcessDetail, Role, ServerMessage};
+pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, Past, ProcessDetail, Role, ServerMessage};
 pub use views::cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 pub use views::engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,
 };
 pub use views::events::{EventDetail, EventInfo, Events, EventsRequest, LogLine};
-pub use views::past::{History, HistoryRun, HistorySeries, HistoryView, Past, PastView};
+pub use views::past::{History, HistoryRun, HistorySeries, HistoryView, PastView};
 pub use views::results::{
     Curve, CurvePoint, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results, ResultsView, RunComparison,
     RunEntry, RunResult, RunSettings,

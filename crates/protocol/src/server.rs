@@ -5,11 +5,12 @@ pub(crate) mod inspection;
 pub(crate) mod trace;
 pub(crate) mod waits;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, Past, ReportPart, ResourceProfileMeta, Results,
-    Rows, ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
+    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
+    ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
 /// A message from a node to an observer.
@@ -254,4 +255,61 @@ pub struct FactInfo {
     pub name: String,
     /// A count or a text.
     pub value: Cell,
+}
+
+/// A recorded instant of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Past {
+    /// Id of the request.
+    pub id: u32,
+    /// Uptime of the node at this instant, in milliseconds.
+    pub at_ms: u64,
+    /// Uptime of the node at the oldest recorded instant, in milliseconds.
+    pub oldest_ms: u64,
+    /// Uptime of the node at the newest recorded instant, in milliseconds.
+    pub newest_ms: u64,
+    /// The messages of this instant, at most one of each type. Their ids are 0, and `rows` has the first processes by
+    /// several orders, in all columns. Messages that this reader does not know are left out.
+    #[serde(deserialize_with = "known")]
+    pub messages: Vec<ServerMessage>,
+    /// Memory of the recorder, in bytes.
+    pub memory_bytes: u64,
+    /// CPU time of recording this node over the last seconds, in per cent of one core.
+    pub cost_pct: f64,
+    /// Reason why the instant has no messages, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+/// Decodes the messages of a list, without those of a newer version.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ServerMessage>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Item {
+        Known(ServerMessage),
+        Unknown(IgnoredAny),
+    }
+    let items = Vec::<Item>::deserialize(deserializer)?;
+    let known = |item| match item {
+        Item::Known(message) => Some(message),
+        Item::Unknown(_) => None,
+    };
+    Ok(items.into_iter().filter_map(known).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ServerMessage, decode_server};
+
+    #[test]
+    fn messages_of_a_newer_version_are_left_out_of_an_instant() {
+        let text =
+            r#"{"type":"past","id":3,"at_ms":9,"messages":[{"type":"weather","sun":true},{"type":"ack","id":1},7]}"#;
+
+        let Ok(ServerMessage::Past(past)) = decode_server(text) else { panic!("no instant") };
+
+        assert_eq!((past.id, past.at_ms), (3, 9));
+        assert_eq!(past.messages, [ServerMessage::Ack { id: 1 }]);
+    }
 }

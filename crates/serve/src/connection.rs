@@ -5,6 +5,9 @@
 //!                └ limits in time ┘         └ ends when idle, drained, or given up by its client
 //! ```
 
+mod dispatch;
+mod io;
+
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -21,12 +24,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, timeout};
 
-use crate::dispatch::{ProcessExecutor, RequestService};
+use crate::connection::dispatch::{ProcessExecutor, RequestService};
+use crate::connection::io::{Activity, Io, Socket};
 use crate::drain::DrainSignal;
-use crate::io::{Activity, Io, Socket};
 use crate::limits::Limit;
 use crate::request::Connection;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::ServerStats;
 
 /// First bytes of a plain connection of HTTP/2.

@@ -29,15 +29,14 @@
 
 mod body;
 mod connection;
-mod dispatch;
 mod drain;
 mod files;
 mod handler;
-mod io;
 mod limits;
 mod request;
 mod router;
 mod server;
+mod shared;
 mod sse;
 mod stats;
 mod tls;

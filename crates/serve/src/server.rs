@@ -20,9 +20,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::connection::{self, OpenConnection};
-use crate::drain::{DrainSignal, Phase};
+use crate::drain::Phase;
 use crate::limits::{Limit, Limits};
 use crate::router::Router;
+use crate::shared::Shared;
 use crate::stats::{Live, RouteReport, ServerStats};
 use crate::tls::{Tls, TlsError, TlsFiles};
 
@@ -70,31 +71,6 @@ pub enum ServeError {
     /// The runtime accepts no more processes.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-}
-
-/// State that all processes of a server share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) name: Arc<str>,
-    pub(crate) runtime: Handle,
-    pub(crate) limits: Limits,
-    pub(crate) stats: Arc<ServerStats>,
-    pub(crate) in_flight: Arc<Semaphore>,
-    pub(crate) tls: Option<Tls>,
-    local: SocketAddr,
-    connections: Arc<Semaphore>,
-    router: RwLock<Arc<Router>>,
-    phase: watch::Receiver<Phase>,
-}
-
-impl Shared {
-    pub(crate) fn router(&self) -> Arc<Router> {
-        Arc::clone(&self.router.read())
-    }
-
-    pub(crate) fn drain_signal(&self) -> DrainSignal {
-        DrainSignal(self.phase.clone())
-    }
 }
 
 /// A running server. When it is dropped, it stops at once.

@@ -6,15 +6,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use parking_lot::Mutex;
 use rusm_runtime::{Context, Pid};
 
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::{LiveEntry, LiveKind, ServerStats};
-use crate::websocket::WebSocket;
 
-type Run = Box<dyn FnOnce(WebSocket) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+/// Serves an upgraded connection.
+type Run = Box<dyn FnOnce(Upgraded, &Shared, Arc<Context>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// An extension of a response, from the handler to the process that runs it.
 #[derive(Clone)]
@@ -72,10 +72,9 @@ impl Continuation {
         };
         live.set_kind(LiveKind::WebSocket);
         let _counted = Counted::new(&shared.stats, LiveKind::WebSocket);
-        let socket = WebSocket::new(upgraded, shared, context);
         let mut drain = shared.drain_signal();
         tokio::select! {
-            () = run(socket) => {}
+            () = run(upgraded, shared, context) => {}
             () = drain.deadline() => {}
         }
     }

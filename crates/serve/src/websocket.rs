@@ -1,6 +1,7 @@
 //! Sockets of the WebSocket protocol: the process of the request becomes the process of the socket.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 use crate::drain::DrainSignal;
 use crate::limits::Limit;
 use crate::request::{IntoResponse, Request, Response, plain};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::ServerStats;
 use crate::upgrade::Continuation;
 
@@ -171,7 +172,10 @@ where
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    response.extensions_mut().insert(Continuation::websocket(upgrade, Box::new(|socket| Box::pin(run(socket)))));
+    let serve = Box::new(|upgraded, shared: &Shared, context| {
+        Box::pin(run(WebSocket::new(upgraded, shared, context))) as Pin<Box<dyn Future<Output = ()> + Send>>
+    });
+    response.extensions_mut().insert(Continuation::websocket(upgrade, serve));
     response
 }
 
@@ -189,7 +193,7 @@ fn is_key(key: &str) -> bool {
 }
 
 impl WebSocket {
-    pub(crate) fn new(upgraded: Upgraded, shared: &Arc<Shared>, context: Arc<Context>) -> Self {
+    fn new(upgraded: Upgraded, shared: &Shared, context: Arc<Context>) -> Self {
         let limits = &shared.limits;
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER_BYTES)

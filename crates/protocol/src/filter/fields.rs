@@ -131,7 +131,7 @@ const fn info(
 }
 
 /// All fields.
-pub static FILTER_FIELDS: [FilterFieldInfo; 20] = [
+pub const FILTER_FIELDS: [FilterFieldInfo; 20] = [
     info(FilterField::Name, &["name", "label"], FilterValues::Text, "registered name or label"),
     info(FilterField::Module, &["module"], FilterValues::Text, "module of a guest"),
     info(FilterField::Kind, &["kind"], FilterValues::Kind, "native or wasm"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LatencySnapshot, TreeBranch, TreeEnd, ViewWindow};
+use crate::{DelaysInfo, TreeBranch, TreeEnd, ViewWindow};
 
 /// A client's view of one process in depth. The process is watched as long as a client requests it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -266,20 +266,6 @@ pub struct MessageInfo {
     /// Start of the value as text, for a client that may see values; absent for a type that has no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-}
-
-/// Delays of a process or of the node, from samples.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DelaysInfo {
-    /// Time from ready to running.
-    pub scheduling: LatencySnapshot,
-    /// Time of polls.
-    pub poll: LatencySnapshot,
-    /// Time from the send of a message to the end of the poll that received it.
-    pub handling: LatencySnapshot,
-    /// Mean number of polls of which one is sampled; 1 if every poll is.
-    pub sampling: f64,
 }
 
 /// Effect of the end of a process on others.

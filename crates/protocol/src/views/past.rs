@@ -1,4 +1,4 @@
-//! Recorded instants of a node, and its figures over the last minutes.
+//! Requests for recorded instants of a node, and its figures over the last minutes.
 //!
 //! ```text
 //!   observer ── past {at_ms} ──▶ node       the newest recorded instant at or before that time
@@ -6,10 +6,7 @@
 //!   observer ── history ──▶ node ──▶ history      figures of the last minutes, for charts
 //! ```
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::ServerMessage;
+use serde::{Deserialize, Serialize};
 
 /// A request for one recorded instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,31 +16,6 @@ pub struct PastView {
     /// Uptime of the node at that instant, in milliseconds. The answer has the newest instant at or before it, or the
     /// oldest one if all are later.
     pub at_ms: u64,
-}
-
-/// A recorded instant of the node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Past {
-    /// Id of the request.
-    pub id: u32,
-    /// Uptime of the node at this instant, in milliseconds.
-    pub at_ms: u64,
-    /// Uptime of the node at the oldest recorded instant, in milliseconds.
-    pub oldest_ms: u64,
-    /// Uptime of the node at the newest recorded instant, in milliseconds.
-    pub newest_ms: u64,
-    /// The messages of this instant, at most one of each type. Their ids are 0, and `rows` has the first processes by
-    /// several orders, in all columns. Messages that this reader does not know are left out.
-    #[serde(deserialize_with = "known")]
-    pub messages: Vec<ServerMessage>,
-    /// Memory of the recorder, in bytes.
-    pub memory_bytes: u64,
-    /// CPU time of recording this node over the last seconds, in per cent of one core.
-    pub cost_pct: f64,
-    /// Reason why the instant has no messages, in one line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<String>,
 }
 
 /// A request for the figures of the last minutes.
@@ -87,36 +59,4 @@ pub struct HistoryRun {
     pub scenario: String,
     /// Uptime of the node when the run was first seen, in milliseconds.
     pub from_ms: u64,
-}
-
-/// Decodes the messages of a list, without those of a newer version.
-fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ServerMessage>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Item {
-        Known(ServerMessage),
-        Unknown(IgnoredAny),
-    }
-    let items = Vec::<Item>::deserialize(deserializer)?;
-    let known = |item| match item {
-        Item::Known(message) => Some(message),
-        Item::Unknown(_) => None,
-    };
-    Ok(items.into_iter().filter_map(known).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{ServerMessage, decode_server};
-
-    #[test]
-    fn messages_of_a_newer_version_are_left_out_of_an_instant() {
-        let text =
-            r#"{"type":"past","id":3,"at_ms":9,"messages":[{"type":"weather","sun":true},{"type":"ack","id":1},7]}"#;
-
-        let Ok(ServerMessage::Past(past)) = decode_server(text) else { panic!("no instant") };
-
-        assert_eq!((past.id, past.at_ms), (3, 9));
-        assert_eq!(past.messages, [ServerMessage::Ack { id: 1 }]);
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Comparison, QueryError, QueryWord};
+use super::word::{Comparison, QueryError, QueryWord};
 
 /// Characters that end a word without quotes.
 const ENDS: [char; 11] = ['(', ')', '"', '\'', '!', '=', '<', '>', '~', '&', '|'];

@@ -26,11 +26,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::body::{Body, Produced};
-use crate::io::Activity;
+use crate::connection::io::Activity;
 use crate::limits::Limit;
 use crate::request::{Connection, Params, Request, Response, plain};
 use crate::router::{Route, Routed, host_of};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::stats::{Live, LiveKind, RouteStats};
 use crate::upgrade::Continuation;
 
