@@ -20,7 +20,7 @@ use rusm_protocol::{
 };
 
 use super::lints::active_warnings::Warning;
-use super::sampler::control_block_bytes;
+use super::sampler::memory::control_block_bytes;
 use super::sampler::sample::Sample;
 use super::view::table::ranking::Ranked;
 use rusm_runtime::observe::{self, BodyInfo, ProcessRef, ProcessState};

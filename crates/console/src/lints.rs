@@ -17,6 +17,7 @@
 
 pub(crate) mod active_warnings;
 mod busy;
+mod config;
 mod finding;
 mod idle_schedulers;
 pub(crate) mod levels;
@@ -36,6 +37,7 @@ use super::sampler::sample::Sample;
 use rusm_runtime::observe::{self, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, Pid};
 
+pub(crate) use config::LintConfig;
 pub use levels::{LintLevel, LintLevels};
 pub use thresholds::LintThresholds;
 
@@ -49,19 +51,6 @@ use self::storms::RestartStorms;
 use self::stuck::StuckPolls;
 use self::surveys::Surveys;
 use self::waits::WaitTracker;
-
-/// Which lints are raised, and from which values on.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LintConfig {
-    pub(crate) levels: LintLevels,
-    pub(crate) thresholds: LintThresholds,
-}
-
-impl LintConfig {
-    fn warns(&self, lint: Lint) -> bool {
-        self.levels.level(lint) == LintLevel::Warn
-    }
-}
 
 /// All detectors and the board of active warnings.
 #[derive(Debug)]

@@ -11,22 +11,23 @@
 
 mod delta;
 mod figures;
+mod kind;
+pub(crate) mod recording;
 mod ring;
 mod top_rows;
 
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    CausesView, Column, CpuView, Engines, EnginesView, Frame, History, Past, Role, Rows, SERVER_MESSAGE_MAX_BYTES,
-    SchedulersView, ServerMessage, Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows,
-    TreeView, VIEW_ROWS_MAX, ViewWindow, encode,
+    CausesView, Column, CpuView, Engines, EnginesView, Frame, Role, Rows, SchedulersView, ServerMessage, Stores,
+    StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView, VIEW_ROWS_MAX, ViewWindow,
+    encode,
 };
 
-use self::figures::Figures;
-use self::ring::{Kind, Ring};
+use self::recording::Recording;
+use self::ring::Kind;
 use self::top_rows::TopRows;
 use crate::budget::{thread_cpu, thread_cpu_since};
-use crate::config::RecorderConfig;
 use crate::encode::events::events as event_list;
 use crate::encode::{self as encoder, RowEncoder};
 use crate::sampler::sample::Sample;
@@ -46,14 +47,8 @@ use rusm_runtime::observe;
 const EVERY: Duration = Duration::from_secs(1);
 /// Time between two frames.
 const FRAME_EVERY: Duration = Duration::from_millis(100);
-/// Time for which frames are kept at that rate.
-const FRAMES_SPAN: Duration = Duration::from_mins(1);
-/// Largest share of the memory that frames at that rate may take, as a divisor.
-const FRAMES_PART: usize = 8;
 /// Share of one core that the instants may use; if they cost more, they are recorded less often.
 const SHARE: f64 = 0.004;
-/// Time over which the cost is measured.
-const COST_SPAN: Duration = Duration::from_secs(5);
 /// Share of one core that looks at the CPU time of all processes may use.
 const CPU_SHARE: f64 = 0.0015;
 /// Tolerance for recording early: ticks are not aligned to seconds.
@@ -65,56 +60,13 @@ const EVENTS: usize = 64;
 /// Supervisors whose children are recorded.
 const OPEN_MAX: usize = 64;
 
-/// Kinds of recorded messages.
-mod kind {
-    use super::Kind;
-
-    pub(super) const TICK: Kind = 0;
-    pub(super) const ROWS: Kind = 1;
-    pub(super) const TREE: Kind = 2;
-    pub(super) const ENGINES: Kind = 3;
-    pub(super) const TIME: Kind = 4;
-    pub(super) const STORES: Kind = 5;
-    pub(super) const TOPICS: Kind = 6;
-    pub(super) const EVENTS: Kind = 7;
-    pub(super) const CAUSES: Kind = 8;
-    pub(super) const CPU: Kind = 9;
-    pub(super) const SCHEDULERS: Kind = 10;
-}
-
-/// The recorder of a console.
+/// Writes the recording of a console.
 pub(crate) struct Recorder {
-    config: RecorderConfig,
-    instants: Ring,
-    frames: Ring,
-    figures: Figures,
-    top_rows: TopRows,
     encoder: RowEncoder,
     views: Views,
     next: Option<Instant>,
     next_frame: Option<Instant>,
     seq: u64,
-    cost: Cost,
-}
-
-/// CPU time of recording.
-#[derive(Debug, Default)]
-struct Cost {
-    since: Option<Instant>,
-    spent: Duration,
-    pct: f64,
-}
-
-impl Cost {
-    fn add(&mut self, now: Instant, cost: Duration) {
-        self.spent += cost;
-        let since = *self.since.get_or_insert(now);
-        let span = now - since;
-        if span >= COST_SPAN {
-            self.pct = (self.spent.as_secs_f64() / span.as_secs_f64() * 1e5).round() / 1e3;
-            *self = Self { since: Some(now), spent: Duration::ZERO, pct: self.pct };
-        }
-    }
 }
 
 /// What is recorded of the views that a client selects.
@@ -133,7 +85,7 @@ struct Views {
 }
 
 impl Recorder {
-    pub(crate) fn new(config: RecorderConfig) -> Self {
+    pub(crate) fn new() -> Self {
         let window = ViewWindow { offset: 0, len: 50 };
         // Fixed views are within all limits.
         let views = Views {
@@ -148,67 +100,52 @@ impl Recorder {
             causes: CausesSource::new(CausesView { window, ..CausesView::default() }).ok(),
             topics: TopicsSource::new(TopicsView { window, ..TopicsView::default() }).ok(),
         };
-        let memory = if config.is_on() { config.memory_bytes } else { 0 };
-        let (frames, counters) = (memory / FRAMES_PART, memory * 3 / 8);
-        Self {
-            config,
-            instants: Ring::new(config.span.as_millis() as u64, memory - frames - counters),
-            frames: Ring::new(FRAMES_SPAN.min(config.span).as_millis() as u64, frames),
-            figures: Figures::default(),
-            top_rows: TopRows::new(counters),
-            encoder: RowEncoder::default(),
-            views,
-            next: None,
-            next_frame: None,
-            seq: 0,
-            cost: Cost::default(),
-        }
-    }
-
-    /// Returns true if anything is recorded.
-    pub(crate) const fn is_on(&self) -> bool {
-        self.config.is_on()
-    }
-
-    /// Returns the memory that the recorder takes, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.instants.bytes() + self.frames.bytes() + self.figures.bytes() + self.top_rows.bytes()
+        Self { encoder: RowEncoder::default(), views, next: None, next_frame: None, seq: 0 }
     }
 
     /// Records what is due at a tick of the node.
     pub(crate) fn tick(&mut self, node: &Node, sample: &Sample, now: Instant) {
-        if !self.config.is_on() {
+        let recording = &mut *node.recording.borrow_mut();
+        if !recording.is_on() {
             return;
         }
         let before = thread_cpu();
-        self.top_rows.tick(&node.runtime, now);
+        recording.top_rows.tick(&node.runtime, now);
         let is_instant = due(self.next, now);
         if is_instant || due(self.next_frame, now) {
-            self.record(node, sample, now, is_instant);
+            self.record(recording, node, sample, now, is_instant);
         }
-        self.cost.add(now, thread_cpu_since(before));
+        recording.cost.add(now, thread_cpu_since(before));
     }
 
     /// Records a frame, and with it all views if an instant is due.
-    fn record(&mut self, node: &Node, sample: &Sample, now: Instant, is_instant: bool) {
+    fn record(&mut self, recording: &mut Recording, node: &Node, sample: &Sample, now: Instant, is_instant: bool) {
         let frame = encoder::frame(sample);
         let at_ms = frame.captured_at_ns / 1_000_000;
         let tick = encode(&ServerMessage::Tick { frame: Box::new(frame.clone()) });
         self.next_frame = Some(following(self.next_frame, now, FRAME_EVERY));
-        self.frames.push(at_ms, &[(kind::TICK, &tick)]);
+        recording.frames.push(at_ms, &[(kind::TICK, &tick)]);
         if is_instant {
-            self.record_views(node, now, at_ms, &frame, tick);
+            self.record_views(recording, node, now, at_ms, &frame, tick);
         }
     }
 
     /// Records an instant with all views.
-    fn record_views(&mut self, node: &Node, now: Instant, at_ms: u64, frame: &Frame, tick: String) {
+    fn record_views(
+        &mut self,
+        recording: &mut Recording,
+        node: &Node,
+        now: Instant,
+        at_ms: u64,
+        frame: &Frame,
+        tick: String,
+    ) {
         let before = thread_cpu();
         self.seq += 1;
-        self.figures.push(at_ms, frame);
+        recording.figures.push(at_ms, frame);
         let mut messages = vec![(kind::TICK, tick)];
         let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
-        add(kind::ROWS, ServerMessage::Rows(self.rows(node)));
+        add(kind::ROWS, ServerMessage::Rows(self.rows(&recording.top_rows, node)));
         add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms)));
         let Views { engines, time, stores, topics, causes, schedulers, .. } = &mut self.views;
         let seq = self.seq;
@@ -231,7 +168,7 @@ impl Recorder {
         }
         messages.retain(|(_, text)| text.len() <= MESSAGE_MAX_BYTES);
         let texts: Vec<(Kind, &str)> = messages.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
-        self.instants.push(at_ms, &texts);
+        recording.instants.push(at_ms, &texts);
         let every = EVERY.max(thread_cpu_since(before).div_f64(SHARE));
         self.next = Some(following(self.next, now, every));
     }
@@ -250,9 +187,8 @@ impl Recorder {
     }
 
     /// Returns the rows of the selected processes that live, in no order.
-    fn rows(&mut self, node: &Node) -> Rows {
-        let alive: Vec<_> = self
-            .top_rows
+    fn rows(&mut self, top_rows: &TopRows, node: &Node) -> Rows {
+        let alive: Vec<_> = top_rows
             .selected()
             .iter()
             .filter(|ranked| {
@@ -265,7 +201,7 @@ impl Recorder {
         let rows = self.encoder.rows(&node.runtime, &alive, &Column::ALL);
         Rows {
             seq: self.seq,
-            total: self.top_rows.total(),
+            total: top_rows.total(),
             matched: rows.len() as u64,
             columns: Column::ALL.to_vec(),
             rows,
@@ -283,57 +219,6 @@ impl Recorder {
         self.views.open = supervisors.take(OPEN_MAX.min(TREE_OPEN_MAX)).map(|row| row.path.clone()).collect();
         TreeRows { seq: self.seq, at_ms, ..rows }
     }
-
-    /// Returns the encoded answer to a request for an instant.
-    pub(crate) fn past(&self, id: u32, at_ms: u64) -> String {
-        let Some((found_ms, mut messages)) = self.instants.seek(at_ms) else {
-            let refusal = if self.config.is_on() {
-                "nothing is recorded yet"
-            } else {
-                "this node records nothing: set recorder.span"
-            };
-            return encode(&ServerMessage::Past(Past { id, refusal: Some(refusal.to_owned()), ..Past::default() }));
-        };
-        let mut found_ms = found_ms;
-        // Over the last minute, the frame may be newer than the other views.
-        if let Some((frame_ms, frame)) = self.frames.seek(at_ms).filter(|(ms, _)| *ms > found_ms && *ms <= at_ms) {
-            found_ms = frame_ms;
-            messages.retain(|(kind, _)| *kind != kind::TICK);
-            messages.splice(0..0, frame);
-        }
-        let newest = [self.instants.span(), self.frames.span()].into_iter().flatten().map(|(_, newest)| newest).max();
-        let oldest_ms = self.instants.span().map_or(found_ms, |(oldest, _)| oldest);
-        let newest_ms = newest.unwrap_or(found_ms);
-        let (memory_bytes, cost_pct) = (self.bytes() as u64, self.cost.pct);
-        let past = Past { id, at_ms: found_ms, oldest_ms, newest_ms, memory_bytes, cost_pct, ..Past::default() };
-        let head = encode(&ServerMessage::Past(past));
-        with_messages(&head, messages.iter().map(|(_, text)| text.as_str()))
-    }
-
-    /// Returns the answer to a request for figures.
-    pub(crate) fn history(&self, id: u32) -> History {
-        self.figures.history(id)
-    }
-}
-
-/// Puts encoded messages into an encoded `past` without any.
-fn with_messages<'a>(head: &str, messages: impl Iterator<Item = &'a str>) -> String {
-    let (before, after) = head.split_once("\"messages\":[]").unwrap_or((head, ""));
-    let mut out = format!("{before}\"messages\":[");
-    let mut is_first = true;
-    for text in messages {
-        if out.len() + text.len() + after.len() + 2 > SERVER_MESSAGE_MAX_BYTES {
-            break;
-        }
-        if !is_first {
-            out.push(',');
-        }
-        is_first = false;
-        out.push_str(text);
-    }
-    out.push(']');
-    out.push_str(after);
-    out
 }
 
 fn due(next: Option<Instant>, now: Instant) -> bool {

@@ -273,11 +273,6 @@ fn linear_size(seen: &ProcessRef<'_>) -> u64 {
     }
 }
 
-/// Returns the memory of all processes' control blocks.
-pub(super) fn control_block_bytes(live: u64) -> u64 {
-    live * ProcessRef::control_block_bytes()
-}
-
 fn scheduler_rates(new: SchedulerCounters, old: SchedulerCounters, span: f64) -> SchedulerRates {
     let rate = |new: u64, old: u64| per(new.saturating_sub(old) as f64, span);
     SchedulerRates {

@@ -21,6 +21,7 @@ use super::config::{ConsoleConfig, LogSource};
 use super::endpoint::handshake::Transport;
 use super::endpoint::listeners;
 use super::lints::LintConfig;
+use super::recorder::Recorder;
 use super::sampler::Sampler;
 use super::sampler::sample::Sample;
 use super::view::node::{Node, NodeSetup};
@@ -124,6 +125,7 @@ async fn sample(
     newest: watch::Sender<Arc<Sample>>,
     mut ticker: Ticker,
 ) {
+    let mut recorder = Recorder::new();
     let mut last = None;
     loop {
         let run = node.host.sample();
@@ -138,7 +140,7 @@ async fn sample(
         }
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
         node.set_pause(pause);
-        node.recorder.borrow_mut().tick(node, &sample, Instant::now());
+        recorder.tick(node, &sample, Instant::now());
         newest.send_replace(Arc::new(sample));
         if let Err(error) = ticker.next(pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.

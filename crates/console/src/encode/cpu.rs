@@ -3,7 +3,7 @@
 use rusm_protocol::CpuRow;
 
 use super::text::cut;
-use crate::view::cpu::groups::GroupId;
+use crate::view::cpu::group::GroupId;
 use rusm_runtime::observe::{self, ProcessKind};
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 

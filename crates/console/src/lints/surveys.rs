@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::LintConfig;
+use super::config::LintConfig;
 use super::finding::Finding;
 use crate::budget::{thread_cpu, thread_cpu_since};
-use crate::sampler::control_block_bytes;
+use crate::sampler::memory::control_block_bytes;
 use crate::sampler::sample::Sample;
 use rusm_runtime::Handle;
 use rusm_runtime::observe;

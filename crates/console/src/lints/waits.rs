@@ -95,7 +95,7 @@ impl WaitTracker {
     }
 
     /// Returns a finding for each cycle that has existed for at least `after`.
-    pub(in crate::lints) fn cycles(&self, after: Duration, now: Duration) -> Vec<Finding> {
+    pub(super) fn cycles(&self, after: Duration, now: Duration) -> Vec<Finding> {
         let old = |cycle: &&Cycle| now.saturating_sub(cycle.since) >= after;
         self.cycles.iter().filter(old).take(CYCLES_MAX).map(|cycle| finding(cycle, now)).collect()
     }

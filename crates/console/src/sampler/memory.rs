@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::MemoryUses;
 use rusm_runtime::Handle;
-use rusm_runtime::observe;
+use rusm_runtime::observe::{self, ProcessRef};
 
 use super::sample::{Census, MemoryReading};
 use crate::budget::{thread_cpu, thread_cpu_since};
@@ -113,4 +113,9 @@ impl MemoryProbe {
         };
         Some(MemoryReading { uses, table_bytes: parts.table_bytes })
     }
+}
+
+/// Returns the memory of all processes' control blocks.
+pub(crate) fn control_block_bytes(live: u64) -> u64 {
+    live * ProcessRef::control_block_bytes()
 }

@@ -4,9 +4,6 @@
 //! boundary. On an otherwise idle machine a wake-up costs more than all the work done in it. So on Linux the ticks come
 //! from a kernel timer, and all periodic work happens at a tick.
 
-use std::io;
-use std::time::Duration;
-
 #[cfg(target_os = "linux")]
 pub(super) use self::kernel::Ticker;
 #[cfg(not(target_os = "linux"))]
@@ -14,12 +11,13 @@ pub(super) use self::wheel::Ticker;
 
 #[cfg(target_os = "linux")]
 mod kernel {
+    use std::io;
+    use std::time::Duration;
+
     use rustix::time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
     };
     use tokio::net::unix::pipe::Receiver;
-
-    use super::{Duration, io};
 
     /// A timer of the kernel (`timerfd`).
     #[derive(Debug)]
@@ -65,9 +63,10 @@ mod kernel {
 
 #[cfg(not(target_os = "linux"))]
 mod wheel {
-    use tokio::time::{Interval, MissedTickBehavior, interval_at};
+    use std::io;
+    use std::time::Duration;
 
-    use super::{Duration, io};
+    use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
     /// A timer of the reactor.
     #[derive(Debug)]
@@ -99,7 +98,7 @@ mod wheel {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
 

@@ -107,11 +107,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 Ok(())
             }
             ClientMessage::Past(view) => {
-                self.answer = Some(self.node.recorder.borrow().past(view.id, view.at_ms));
+                self.answer = Some(self.node.recording.borrow().past(view.id, view.at_ms));
                 Ok(())
             }
             ClientMessage::History(view) => {
-                let history = self.node.recorder.borrow().history(view.id);
+                let history = self.node.recording.borrow().history(view.id);
                 self.answer = Some(to_text(&ServerMessage::History(history)));
                 Ok(())
             }

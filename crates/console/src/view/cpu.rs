@@ -9,7 +9,8 @@
 //!
 //! All sums only grow, so what a process used moves from live to ended when it ends, and is never lost in between.
 
-pub(crate) mod groups;
+pub(crate) mod group;
+mod groups;
 mod parts;
 
 use std::cmp::Reverse;
@@ -18,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView, ServerMessage};
 
-use self::groups::{GroupId, GroupSums, Groups};
+use self::group::{GroupId, Growth};
+use self::groups::{GroupSums, Groups};
 use self::parts::Threads;
 use crate::budget::process_cpu;
 use crate::encode::cpu as encode;
@@ -109,7 +111,7 @@ impl CpuSource {
             .map(|(name, ns)| CpuPart { name, cpu_pct: pct(ns) })
             .collect();
         runtime.retain(|part| part.cpu_pct > 0.0);
-        let mut rows: Vec<(GroupId, groups::Growth)> =
+        let mut rows: Vec<(GroupId, Growth)> =
             if by_scheduler { now.threads.scheduler_rows(&then.threads) } else { now.sums.since(&then.sums) };
         rows.sort_by_key(|(id, growth)| (Reverse((growth.busy_ns, growth.live)), id.clone()));
         let in_rows: u64 = rows.iter().map(|(_, growth)| growth.busy_ns).sum();
@@ -133,7 +135,7 @@ impl CpuSource {
     }
 }
 
-fn row(node: &Node, id: &GroupId, growth: &groups::Growth, span: Duration) -> CpuRow {
+fn row(node: &Node, id: &GroupId, growth: &Growth, span: Duration) -> CpuRow {
     let pct = |ns: u64| ns as f64 / span.as_nanos().max(1) as f64 * 100.0;
     CpuRow {
         cpu_pct: encode::round(pct(growth.busy_ns)),

@@ -11,7 +11,7 @@ use crate::budget::OrderBudget;
 use crate::config::{Limits, LogLines, RecorderConfig};
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
-use crate::recorder::Recorder;
+use crate::recorder::recording::Recording;
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
 use crate::sampler::sample::{MemoryReading, Sample};
 use crate::view::filter::Filter;
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) refusals: RefCell<TokenBucket>,
     /// The newest lines of the program's log, if the program provides them.
     pub(crate) log_lines: Option<Arc<dyn LogLines>>,
-    pub(crate) recorder: RefCell<Recorder>,
+    pub(crate) recording: RefCell<Recording>,
     info: NodeInfo,
     tick: Duration,
     pause: Cell<Duration>,
@@ -72,7 +72,7 @@ impl Node {
             budget: OrderBudget::new(Instant::now()),
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             log_lines: None,
-            recorder: RefCell::new(Recorder::new(recorder)),
+            recording: RefCell::new(Recording::new(recorder)),
             info,
             tick,
             pause: Cell::new(tick),
@@ -116,7 +116,7 @@ impl Node {
     fn features(&self) -> Vec<String> {
         let parts = [
             ("console", true),
-            ("past", self.recorder.borrow().is_on()),
+            ("past", self.recording.borrow().is_on()),
             ("scenarios", !self.host.scenarios().is_empty()),
             ("store", !observe::stores(&self.runtime).is_empty()),
             ("wasm", !observe::engines(&self.runtime).is_empty()),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rusm_protocol::CpuGroup;
 
+use super::group::{GroupId, Growth, Parents};
 use super::parts::SchedulerTime;
 use rusm_runtime::observe::{self, EndedGroup, ProcessKind, ProcessRef};
 use rusm_runtime::{Handle, Pid};
@@ -16,42 +17,6 @@ const PARTS_PER_LOOK: usize = 128;
 
 /// Processes in a row of the table with one type and one parent: both of these, their group and their sum.
 type Run = ((usize, Option<Pid>), GroupId, Sum);
-
-/// A group of processes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum GroupId {
-    Kind(ProcessKind),
-    /// [`Pid::NONE`] for processes spawned from outside, and for those of parents without a group.
-    Parent(Pid),
-    Scheduler(usize),
-}
-
-/// Parents of the processes of a group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Parents {
-    #[default]
-    Unknown,
-    One(Option<Pid>),
-    Several,
-}
-
-impl Parents {
-    fn add(&mut self, parent: Option<Pid>) {
-        *self = match *self {
-            Self::Unknown => Self::One(parent),
-            Self::One(known) if known == parent => Self::One(known),
-            _ => Self::Several,
-        };
-    }
-
-    /// Returns the parent, if all processes have the same one.
-    pub(crate) fn only(self) -> Option<Pid> {
-        match self {
-            Self::One(parent) => parent,
-            Self::Unknown | Self::Several => None,
-        }
-    }
-}
 
 /// Sums of one group. All but `live` only grow, except when an ended parent loses its group.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,17 +37,6 @@ impl Sum {
 /// Sums of all groups at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSums(HashMap<GroupId, Sum>);
-
-/// Growth of a group's sums.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Growth {
-    pub(crate) busy_ns: u64,
-    pub(crate) ended_busy_ns: u64,
-    pub(crate) ended: u64,
-    pub(crate) live: u64,
-    pub(crate) ended_total: u64,
-    pub(crate) from: Parents,
-}
 
 impl GroupSums {
     fn entry(&mut self, id: GroupId) -> &mut Sum {

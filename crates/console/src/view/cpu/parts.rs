@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::groups::{GroupId, Growth};
+use super::group::{GroupId, Growth};
 use crate::sampler::os_cpu::ThreadTime;
 use rusm_runtime::observe::SchedulerCounters;
 
