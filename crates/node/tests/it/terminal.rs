@@ -154,7 +154,7 @@ fn processes_that_panic_leave_the_screen_to_the_observer() {
     terminal.press("P");
     terminal.wait_text("cause        panic");
     assert!(terminal.parser.screen().alternate_screen(), "and stays so");
-    terminal.press("\x03q");
+    terminal.press("\x03qy");
 
     assert_eq!(terminal.ended(), 0);
 }
