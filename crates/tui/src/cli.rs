@@ -2,7 +2,8 @@
 //!
 //! Each option is a flag, a variable `RUSM_TOP_NAME`, and a key of the config file, all of the same name.
 
-pub mod commands;
+mod arguments;
+mod commands;
 pub mod config;
 pub mod environment;
 pub(crate) mod options;
@@ -10,17 +11,15 @@ mod values;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
-use rusm_protocol::{Column, SortKey};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use crate::cli::commands::Task;
+use crate::cli::arguments::Colors;
+pub use crate::cli::arguments::{Cli, ConfigTask, Task, one_line};
 use crate::cli::config::Config;
 use crate::cli::options::{ColorChoice, Export, Once, Options, Source};
-use crate::cli::values::{column, hidden_lints, interval, last, lint, seconds, sort, speed, tab};
+use crate::cli::values::hidden_lints;
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
 use crate::model::panes::columns;
@@ -31,134 +30,6 @@ const DEMO_SEED: u64 = 1;
 
 /// Two options that set the same thing: one on the command line replaces the other in the file.
 const RIVALS: [[&str; 2]; 1] = [["fps", "interval"]];
-
-/// Watch a rusm node: its throughput, its schedulers, its processes.
-#[expect(clippy::struct_excessive_bools, reason = "each is a separate command line flag")]
-#[derive(Debug, Parser)]
-#[command(name = "rusm-top", version, max_term_width = 100, after_help = EXIT_CODES)]
-#[command(disable_help_subcommand = true)]
-pub struct Cli {
-    #[command(subcommand)]
-    task: Option<Task>,
-    /// A node's name, a socket path, unix:PATH, HOST:PORT or ws://HOST:PORT [default: the only node that runs here]
-    #[arg(env = "RUSM_TOP_TARGET")]
-    target: Option<Target>,
-    /// File with the token for TCP [default: tcp-PORT.token beside the sockets]
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
-    /// Connection timeout in seconds
-    #[arg(long, value_name = "SECONDS", env = "RUSM_TOP_TIMEOUT", default_value = "5", value_parser = seconds)]
-    timeout: Duration,
-    /// Quit when the connection is lost
-    #[arg(long, env = "RUSM_TOP_NO_RECONNECT", value_parser = FalseyValueParser::new())]
-    no_reconnect: bool,
-    /// Never change the node: no runs, no kills
-    #[arg(long, env = "RUSM_TOP_READ_ONLY", value_parser = FalseyValueParser::new(), conflicts_with_all = ["run", "profile"])]
-    read_only: bool,
-    /// Frames per second, 1-60 [default: 10, over SSH 4]
-    #[arg(long, value_name = "N", env = "RUSM_TOP_FPS", value_parser = clap::value_parser!(u8).range(1..=60))]
-    fps: Option<u8>,
-    /// Time between two frames, 20ms-10s, instead of --fps
-    #[arg(short, long, value_name = "TIME", env = "RUSM_TOP_INTERVAL", value_parser = interval, conflicts_with = "fps")]
-    interval: Option<Duration>,
-    /// The first view: node, bench, processes, tree, events, wasm, time, store, topics, cpu or sched [default:
-    /// processes with --filter or --sort, else node]
-    #[arg(long, value_name = "VIEW", env = "RUSM_TOP_TAB", value_parser = tab)]
-    tab: Option<Tab>,
-    /// Show only matching processes: `name=kv* and mailq>0`, or part of a name
-    #[arg(long, value_name = "FILTER", env = "RUSM_TOP_FILTER")]
-    filter: Option<String>,
-    /// Sort processes by a column, such as mem, mailq, reds, age or name; -COLUMN reverses the order
-    #[arg(long, value_name = "COLUMN", env = "RUSM_TOP_SORT", value_parser = sort, allow_hyphen_values = true)]
-    sort: Option<SortKey>,
-    /// Columns of the process table, separated by commas [default: those that fit]
-    #[arg(long, value_name = "COLUMNS", env = "RUSM_TOP_COLUMNS", value_parser = column, value_delimiter = ',')]
-    columns: Vec<Column>,
-    /// Run a scenario at start
-    #[arg(long, value_name = "SCENARIO", env = "RUSM_TOP_RUN")]
-    run: Option<String>,
-    /// Select a resource profile at start
-    #[arg(long, value_name = "PROFILE", env = "RUSM_TOP_PROFILE")]
-    profile: Option<String>,
-    /// Draw with ASCII characters only [default: when the locale is not UTF-8]
-    #[arg(long, env = "RUSM_TOP_ASCII", value_parser = FalseyValueParser::new())]
-    ascii: bool,
-    /// When to use colours, or how many
-    #[arg(long, value_name = "WHEN", env = "RUSM_TOP_COLOR", value_enum, default_value = "auto")]
-    color: Colors,
-    /// Theme: auto, terminal, dark, light, contrast, mono, or one of the config file
-    #[arg(long, value_name = "NAME", env = "RUSM_TOP_THEME", default_value = "auto")]
-    theme: String,
-    /// Do not capture the mouse
-    #[arg(long, env = "RUSM_TOP_NO_MOUSE", value_parser = FalseyValueParser::new())]
-    no_mouse: bool,
-    /// Show made-up data, without a node
-    #[arg(long, env = "RUSM_TOP_DEMO", value_parser = FalseyValueParser::new(), conflicts_with = "target")]
-    demo: bool,
-    /// Print one frame and exit
-    #[arg(long, env = "RUSM_TOP_ONCE", value_parser = FalseyValueParser::new())]
-    once: bool,
-    /// Print frames without a screen, until -n of them or a signal
-    #[arg(long, env = "RUSM_TOP_BATCH", value_parser = FalseyValueParser::new(), conflicts_with = "once")]
-    batch: bool,
-    /// With --batch: number of frames
-    #[arg(short = 'n', long, value_name = "N", env = "RUSM_TOP_FRAMES", requires = "batch",
-        value_parser = clap::value_parser!(u64).range(1..))]
-    frames: Option<u64>,
-    /// Watch the node for 8 seconds, and print what is wrong with it
-    #[arg(long, env = "RUSM_TOP_DIAGNOSE", value_parser = FalseyValueParser::new(), conflicts_with_all = ["once", "batch"])]
-    diagnose: bool,
-    /// With --once, --batch or --diagnose: print JSON, one object a line
-    #[arg(long, env = "RUSM_TOP_JSON", value_parser = FalseyValueParser::new())]
-    json: bool,
-    /// Lints to hide, separated by commas, or all
-    #[arg(long, value_name = "LINTS", env = "RUSM_TOP_ALLOW", value_parser = lint, value_delimiter = ',')]
-    allow: Vec<String>,
-    /// Lints to show although --allow names them
-    #[arg(long, value_name = "LINTS", env = "RUSM_TOP_WARN", value_parser = lint, value_delimiter = ',')]
-    warn: Vec<String>,
-    /// Record all messages of the node to a new file
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_RECORD", conflicts_with_all = ["once", "replay"])]
-    record: Option<PathBuf>,
-    /// Replay a recording, without a node
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_REPLAY", conflicts_with_all = ["target", "demo", "run", "profile"])]
-    replay: Option<PathBuf>,
-    /// With --replay: the speed as a factor, 0.1-1000
-    #[arg(long, value_name = "X", env = "RUSM_TOP_SPEED", default_value = "1", value_parser = speed)]
-    speed: f64,
-    /// Write what the node has recorded of the last time as Chrome trace JSON (for Perfetto or the Firefox profiler),
-    /// and exit
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_EXPORT_TRACE", conflicts_with_all = ["once", "record"])]
-    export_trace: Option<PathBuf>,
-    /// With --export-trace: the time before now, such as 60s or 5m
-    #[arg(long, value_name = "TIME", env = "RUSM_TOP_LAST", default_value = "60s", value_parser = last)]
-    last: Duration,
-    /// Append a log to this file
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_LOG_FILE")]
-    log_file: Option<PathBuf>,
-    /// Level or filter of that log
-    #[arg(long, value_name = "LEVEL", env = "RUSM_TOP_LOG", default_value = "info")]
-    log: String,
-    #[expect(clippy::doc_markdown, reason = "the help of the command line shows backticks as they are")]
-    /// Config file [default: $XDG_CONFIG_HOME/rusm/top.toml]
-    #[arg(short, long, value_name = "FILE", env = "RUSM_TOP_CONFIG", global = true)]
-    config: Option<PathBuf>,
-}
-
-const EXIT_CODES: &str = "Exit codes: 0 ok, 1 runtime error, 2 usage or no terminal, 3 cannot connect, \
-                          4 protocol or refused, 5 scenario failed, 6 inconclusive, 7 --diagnose found a problem, 128+n signal n";
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Colors {
-    Auto,
-    Always,
-    Never,
-    #[value(name = "16")]
-    Sixteen,
-    #[value(name = "256")]
-    Indexed,
-    True,
-}
 
 impl From<Colors> for ColorChoice {
     fn from(colors: Colors) -> Self {
@@ -291,11 +162,6 @@ fn with_defaults(mut command: Command, config: &Config, given: &ArgMatches) -> C
     command
 }
 
-/// Returns the command line without its variables, for checks that must not depend on the environment.
-pub(crate) fn plain_command() -> Command {
-    Cli::command().mut_args(|argument| argument.env(None::<&str>))
-}
-
 /// Reads options from the environment and the config file, for a program that embeds the observer.
 ///
 /// # Errors
@@ -331,19 +197,12 @@ pub fn options_of_env() -> Result<Options, String> {
     cli.map_err(|error| one_line(&error))?.options(config)
 }
 
-/// Formats a parser error as one line, without the usage and the pointer to the help.
-pub fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraphs = text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
-    let parts: Vec<String> = paragraphs
-        .filter(|paragraph| !paragraph.is_empty())
-        .filter(|paragraph| !["Usage:", "For more information"].iter().any(|start| paragraph.starts_with(start)))
-        .collect();
-    parts.join("; ").trim_start_matches("error: ").to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use rusm_protocol::Column;
+
     use super::*;
 
     #[test]

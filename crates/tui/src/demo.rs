@@ -22,7 +22,7 @@ mod watches;
 use std::time::Duration;
 
 use rusm_protocol::{
-    CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, InspectView,
+    CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, HistoryRun, InspectView,
     LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION,
     ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServerMessage, SnapshotCost, StoresView,
     THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
@@ -250,8 +250,20 @@ impl Demo {
                 Vec::new()
             }
             ClientMessage::Report { run, offset, id } => results::report(run, offset, id),
-            ClientMessage::Past(view) => vec![past::instant(self, view.id, view.at_ms, now_ms)],
-            ClientMessage::History(view) => vec![past::history(self, view.id, now)],
+            ClientMessage::Past(view) => {
+                let mut then = self.clone();
+                let frame = |ms| then.frame(ms);
+                vec![past::instant(view, now_ms, self.seed, self.processes.clone(), frame)]
+            }
+            ClientMessage::History(view) => {
+                let run = self.run.as_ref().map(|run| HistoryRun {
+                    run_id: run.id,
+                    scenario: scenarios()[run.scenario].id.clone(),
+                    from_ms: run.started_ms,
+                });
+                let mut then = self.clone();
+                vec![past::history(view.id, now_ms, run, |ms| then.frame(ms))]
+            }
             ClientMessage::RestartChild { id, .. } => {
                 let message = "the children of the demo are not restarted".to_owned();
                 vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]

@@ -4,6 +4,7 @@
 //!   rusm-top --record FILE ──▶ recording: one JSON object per line ──▶ index ──▶ player ──▶ the same model and views
 //! ```
 
+mod error;
 pub(crate) mod index;
 pub(crate) mod player;
 pub(crate) mod recording;
@@ -13,12 +14,12 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use rusm_protocol::{DecodeError, ServerMessage};
-use thiserror::Error;
+use rusm_protocol::ServerMessage;
 
 use crate::model::message::{LinkEvent, Msg};
 use crate::model::update::update;
 use crate::model::{Model, Start};
+pub use crate::replay::error::RecordingError;
 use crate::replay::recording::Entry;
 use crate::view;
 
@@ -29,34 +30,6 @@ pub struct Recorded {
     pub at: Duration,
     /// The recorded message.
     pub message: ServerMessage,
-}
-
-/// Error returned when a text is not a valid recording.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RecordingError {
-    /// The file does not start like a recording.
-    #[error("this is not a recording of rusm-top: record one with --record FILE")]
-    Foreign,
-    /// The recording was made by a newer program.
-    #[error("the recording has version {version}, and this program reads version 1: update rusm-top")]
-    Newer {
-        /// Version of the recording.
-        version: u64,
-    },
-    /// The line is not `{"at_ms": .., "message": ..}`.
-    #[error("line {line} of the recording is malformed")]
-    Malformed {
-        /// Line number, counted from 1.
-        line: usize,
-    },
-    /// The message cannot be decoded.
-    #[error("line {line} of the recording: {source}")]
-    Message {
-        /// Line number, counted from 1.
-        line: usize,
-        /// Error of the decoder.
-        source: DecodeError,
-    },
 }
 
 /// Parses a recording.

@@ -4,46 +4,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Subcommand};
+use clap::CommandFactory;
 use clap_complete::Shell;
 use rustix::process::Signal;
 
-use crate::cli::Cli;
+use crate::cli::arguments::{Cli, ConfigTask, Task};
 use crate::cli::config::{self, Config, ConfigError, template};
 use crate::exit::{Error, Exit};
 use crate::model::input::keymap;
-
-/// A task without a screen.
-#[derive(Clone, Debug, Subcommand)]
-pub enum Task {
-    /// Create, check or find the config file
-    #[command(subcommand)]
-    Config(ConfigTask),
-    /// List the keys of all actions, as the config file has them
-    Keys,
-    /// Print the completions of a shell
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
-    /// Print the manual page
-    Man,
-}
-
-/// A task about the config file.
-#[derive(Clone, Debug, Subcommand)]
-pub enum ConfigTask {
-    /// Write a file with every option, commented out
-    Init {
-        /// Replace an existing file
-        #[arg(long)]
-        force: bool,
-    },
-    /// Check the file
-    Check,
-    /// Print the path of the file
-    Path,
-}
 
 impl Task {
     /// Runs the task.

@@ -21,7 +21,7 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::cli::{one_line, plain_command};
+use crate::cli::arguments::{NOT_IN_FILE, known_options, one_line, plain_command};
 use crate::model::input::key_name;
 use crate::model::input::keymap::{KeyChange, KeyMap};
 use crate::model::input::keys::Context;
@@ -31,10 +31,6 @@ pub use template::template;
 
 /// Maximum size of the file, in bytes.
 const FILE_MAX_BYTES: u64 = 1 << 20;
-
-/// Options that only make sense on a command line.
-const NOT_IN_FILE: [&str; 10] =
-    ["help", "version", "config", "demo", "once", "batch", "frames", "json", "run", "subcommand"];
 
 /// The contents of a config file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,12 +170,6 @@ pub fn usual_path() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let configs = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
     Some(configs.join("rusm").join("top.toml"))
-}
-
-/// Returns the ids of the options that a file may have.
-fn known_options(command: &Command) -> Vec<&str> {
-    let ids = command.get_arguments().map(|argument| argument.get_id().as_str());
-    ids.filter(|id| !NOT_IN_FILE.contains(id)).collect()
 }
 
 /// Checks the value of an option as the command line would, and returns it as its text.

@@ -4,14 +4,16 @@
 //! before the model sees them. Overlong texts are cut.
 
 mod inspect;
+mod text;
 
 use rusm_protocol::{
     Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, ResultTable, Results,
     Rows, RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
 };
 
-/// Maximum length of a text, in characters.
-const TEXT_MAX: usize = 2048;
+pub(crate) use self::text::line;
+use self::text::{clean, clean_all, line_within};
+
 /// Maximum length of the reason of an event in full, in characters.
 const REASON_MAX: usize = 4200;
 
@@ -19,15 +21,6 @@ const REASON_MAX: usize = 4200;
 const ROWS_MAX: u64 = 20_000;
 /// Maximum number of messages of a recorded instant.
 const PAST_MESSAGES_MAX: usize = 32;
-
-/// Returns the text as one line without control characters.
-pub(crate) fn line(text: &str) -> String {
-    line_within(text, TEXT_MAX)
-}
-
-fn line_within(text: &str, max: usize) -> String {
-    text.chars().take(max).map(|c| if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
-}
 
 /// Returns the message with every text made safe to draw.
 pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
@@ -109,21 +102,6 @@ fn past(past: &mut Past) {
     for inner in &mut past.messages {
         *inner = message(std::mem::replace(inner, ServerMessage::Ack { id: 0 }));
     }
-}
-
-/// Returns true for plain characters that do not change the width of their neighbours.
-fn is_safe(c: char) -> bool {
-    rusm_text::is_plain(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}')
-}
-
-fn clean(text: &mut String) {
-    if text.len() > TEXT_MAX || !text.chars().all(is_safe) {
-        *text = line(text);
-    }
-}
-
-fn clean_all<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
-    texts.into_iter().for_each(clean);
 }
 
 fn results(results: &mut Results) {

@@ -1,37 +1,41 @@
 //! The simulated past: the demo is a function of time, so an instant of the past is computed like the present.
 
-use std::time::Duration;
-
 use rusm_protocol::{
-    Column, EnginesView, History, HistoryRun, HistorySeries, Past, ServerMessage, SortKey, StoresView, TimeView,
-    TopicsView, TreeView, View, ViewWindow,
+    Column, EnginesView, Frame, History, HistoryRun, HistorySeries, Past, PastView, ServerMessage, SortKey, StoresView,
+    TimeView, TopicsView, TreeView, View, ViewWindow,
 };
 
-use super::{Demo, events, guests, stores, time, topics, tree};
+use super::processes::Processes;
+use super::{events, guests, stores, time, topics, tree};
 
 /// Time between two instants, in milliseconds.
 const STEP_MS: u64 = 1000;
 
-/// Returns the instant at or before an uptime.
-pub(super) fn instant(demo: &Demo, id: u32, at_ms: u64, now_ms: u64) -> ServerMessage {
-    let at_ms = at_ms.min(now_ms) / STEP_MS * STEP_MS;
-    let mut demo = demo.clone();
+/// Returns the instant at or before an uptime, of the node with this seed, these processes and these frames.
+pub(super) fn instant(
+    asked: PastView,
+    now_ms: u64,
+    seed: u64,
+    mut processes: Processes,
+    frame: impl FnOnce(u64) -> Frame,
+) -> ServerMessage {
+    let at_ms = asked.at_ms.min(now_ms) / STEP_MS * STEP_MS;
     let window = ViewWindow { offset: 0, len: 100 };
     let columns = Column::ALL.to_vec();
     let view = View { columns, sort: SortKey::default(), window, ..View::default() };
     let messages = vec![
-        ServerMessage::Tick { frame: Box::new(demo.frame(at_ms)) },
-        ServerMessage::Rows(demo.processes.rows(&view, 1, at_ms)),
+        ServerMessage::Tick { frame: Box::new(frame(at_ms)) },
+        ServerMessage::Rows(processes.rows(&view, 1, at_ms)),
         ServerMessage::Tree(tree::rows(&TreeView::default(), 1, at_ms)),
         ServerMessage::Engines(guests::engines(&EnginesView::default(), 1, at_ms)),
         ServerMessage::Time(time::time(&TimeView::default(), 1, at_ms)),
         ServerMessage::Stores(stores::stores(&StoresView::default(), 1, at_ms)),
         ServerMessage::Topics(topics::topics(&TopicsView::default(), 1, at_ms)),
-        ServerMessage::Events(events::recent(demo.seed, at_ms, 64)),
+        ServerMessage::Events(events::recent(seed, at_ms, 64)),
     ];
     let newest_ms = now_ms / STEP_MS * STEP_MS;
     ServerMessage::Past(Past {
-        id,
+        id: asked.id,
         at_ms,
         oldest_ms: 0,
         newest_ms,
@@ -42,21 +46,14 @@ pub(super) fn instant(demo: &Demo, id: u32, at_ms: u64, now_ms: u64) -> ServerMe
     })
 }
 
-/// Returns the figures up to now.
-pub(super) fn history(demo: &Demo, id: u32, now: Duration) -> ServerMessage {
-    let mut demo = demo.clone();
-    let now_ms = now.as_millis() as u64;
+/// Returns the figures up to now, of the node with this run and these frames.
+pub(super) fn history(id: u32, now_ms: u64, run: Option<HistoryRun>, frame: impl FnMut(u64) -> Frame) -> ServerMessage {
     let at_ms: Vec<u64> = (0..=now_ms / STEP_MS).map(|step| step * STEP_MS).collect();
-    let frames: Vec<_> = at_ms.iter().map(|ms| demo.frame(*ms)).collect();
-    let series = |name: &str, of: &dyn Fn(&rusm_protocol::Frame) -> f64| HistorySeries {
+    let frames: Vec<_> = at_ms.iter().copied().map(frame).collect();
+    let series = |name: &str, of: &dyn Fn(&Frame) -> f64| HistorySeries {
         name: name.to_owned(),
         points: frames.iter().map(of).collect(),
     };
-    let runs = demo.run.iter().map(|run| HistoryRun {
-        run_id: run.id,
-        scenario: super::scenarios()[run.scenario].id.clone(),
-        from_ms: run.started_ms,
-    });
     ServerMessage::History(History {
         id,
         series: vec![
@@ -66,7 +63,7 @@ pub(super) fn history(demo: &Demo, id: u32, now: Duration) -> ServerMessage {
             series("rss_bytes", &|frame| frame.observer.memory.rss_bytes as f64),
             series("crashed_total", &|frame| frame.observer.crashed_total as f64),
         ],
-        runs: runs.collect(),
+        runs: run.into_iter().collect(),
         at_ms,
     })
 }

@@ -6,12 +6,14 @@
 mod actions;
 mod bench;
 mod causes;
+mod histories;
 mod mouse;
 mod movement;
 mod navigate;
 mod other_node;
 mod palette;
 mod past;
+mod pause;
 mod process;
 mod receive;
 

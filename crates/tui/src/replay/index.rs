@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, ServerMessage};
 
-use super::RecordingError;
+use super::error::RecordingError;
 use super::recording::{Entry, VERSION};
 
 /// Maximum number of lines that are replayed: more than a day of a busy screen.

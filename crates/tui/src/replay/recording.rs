@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ServerMessage, decode_server, encode};
 
-use super::RecordingError;
+use super::error::RecordingError;
 use crate::connection::sanitise;
 use crate::model::message::{LinkEvent, Msg, OwnCost};
 

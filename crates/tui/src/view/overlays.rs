@@ -4,6 +4,7 @@ mod ask;
 mod compare;
 mod palette;
 mod run_dialog;
+mod text;
 mod trace;
 mod waits;
 
@@ -11,6 +12,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, KillReason, ParameterMeta};
 
+use self::text::{READING_WIDTH, keys_line, scrolled, scrolled_to};
 use crate::model::input::keys::{self, Context};
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::results::BenchPane;
@@ -214,29 +216,6 @@ fn reading_width(area: Rect) -> u16 {
     area.width.saturating_sub(12).clamp(READING_WIDTH.min(area.width.saturating_sub(4)), 110)
 }
 
-/// Width of a line of text, in cells.
-const READING_WIDTH: u16 = 68;
-
-/// Draws a text, with scrolling if it does not fit.
-fn scrolled(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line], scroll: u16) {
-    scrolled_to(painter, area, title, lines, scroll, READING_WIDTH);
-}
-
-/// Draws a text of this width, with scrolling if it does not fit.
-fn scrolled_to(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line], scroll: u16, width: u16) {
-    let theme = painter.theme;
-    let height = (lines.len() as u16 + 2).min(area.height.saturating_sub(2));
-    let inner = painter.popup(width + 4, height, &Line::from(title));
-    let hidden = (lines.len() as u16).saturating_sub(inner.height);
-    for (at, line) in lines.iter().skip(scroll.min(hidden).into()).take(inner.height.into()).enumerate() {
-        painter.line(inner, at as u16, line);
-    }
-    if scroll < hidden {
-        let more = Line::from(Span::styled(theme.sign("▼ j", "v j"), theme.style(Role::Key)));
-        painter.line_right(inner, inner.height.saturating_sub(1), &more);
-    }
-}
-
 /// Says what the end of a process means to others: what ends with it, who learns of it, and who starts it again.
 fn effect(model: &Model, pid: &str, typed: &str) -> Vec<(String, Role)> {
     let Some(victim) = model.victim.as_ref().filter(|victim| victim.pid == pid) else {
@@ -324,16 +303,6 @@ fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason, effect: &[
     }
     let keys = keys_line(Context::Kill, painter);
     painter.line(inner, 4 + below, &keys);
-}
-
-fn keys_line(context: Context, painter: &Painter<'_>) -> Line<'static> {
-    let theme = painter.theme;
-    let shown = keys::bindings(context).filter(|binding| !binding.hint.is_empty());
-    let keyed = shown.filter_map(|binding| Some((painter.keys.keys(binding).first()?, binding.hint)));
-    let spans = keyed.flat_map(|(key, hint)| {
-        [Span::styled(key.text(), theme.style(Role::Key)), Span::styled(format!(" {hint}   "), theme.style(Role::Dim))]
-    });
-    Line::from(spans.collect::<Vec<_>>())
 }
 
 fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {

@@ -3,8 +3,7 @@
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction};
 
-use super::known_options;
-use crate::cli::plain_command;
+use crate::cli::arguments::{known_options, plain_command};
 use crate::model::palette::{BUILT_IN, DEFAULT_THEME, Role};
 
 /// Mark of a line that is an option when the mark is removed.

@@ -2,7 +2,7 @@
 
 use rusm_protocol::{Causes, EndedInfo, Inspection, MailboxInfo, NamedPid, SupervisedInfo, TreeBranch};
 
-use super::{clean, clean_all};
+use super::text::{clean, clean_all};
 
 pub(super) fn inspection(inspection: &mut Inspection) {
     clean(&mut inspection.pid);

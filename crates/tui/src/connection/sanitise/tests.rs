@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rusm_protocol::{Column, EnginesView, FactInfo, StoresView, TreeBranch, TreeDetail, TreeEnd, encode};
 
+use super::text::{TEXT_MAX, is_safe};
 use super::*;
 
 #[test]

@@ -26,6 +26,13 @@ pub fn by_name(name: &str) -> Option<Palette> {
     })
 }
 
+impl Default for Palette {
+    /// The sixteen colours of the terminal, which dark and light terminals both show well.
+    fn default() -> Self {
+        TERMINAL
+    }
+}
+
 const PLAIN: RoleStyle = RoleStyle::of(Ink::Default);
 
 /// Returns a colour, and the one of the sixteen that stands for it.
@@ -41,7 +48,7 @@ const fn basic(index: u8) -> RoleStyle {
 // The styles stand in the order of `Role`: text, strong, dim, border, title, accent, flow, delay, store, good, warn,
 // bad, key, selected.
 
-pub(super) const TERMINAL: Palette = Palette {
+const TERMINAL: Palette = Palette {
     styles: [
         PLAIN,
         PLAIN.bold(),

@@ -5,6 +5,7 @@
 //! cursor stays in place and no other process becomes selected: a row that looks selected is always the process that
 //! the user selected.
 
+mod field;
 mod filter;
 
 use std::time::Duration;
@@ -13,7 +14,7 @@ use rusm_protocol::{Cell, Column, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View
 
 use crate::model::panes::columns;
 use crate::model::panes::columns::ColumnSet;
-use crate::model::panes::table::filter::FilterField;
+use crate::model::panes::table::field::FilterField;
 use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.

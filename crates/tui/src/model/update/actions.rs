@@ -4,7 +4,7 @@ use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::causes;
 use super::navigate::{close_filter, show};
-use super::{bench, movement, past, process};
+use super::{bench, movement, past, pause, process, receive};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
@@ -31,10 +31,10 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Show(tab) => show(model, tab),
         Action::Step(steps) => show(model, model.tab.step(steps, &model.tabs())),
         Action::Back => back(model, effects),
-        Action::Pause => past::pause(model, effects),
-        Action::Past(seconds) => past::step(model, seconds, effects),
+        Action::Pause => pause::pause(model, effects),
+        Action::Past(seconds) => pause::step(model, seconds, effects),
         Action::Crash(is_forward) => past::go_to_crash(model, is_forward),
-        Action::Now => past::leave(model, effects),
+        Action::Now => receive::leave(model, effects),
         Action::Changes => past::compare(model),
         Action::Zoom(steps) => model.zoom(steps),
         Action::Repaint => effects.push(Effect::Repaint),

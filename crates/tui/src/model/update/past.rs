@@ -1,10 +1,8 @@
 //! Shows instants of the past: moves the cursor, applies recorded instants to the views, and returns to the present.
 
-use rusm_protocol::{
-    ClientMessage, Frame, History, HistoryView, Past, PastView, Rows, ServerMessage, SortKey, View, ViewWindow,
-};
+use rusm_protocol::{ClientMessage, History, HistoryView, Past, Rows, ServerMessage, SortKey, View, ViewWindow};
 
-use super::{process, receive};
+use super::histories;
 use crate::model::history::live::LiveData;
 use crate::model::history::past::{Comparison, Purpose};
 use crate::model::history::rows;
@@ -23,25 +21,6 @@ pub(super) fn history_request(model: &Model) -> Option<ClientMessage> {
 
 fn is_recorded(model: &Model) -> bool {
     model.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|feature| feature == FEATURE))
-}
-
-/// Moves the cursor by seconds. A step past the newest frame returns to the present.
-pub(super) fn step(model: &mut Model, seconds: i64, effects: &mut Vec<Effect>) {
-    let Some(from_ms) = model.past.cursor_ms.or_else(|| frame_ms(model)) else {
-        return model.show_notice("nothing to go back from: the node has sent no frame yet", true);
-    };
-    let to_ms = from_ms.saturating_add_signed(seconds * 1000);
-    if to_ms >= model.past.live_ms {
-        if model.paused {
-            leave(model, effects);
-        }
-        if model.replay && seconds > 0 {
-            // A recording has a future: the request without an id continues the replay there.
-            effects.push(Effect::Send(ClientMessage::Past(PastView { id: 0, at_ms: to_ms })));
-        }
-        return;
-    }
-    go(model, to_ms);
 }
 
 /// Shows an instant, once the node has sent it.
@@ -69,36 +48,23 @@ pub(super) fn go_to_crash(model: &mut Model, is_forward: bool) {
     }
 }
 
-/// Freezes the screen or returns to the present.
-pub(super) fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
-    if model.paused { leave(model, effects) } else { freeze(model) }
-}
-
-fn freeze(model: &mut Model) {
+/// Freezes the screen.
+pub(super) fn freeze(model: &mut Model) {
     if !model.paused {
         model.paused = true;
         model.past.frozen_on = model.tab;
     }
 }
 
-/// Returns to the present and shows what arrived meanwhile.
-pub(super) fn leave(model: &mut Model, effects: &mut Vec<Effect>) {
+/// Shows again what the views showed before the past. Returns the messages that were held since then,
+/// with the view of each.
+pub(super) fn thaw(model: &mut Model) -> Vec<(Tab, ServerMessage)> {
     if let Some(live) = model.past.live.take() {
         put_back(model, *live);
     }
     model.paused = false;
     model.dirty = true;
-    for (tab, message) in model.past.close() {
-        // Rows belong to the view for which they were requested.
-        if tab == model.tab || !matches!(message, ServerMessage::Rows(_)) {
-            receive::server(model, message, effects);
-        }
-    }
-    // The node sends these only when they change.
-    if model.tab == Tab::Events {
-        model.events.reset();
-    }
-    process::request_detail(model, effects);
+    model.past.close()
 }
 
 /// Forgets the past of another node.
@@ -135,7 +101,7 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
         ServerMessage::Tick { frame } => {
             model.frame_received_at = model.now;
             model.bench.observe(frame);
-            receive::remember(model, frame);
+            histories::remember(model, frame);
         }
         ServerMessage::Rows(rows) => {
             if !model.subscription.answers(rows) {
@@ -167,11 +133,14 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
 }
 
 /// Handles an answer about an instant.
-pub(super) fn answer(model: &mut Model, past: Past, effects: &mut Vec<Effect>) {
-    let Some(purpose) = model.past.answered(&past) else { return };
+///
+/// # Errors
+/// Returns why the node has no past to show.
+pub(super) fn answer(model: &mut Model, past: Past) -> Result<(), String> {
+    let Some(purpose) = model.past.answered(&past) else { return Ok(()) };
     model.dirty = true;
     if let Some(refusal) = past.refusal {
-        return refused(model, &refusal, effects);
+        return Err(refusal);
     }
     match purpose {
         Purpose::Show if model.past.is_on() => apply(model, past),
@@ -187,18 +156,7 @@ pub(super) fn answer(model: &mut Model, past: Past, effects: &mut Vec<Effect>) {
             }
         }
     }
-}
-
-/// Handles a refusal: there is no past to show.
-pub(super) fn refused(model: &mut Model, reason: &str, effects: &mut Vec<Effect>) {
-    model.past.reset();
-    if matches!(model.overlay, Some(Overlay::Compare { .. })) {
-        model.overlay = None;
-    }
-    if model.past.is_on() {
-        leave(model, effects);
-    }
-    model.show_notice(format!("no past: {reason}"), true);
+    Ok(())
 }
 
 /// Shows a recorded instant in all views.
@@ -336,15 +294,8 @@ pub(super) fn fill(model: &mut Model, history: &History) {
     model.dirty = true;
 }
 
-/// Records the instant of a live frame.
-pub(super) fn note_frame(model: &mut Model, frame: &Frame) {
-    let at_ms = frame.captured_at_ns / 1_000_000;
-    model.past.live_ms = at_ms;
-    model.past.mark(at_ms, frame.observer.crashed_total);
-}
-
 /// Returns the uptime of the frame on the screen, in milliseconds.
-fn frame_ms(model: &Model) -> Option<u64> {
+pub(super) fn frame_ms(model: &Model) -> Option<u64> {
     model.frame.as_ref().map(|frame| frame.captured_at_ns / 1_000_000)
 }
 

@@ -6,18 +6,13 @@ use rusm_protocol::{
     ClientMessage, ErrorCode, Frame, Hello, Inspection, PROTOCOL_VERSION, ProcessDetail, Rows, ServerMessage,
 };
 
-use super::{bench, other_node, past};
+use super::{bench, histories, other_node, past, process};
 use crate::model::Model;
 use crate::model::detail::Trail;
 use crate::model::format;
-use crate::model::history::Series;
 use crate::model::message::{Effect, QuitReason};
 use crate::model::overlay::Overlay;
-use crate::model::panes::sched::memory_kind::MemoryKind;
 use crate::model::tab::Tab;
-
-/// Maximum number of schedulers with a history.
-const SCHEDULERS_MAX: usize = 256;
 
 /// Pause of all requests after the node has dropped messages that came too fast. After it, the node accepts a burst
 /// again.
@@ -74,12 +69,43 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
         ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
         ServerMessage::Schedulers(schedulers) => model.dirty |= model.sched.take(schedulers),
         ServerMessage::Causes(causes) => model.dirty |= model.causes.take(causes),
-        ServerMessage::Past(answer) => past::answer(model, answer, effects),
+        ServerMessage::Past(answer) => {
+            if let Err(reason) = past::answer(model, answer) {
+                no_past(model, &reason, effects);
+            }
+        }
         ServerMessage::History(history) => past::fill(model, &history),
         ServerMessage::Ack { id } => acknowledged(model, id),
         ServerMessage::Killed { id, processes, left } => killed(model, id, processes, left),
         ServerMessage::Error { message, code, id } => refused(model, message, code, id, effects),
     }
+}
+
+/// Returns to the present and shows what arrived meanwhile.
+pub(super) fn leave(model: &mut Model, effects: &mut Vec<Effect>) {
+    for (tab, message) in past::thaw(model) {
+        // Rows belong to the view for which they were requested.
+        if tab == model.tab || !matches!(message, ServerMessage::Rows(_)) {
+            server(model, message, effects);
+        }
+    }
+    // The node sends these only when they change.
+    if model.tab == Tab::Events {
+        model.events.reset();
+    }
+    process::request_detail(model, effects);
+}
+
+/// Handles a refusal: there is no past to show.
+fn no_past(model: &mut Model, reason: &str, effects: &mut Vec<Effect>) {
+    model.past.reset();
+    if matches!(model.overlay, Some(Overlay::Compare { .. })) {
+        model.overlay = None;
+    }
+    if model.past.is_on() {
+        leave(model, effects);
+    }
+    model.show_notice(format!("no past: {reason}"), true);
 }
 
 fn acknowledged(model: &mut Model, id: u64) {
@@ -110,7 +136,7 @@ fn killed(model: &mut Model, id: u64, processes: u64, left: u64) {
 fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>, effects: &mut Vec<Effect>) {
     model.dirty = true;
     if id.is_none() && model.past.is_waiting() && message.contains("\"past\"") {
-        return past::refused(model, &message, effects);
+        return no_past(model, &message, effects);
     }
     if code == ErrorCode::RateLimited && id.is_none() {
         model.requests_paused_until = Some(model.now + REQUEST_PAUSE);
@@ -205,64 +231,9 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
 fn tick(model: &mut Model, frame: Box<Frame>) {
     model.frame_received_at = model.now;
     model.bench.observe(&frame);
-    remember(model, &frame);
+    histories::remember(model, &frame);
     model.frame = Some(frame);
     model.dirty = true;
-}
-
-/// Adds a frame to the histories.
-pub(super) fn remember(model: &mut Model, frame: &Frame) {
-    let at_ms = frame.captured_at_ns / 1_000_000;
-    past::note_frame(model, frame);
-    let histories = &mut model.histories;
-    let known_ms = histories.newest_ms.replace(at_ms);
-    if known_ms == Some(at_ms) {
-        // A frame that was held while the screen was frozen.
-        return;
-    }
-    // Each run has a chart of its own: rates of two scenarios have neither unit nor scale in common.
-    if histories.run_id.replace(frame.run_id).is_some_and(|known| known != frame.run_id) {
-        histories.ops = Series::default();
-    }
-    if frame.running {
-        extend(&mut histories.ops, frame, at_ms, known_ms);
-    }
-    histories.cpu.push(at_ms, frame.observer.cpu_pct / 100.0);
-    histories.msgs.push(at_ms, frame.observer.messages_per_sec);
-    let memory = &frame.observer.memory;
-    histories.rss.push(at_ms, memory.rss_bytes as f64);
-    histories.memory.resize_with(MemoryKind::ALL.len(), Series::default);
-    for (series, kind) in histories.memory.iter_mut().zip(MemoryKind::ALL) {
-        series.push(at_ms, kind.bytes(memory) as f64);
-    }
-    let loads = &frame.observer.scheduler_load;
-    histories.schedulers.resize_with(loads.len().min(SCHEDULERS_MAX), Series::default);
-    for (series, &load) in histories.schedulers.iter_mut().zip(loads) {
-        series.push(at_ms, f64::from(load));
-    }
-}
-
-/// Adds the ticks since the previous frame, from the window that every frame contains. A client that receives only half
-/// of the frames still gets every tick, and one that connects late also gets past ticks.
-fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
-    let points = &frame.throughput.points;
-    let hz = [frame.cost.actual_hz, frame.cost.target_hz].into_iter().find(|hz| hz.is_finite() && *hz >= 1.0);
-    let step_ms = 1000.0 / hz.unwrap_or(20.0);
-    let new = match known_ms {
-        Some(known_ms) => (at_ms.saturating_sub(known_ms) as f64 / step_ms).round() as usize,
-        None => points.len(),
-    };
-    // Older points are of the time before the run.
-    let of_run = (frame.run_ms as f64 / step_ms).ceil() as usize + 1;
-    let new = new.min(points.len()).min(of_run);
-    if new == 0 {
-        return ops.push(at_ms, frame.ops_per_sec);
-    }
-    for (back, &value) in points[points.len() - new..].iter().rev().enumerate().rev() {
-        if let Some(at_ms) = at_ms.checked_sub((back as f64 * step_ms) as u64) {
-            ops.push(at_ms, value);
-        }
-    }
 }
 
 fn rows(model: &mut Model, rows: Rows) {

@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::keys_line;
+use super::text::keys_line;
 use crate::model::input::keys::Context;
 use crate::model::overlay::Question;
 use crate::model::{Model, format};

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::text::scrolled;
 use crate::model::history::compare::{ARROW, Section, sections};
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
@@ -17,7 +18,7 @@ pub(super) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model, scrol
     let both = comparison.and_then(|comparison| comparison.before.as_ref().zip(comparison.after.as_ref()));
     let Some((before, after)) = both else {
         let text = Line::from(Span::styled("loading", theme.style(Role::Dim)));
-        return super::scrolled(painter, area, " what changed ", &[text], 0);
+        return scrolled(painter, area, " what changed ", &[text], 0);
     };
     let span = format::age(after.at_ms.saturating_sub(before.at_ms));
     let found = sections(before, after);
@@ -26,7 +27,7 @@ pub(super) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model, scrol
     } else {
         lines(&found, theme)
     };
-    super::scrolled(painter, area, &format!(" what changed in {span} "), &lines, scroll);
+    scrolled(painter, area, &format!(" what changed in {span} "), &lines, scroll);
 }
 
 fn lines(sections: &[Section], theme: Theme) -> Vec<Line<'static>> {

@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::keys_line;
+use super::text::keys_line;
 use crate::model::input::commands::COMMANDS;
 use crate::model::input::keys::Context;
 use crate::model::overlay::Palette;

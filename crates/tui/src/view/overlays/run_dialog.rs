@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{READING_WIDTH, keys_line};
+use super::text::{READING_WIDTH, keys_line};
 use crate::model::input::keys::Context;
 use crate::model::panes::bench::run_dialog::RunDialog;
 use crate::view::painter::{self, Painter};

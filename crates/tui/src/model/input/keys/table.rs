@@ -4,7 +4,7 @@ use rusm_protocol::Column;
 
 use crate::model::input::key::KeyCode::{BackTab, Down, End, Enter, Esc, F, Home, Left, PageDown, PageUp, Right, Up};
 use crate::model::input::key::{Key, KeyCode};
-use crate::model::input::keys::{Action, Binding, Context};
+use crate::model::input::keys::binding::{Action, Binding, Context};
 use crate::model::tab::Tab;
 
 const fn bind(

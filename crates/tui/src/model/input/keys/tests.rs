@@ -1,7 +1,9 @@
 //! Tests of the table of key bindings.
 
 use super::*;
+use crate::model::input::key::Key;
 use crate::model::input::keymap::KeyMap;
+use crate::model::tab::Tab;
 
 #[test]
 fn no_key_stands_twice_in_a_context() {

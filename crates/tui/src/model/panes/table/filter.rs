@@ -4,20 +4,13 @@ use std::collections::BTreeSet;
 
 use rusm_protocol::{Column, ProcessFilter, QueryError};
 
-use crate::model::input::complete::{Completion, Vocabulary, complete};
+use crate::model::input::complete::{Vocabulary, complete};
 use crate::model::input::line_edit::LineEdit;
+use crate::model::panes::table::field::FilterField;
 use crate::model::panes::table::{Selection, Table, text};
 
 /// Number of remembered filters.
 const HISTORY_MAX: usize = 32;
-
-/// The filter field while it is edited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FilterField {
-    pub(crate) edit: LineEdit,
-    pub(crate) completion: Option<Completion>,
-    history_at: usize,
-}
 
 impl Table {
     /// Returns the requested filter.
