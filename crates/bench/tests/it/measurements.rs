@@ -74,12 +74,9 @@ fn a_measured_run_ends_with_a_verdict_and_is_saved() {
     let mut node = Node::new("run");
 
     node.measure("ping-pong", RunSettings { runs: Some(2), seed: Some(7), ..RunSettings::default() }).unwrap();
-    let seen = node.see(|seen| seen.result.as_ref().is_some_and(|result| result.state == "measuring"));
-    let live = seen.result.expect("it is measured");
     let result = node.ended(1);
 
-    assert_eq!((live.number, live.steps, live.planned_ms), (1, 2, 200));
-    assert!(live.facts.iter().any(|fact| fact.name == "rate"), "{live:?}");
+    assert_eq!((result.number, result.steps, result.planned_ms), (1, 2, 200));
     assert_eq!((result.settings.seed, result.settings.runs), (Some(7), Some(2)));
     assert!(result.facts.iter().any(|fact| fact.name == "rate") && !result.gates.is_empty(), "{result:?}");
     assert_eq!(result.tables[0].title, "over 2 runs; the lines above are of the median run");
@@ -100,7 +97,10 @@ fn a_run_without_an_end_has_a_report_once_it_is_stopped() {
     let settings = RunSettings { warm_up_ms: Some(100), rate_per_sec: Some(2_000.0), ..RunSettings::default() };
 
     node.engine().measure("ping-pong", &BTreeMap::new(), &settings).expect("it is in the catalogue");
-    node.see(|seen| seen.result.as_ref().is_some_and(|result| result.measured_ms >= 300));
+    let seen = node.see(|seen| seen.result.as_ref().is_some_and(|result| result.measured_ms >= 300));
+    let live = seen.result.expect("it is measured");
+    assert_eq!(live.state, "measuring");
+    assert!(live.facts.iter().any(|fact| fact.name == "rate"), "{live:?}");
     assert_eq!(node.engine().sample().offered_per_sec.to_bits(), 2_000_f64.to_bits());
     node.engine().stop();
     let result = node.ended(1);

@@ -146,10 +146,10 @@ fn the_last_of_a_million_processes_is_reached_filtered_looked_into_and_ended() {
     terminal.press("P");
     terminal.wait_text("by pid ▲ · order");
     terminal.press("gj\r");
-    terminal.wait_text("control block");
+    terminal.wait_text("ready to run");
     terminal.press("x");
-    terminal.wait_text("reason");
-    terminal.press("\r");
+    terminal.wait_text("type 12 to confirm");
+    terminal.press("12\r");
     terminal.wait_text("asked to shut down");
     terminal.press("q");
 
