@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(read, expected);
         assert_eq!(
             settings("[lint]\nhog_pct = 101", &[]).unwrap_err().to_string(),
-            "lint.hog_pct of 101 in rusm.toml must be a number between 1 and 100"
+            "lint.hog_pct of \"101\" in rusm.toml must be a number between 1 and 100"
         );
     }
 

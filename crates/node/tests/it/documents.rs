@@ -103,7 +103,7 @@ fn the_page_of_lints_has_every_lint_and_what_to_do_about_it() {
 
 /// Returns the variables that the observer reads.
 fn observer_variables() -> BTreeSet<String> {
-    let sources = ["crates/tui/src/cli.rs", "crates/tui/src/main.rs"].map(document).concat();
+    let sources = ["crates/tui/src/cli/arguments.rs", "crates/tui/src/main.rs"].map(document).concat();
     sources.split('"').filter(|text| text.starts_with("RUSM_TOP_")).map(ToOwned::to_owned).collect()
 }
 
@@ -193,24 +193,33 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
 
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     let client = [
+        "causes",
+        "cpu",
         "detail",
         "engines",
-        "stores",
+        "history",
+        "inspect",
         "kill",
         "kill_all",
+        "past",
+        "report",
         "restart_child",
+        "results",
         "run",
         "schedulers",
         "set_observer_detail",
         "set_resource_profile",
         "stop",
+        "stores",
         "time",
         "topics",
+        "trace",
         "tree",
         "view",
+        "waits",
         "watch",
     ];
-    let server = ["ack", "error", "events", "hello", "killed", "process", "rows", "tick"];
+    let server = ["ack", "error", "events", "hello", "inspection", "killed", "process", "rows", "tick"];
     assert_eq!(shown, client.into_iter().chain(server).collect());
 }
 
