@@ -74,6 +74,10 @@ impl Detail {
         &self.0.text
     }
 
+    fn without_value(&self) -> Self {
+        if self.0.value.is_some() { self.text().into() } else { self.clone() }
+    }
+
     /// Returns the value, if the detail has one and its type is `T`.
     pub fn value<T: 'static>(&self) -> Option<&T> {
         self.0.value.as_ref()?.0.as_deref()?.downcast_ref()
@@ -104,6 +108,15 @@ impl ExitReason {
     /// Returns true for a normal end or a shutdown: a supervisor does not restart a transient child after it.
     pub const fn is_normal(&self) -> bool {
         matches!(self, Self::Normal | Self::Shutdown | Self::ShutdownWith(_))
+    }
+
+    /// Returns the reason without the value of its detail, for a memory that must not keep values of programs alive.
+    pub(crate) fn without_value(&self) -> Self {
+        match self {
+            Self::Other(detail) => Self::Other(detail.without_value()),
+            Self::ShutdownWith(detail) => Self::ShutdownWith(detail.without_value()),
+            other => other.clone(),
+        }
     }
 
     /// Creates an [`Other`](Self::Other) reason from a text.

@@ -158,7 +158,8 @@ impl Local {
         if reason.is_normal() && by == EndedBy::Itself && !is_watched {
             return;
         }
-        let ended = self.ended_process(slot, pid, released.and_then(Released::name), reason.clone(), by, mailbox_len);
+        let ended =
+            self.ended_process(slot, pid, released.and_then(Released::name), reason.without_value(), by, mailbox_len);
         let kept = self.ends_left.get();
         let keep = (kept != 0 || is_watched).then(|| ended.clone());
         let cause = if reason.is_normal() {
