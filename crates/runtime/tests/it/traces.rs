@@ -152,6 +152,9 @@ fn nothing_is_recorded_of_other_processes_or_without_a_trace() {
     let runtime = runtime();
     let traced = sink(&runtime);
     let other = sink(&runtime);
+    // Their first polls are over.
+    let is_waiting = |pid| observe::process_ref(&runtime, pid).unwrap().state() == observe::ProcessState::Waiting;
+    eventually("both wait", || is_waiting(traced) && is_waiting(other));
     assert!(observe::start_trace(&runtime, Pid::NONE, TraceScope::Process, LIMITS).is_none());
     let trace = observe::start_trace(&runtime, traced, TraceScope::Process, LIMITS).unwrap();
     for _ in 0..100 {
