@@ -70,7 +70,7 @@ struct Keys {
 /// Ended processes of one scheduler.
 pub(crate) struct EndedProcesses {
     keys: Mutex<Keys>,
-    groups: Box<[Group]>,
+    groups: Box<[Group; GROUPS_MAX]>,
 }
 
 /// Counters of the ended processes of one kind and parent.
@@ -91,7 +91,7 @@ impl Default for EndedProcesses {
         let free = (1..GROUPS_MAX as u16).rev().collect();
         Self {
             keys: Mutex::new(Keys { free, ..Keys::default() }),
-            groups: (0..GROUPS_MAX).map(|_| Group::default()).collect(),
+            groups: Box::new(std::array::from_fn(|_| Group::default())),
         }
     }
 }
@@ -173,37 +173,48 @@ impl EndedProcesses {
 
 /// Groups that a scheduler used recently, by type of the future and parent.
 pub(crate) struct EndedCache {
-    entries: Box<[Cell<(usize, Pid, u16)>]>,
+    entries: [Cell<CachedGroup>; CACHED],
+}
+
+/// Number of the group of a future's type and of the slot and generation of a parent.
+#[derive(Clone, Copy)]
+struct CachedGroup {
+    future: usize,
+    parent: (u32, u32),
+    number: u16,
+}
+
+impl CachedGroup {
+    const NONE: Self = Self { future: 0, parent: (0, 0), number: 0 };
 }
 
 impl Default for EndedCache {
     fn default() -> Self {
-        Self { entries: vec![Cell::new((0, Pid::NONE, 0)); CACHED].into() }
+        Self { entries: [const { Cell::new(CachedGroup::NONE) }; CACHED] }
     }
 }
 
 impl EndedCache {
     #[inline]
-    fn entry(&self, future: usize, parent: Pid) -> &Cell<(usize, Pid, u16)> {
-        let hash = (future >> 4) ^ parent.slot() as usize;
-        &self.entries[hash % CACHED]
+    fn entry(&self, future: usize, parent: (u32, u32)) -> &Cell<CachedGroup> {
+        &self.entries[((future >> 4) ^ parent.0 as usize) % CACHED]
     }
 
     /// Returns the group of a future's type and a parent, if it is cached.
     #[inline]
-    pub(crate) fn get(&self, future: usize, parent: Pid) -> Option<u16> {
-        let (known, known_parent, number) = self.entry(future, parent).get();
-        (known == future && known_parent == parent).then_some(number)
+    pub(crate) fn get(&self, future: usize, parent: (u32, u32)) -> Option<u16> {
+        let known = self.entry(future, parent).get();
+        (known.future == future && known.parent == parent).then_some(known.number)
     }
 
     /// Remembers the group of a future's type and a parent.
-    pub(crate) fn insert(&self, future: usize, parent: Pid, number: u16) {
-        self.entry(future, parent).set((future, parent, number));
+    pub(crate) fn insert(&self, future: usize, parent: (u32, u32), number: u16) {
+        self.entry(future, parent).set(CachedGroup { future, parent, number });
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&self) {
-        self.entries.iter().for_each(|entry| entry.set((0, Pid::NONE, 0)));
+        self.entries.iter().for_each(|entry| entry.set(CachedGroup::NONE));
     }
 }
 
@@ -254,10 +265,10 @@ mod tests {
     #[test]
     fn a_merge_makes_cached_numbers_invalid() {
         let (ended, cache) = (EndedProcesses::default(), EndedCache::default());
-        let parent = Pid::local(1, 1);
+        let parent = (1, 1);
         let (number, _) = ended.number(key("a", 1), |_| true);
         cache.insert(7 << 4, parent, number);
-        assert_eq!((cache.get(7 << 4, parent), cache.get(7 << 4, Pid::NONE)), (Some(number), None));
+        assert_eq!((cache.get(7 << 4, parent), cache.get(7 << 4, (0, 0))), (Some(number), None));
 
         let merged = (2..=GROUPS_MAX as u32).any(|parent| ended.number(key("a", parent), |_| false).1);
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
-use super::busy_time::Timing;
 use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
@@ -97,28 +96,33 @@ impl Local {
     /// Adds the counters of an ended process to those of its kind and parent.
     #[inline]
     fn add_to_ended(&self, slot: Slot, released: Option<&Released>) {
-        let (slot_of_parent, generation) = slot.parent();
-        let parent = if slot_of_parent == 0 { Pid::NONE } else { Pid::local(slot_of_parent, generation) };
-        let future = slot.future_id();
-        let told = released.and_then(Released::kind);
-        let known = if told.is_none() { self.ended_cache.get(future, parent) } else { None };
-        let group = known.unwrap_or_else(|| self.ended_group(slot, parent, told));
-        self.me.ended.add(group, slot.header().busy_ns.load(Ordering::Relaxed));
+        let known = if released.is_none() { self.ended_cache.get(slot.future_id(), slot.parent()) } else { None };
+        match known {
+            Some(group) => self.me.ended.add(group, slot.header().busy_ns.load(Ordering::Relaxed)),
+            None => self.add_to_ended_group(slot, released.and_then(Released::kind)),
+        }
     }
 
-    #[cold]
-    fn ended_group(&self, slot: Slot, parent: Pid, told: Option<ProcessKind>) -> u16 {
-        let is_told = told.is_some();
-        let kind = told.unwrap_or_else(|| ProcessKind::Future(slot.future_type()));
-        let key = GroupKey { kind, parent };
-        let (group, merged) = self.me.ended.number(key, |pid| self.shared.is_alive(pid));
-        if merged {
-            self.ended_cache.clear();
-        }
-        if !is_told {
-            self.ended_cache.insert(slot.future_id(), parent, group);
-        }
-        group
+    /// Like [`add_to_ended`](Self::add_to_ended), for a process of the kind `told`, or by default of its future's type.
+    #[inline(never)]
+    fn add_to_ended_group(&self, slot: Slot, told: Option<ProcessKind>) {
+        let (future, parent) = (slot.future_id(), slot.parent());
+        let known = if told.is_none() { self.ended_cache.get(future, parent) } else { None };
+        let group = known.unwrap_or_else(|| {
+            let is_told = told.is_some();
+            let kind = told.unwrap_or_else(|| ProcessKind::Future(slot.future_type()));
+            let parent_pid = if parent.0 == 0 { Pid::NONE } else { Pid::local(parent.0, parent.1) };
+            let key = GroupKey { kind, parent: parent_pid };
+            let (group, merged) = self.me.ended.number(key, |pid| self.shared.is_alive(pid));
+            if merged {
+                self.ended_cache.clear();
+            }
+            if !is_told {
+                self.ended_cache.insert(future, parent, group);
+            }
+            group
+        });
+        self.me.ended.add(group, slot.header().busy_ns.load(Ordering::Relaxed));
     }
 
     /// Returns an empty side table for a new process.
@@ -212,8 +216,7 @@ impl Local {
     /// Samples a timed poll: its time, and for a watched process what its turn completes. Marks a process now and then,
     /// so that its next turn is sampled.
     #[cold]
-    pub(super) fn sample_poll(&self, slot: Slot, timing: Timing, end_ns: Option<u64>, is_pending: bool) {
-        let (Timing::From(start_ns, weight), Some(end_ns)) = (timing, end_ns) else { return };
+    pub(super) fn sample_poll(&self, slot: Slot, (start_ns, end_ns): (u64, u64), weight: u32, is_pending: bool) {
         let (watches, header) = (&self.shared.watches, slot.header());
         let took_ns = end_ns.saturating_sub(start_ns);
         if watches.samples_node() {
