@@ -104,6 +104,7 @@ impl Cli {
             filter: self.filter.unwrap_or_default(),
             sort: self.sort.unwrap_or(columns::BY_CPU),
             columns: self.columns,
+            guest_columns: self.guest_columns,
             run: self.run,
             profile: self.profile,
             ascii: self.ascii,

@@ -35,14 +35,13 @@ use crate::model::history::past::PastPane;
 use crate::model::history::{Series, Window};
 use crate::model::input::key::Size;
 use crate::model::input::keymap::KeyMap;
-use crate::model::input::keys::Context;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
 use crate::model::overlay::trace::TracePane;
 use crate::model::overlay::waits::WaitsPane;
 use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
-use crate::model::panes::bench::results::{BenchPane, ResultsPane};
+use crate::model::panes::bench::results::ResultsPane;
 use crate::model::panes::columns;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
@@ -109,6 +108,8 @@ pub struct Start {
     pub owns_node: bool,
     /// Columns of the process table that the user has chosen; empty for those that fit.
     pub columns: Vec<Column>,
+    /// Columns that the user has chosen for guests; empty for those that fit.
+    pub guest_columns: Vec<Column>,
     /// Ids of lints that are hidden.
     pub hidden_lints: Vec<String>,
 }
@@ -132,6 +133,7 @@ impl Default for Start {
             read_only: false,
             owns_node: false,
             columns: Vec::new(),
+            guest_columns: Vec::new(),
             hidden_lints: Vec::new(),
         }
     }
@@ -262,7 +264,7 @@ impl Model {
             greeted: false,
             frame: None,
             histories: Histories::default(),
-            table: Table::new(start.sort, start.filter),
+            table: Table::new(start.sort, start.filter).with_columns(start.columns, start.guest_columns),
             top: None,
             rows_wanted: true,
             subscription: Subscription::default(),
@@ -328,51 +330,6 @@ impl Model {
     /// Returns the current view.
     pub fn tab(&self) -> Tab {
         self.tab
-    }
-
-    /// Returns the contexts in which a key is looked up, innermost first.
-    pub(crate) fn contexts(&self) -> Vec<Context> {
-        if let Some(overlay) = &self.overlay {
-            if self.trace.field.is_some() && *overlay == Overlay::Trace {
-                return vec![Context::TraceFilter];
-            }
-            return vec![overlay.context()];
-        }
-        if self.table.field.is_some() || self.events.filter.field.is_some() {
-            return vec![Context::Filter];
-        }
-        if self.tab == Tab::Bench && self.bench.find.is_some() {
-            return vec![Context::Find];
-        }
-        let mut contexts = Vec::with_capacity(4);
-        if self.past.is_on() {
-            contexts.push(Context::Past);
-        }
-        if matches!(self.link, Link::Lost { .. }) {
-            contexts.push(Context::Lost);
-        }
-        match self.tab {
-            Tab::Node => contexts.push(Context::Node),
-            Tab::Processes if self.detail_in_full() => contexts.extend([Context::Detail, Context::List]),
-            Tab::Bench => {
-                let context = match self.results.pane {
-                    BenchPane::Live => Context::Bench,
-                    BenchPane::Result => Context::Result,
-                    BenchPane::History => Context::Results,
-                };
-                contexts.extend([context, Context::List]);
-            }
-            Tab::Processes => contexts.extend([Context::Processes, Context::List]),
-            Tab::Tree => contexts.extend([Context::Tree, Context::List]),
-            Tab::Events => contexts.extend([Context::Events, Context::List]),
-            Tab::Wasm => contexts.extend([Context::Wasm, Context::List]),
-            Tab::Store => contexts.extend([Context::Store, Context::List]),
-            Tab::Topics => contexts.extend([Context::Topics, Context::List]),
-            Tab::Time | Tab::Sched => contexts.push(Context::List),
-            Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
-        }
-        contexts.push(Context::Global);
-        contexts
     }
 
     /// Returns true if the detail pane covers the Processes view.

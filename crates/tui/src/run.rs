@@ -11,6 +11,7 @@ use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::cli::config;
 use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
@@ -248,6 +249,15 @@ impl EventLoop {
                     Export::Picture => crate::picture::svg(&crate::replay::screen(&self.model), &crate::picture::DARK),
                 };
                 self.feed(Msg::Saved(save::save(&name, &text)))?;
+            }
+            Effect::SaveColumns { key, columns } => {
+                let saved = match &self.options.config_file {
+                    Some(path) => config::columns::save(path, key, &columns)
+                        .map(|()| path.display().to_string())
+                        .map_err(|error| error.to_string()),
+                    None => Err("chosen for now only: there is no place for a config file".to_owned()),
+                };
+                self.feed(Msg::Saved(saved))?;
             }
             Effect::Repaint => self.screen.repaint(),
             // Ctrl-Z stops the whole job, as the terminal would.

@@ -130,6 +130,7 @@ pub(crate) fn start(options: &Options, size: crate::model::input::key::Size, ove
         read_only: options.read_only,
         owns_node: options.owns_node,
         columns: options.columns.clone(),
+        guest_columns: options.guest_columns.clone(),
         hidden_lints: options.hidden_lints.clone(),
     }
 }

@@ -58,6 +58,9 @@ pub struct Cli {
     /// Columns of the process table, separated by commas [default: those that fit]
     #[arg(long, value_name = "COLUMNS", env = "RUSM_TOP_COLUMNS", value_parser = column, value_delimiter = ',')]
     pub(super) columns: Vec<Column>,
+    /// Columns of the process table for guests, separated by commas [default: those that fit]
+    #[arg(long, value_name = "COLUMNS", env = "RUSM_TOP_GUEST_COLUMNS", value_parser = column, value_delimiter = ',')]
+    pub(super) guest_columns: Vec<Column>,
     /// Run a scenario at start
     #[arg(long, value_name = "SCENARIO", env = "RUSM_TOP_RUN")]
     pub(super) run: Option<String>,

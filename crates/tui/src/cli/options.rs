@@ -91,6 +91,8 @@ pub struct Options {
     pub sort: SortKey,
     /// Columns of the process table. Default: none, those that fit.
     pub columns: Vec<Column>,
+    /// Columns of the process table for guests. Default: none, those that fit.
+    pub guest_columns: Vec<Column>,
     /// Scenario to run at start. Default: none.
     pub run: Option<String>,
     /// Resource profile to select at start. Default: the node's.
@@ -145,6 +147,7 @@ impl Default for Options {
             filter: String::new(),
             sort: columns::BY_CPU,
             columns: Vec::new(),
+            guest_columns: Vec::new(),
             run: None,
             profile: None,
             ascii: false,

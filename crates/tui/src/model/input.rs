@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod complete;
+mod contexts;
 pub mod key;
 pub mod key_name;
 pub mod keymap;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, ServerMessage};
+use rusm_protocol::{ClientMessage, Column, ServerMessage};
 
 use crate::model::input::key::{Key, Mouse, Size};
 use crate::model::palette::Palette;
@@ -89,6 +89,13 @@ pub enum Effect {
         name: String,
         /// What it contains.
         export: Export,
+    },
+    /// Save the chosen columns in the config file, and show its path.
+    SaveColumns {
+        /// Key in the file.
+        key: &'static str,
+        /// The columns; empty for those that fit.
+        columns: Vec<Column>,
     },
     /// Redraw every cell.
     Repaint,

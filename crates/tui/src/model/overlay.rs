@@ -1,5 +1,6 @@
 //! Overlays, which cover a view and take its keys.
 
+pub(crate) mod columns;
 pub(crate) mod trace;
 pub(crate) mod waits;
 
@@ -8,6 +9,7 @@ use rusm_protocol::KillReason;
 use crate::model::input::commands::Candidate;
 use crate::model::input::keys::Context;
 use crate::model::input::line_edit::LineEdit;
+use crate::model::overlay::columns::ColumnChooser;
 use crate::model::panes::bench::run_dialog::RunDialog;
 
 /// An overlay; at most one is open.
@@ -75,6 +77,8 @@ pub(crate) enum Overlay {
         /// Index of the column under the cursor in `Column::ALL`.
         at: usize,
     },
+    /// Chooser of the columns of the process table.
+    Columns(ColumnChooser),
     /// Question before an action that cannot be undone.
     Confirm(Question),
     /// Settings and parameters of a measurement.
@@ -128,6 +132,7 @@ impl Overlay {
             Self::Event { .. } => Context::Event,
             Self::Confirm(_) | Self::Ask { .. } => Context::Ask,
             Self::SortMenu { .. } => Context::SortMenu,
+            Self::Columns(_) => Context::Columns,
             Self::Run(_) => Context::RunDialog,
             Self::Palette(_) => Context::Palette,
             Self::Waits => Context::Waits,

@@ -1,6 +1,7 @@
 //! Overlays over a view: help, confirmations, menus, the lost connection.
 
 mod ask;
+mod columns;
 mod compare;
 mod palette;
 mod run_dialog;
@@ -16,7 +17,7 @@ use self::text::{READING_WIDTH, keys_line, scrolled, scrolled_to};
 use crate::model::input::keys::{self, Context};
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::results::BenchPane;
-use crate::model::panes::columns;
+use crate::model::panes::columns as process_columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, format};
 use crate::view::glossary;
@@ -45,6 +46,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some(Overlay::KillAll { filter, matched, reason }) => {
             kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason, &[]);
         }
+        Some(Overlay::Columns(chooser)) => columns::render(painter, model, chooser),
         Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
         Some(Overlay::Confirm(question)) => ask::render(painter, model, question),
         Some(Overlay::Run(dialog)) => run_dialog::render(painter, dialog),
@@ -315,7 +317,7 @@ fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {
         let sorts = column == model.table.sort.key;
         let way = if model.table.sort.desc { "largest first" } else { "smallest first" };
         let role = if sorts { Role::Accent } else { Role::Text };
-        painter.line(row, 0, &Line::from(Span::styled(columns::label(column), theme.style(role))));
+        painter.line(row, 0, &Line::from(Span::styled(process_columns::label(column), theme.style(role))));
         if sorts {
             painter.line_right(row, 0, &Line::from(Span::styled(way, theme.style(Role::Dim))));
         }

@@ -10,16 +10,16 @@ use toml::de::DeTable;
 
 use super::{ConfigError, FILE_MAX_BYTES};
 
-/// Writes the columns into the file, which is created if it does not exist.
+/// Writes the columns as `key` into the file, which is created if it does not exist. No columns remove the key.
 ///
 /// # Errors
 /// If the file cannot be read or written, or is not valid TOML.
-pub fn save(path: &Path, columns: &[Column]) -> Result<(), ConfigError> {
+pub fn save(path: &Path, key: &str, columns: &[Column]) -> Result<(), ConfigError> {
     let text = match rusm_text::read_file(path, FILE_MAX_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?,
     };
-    let changed = with_columns(&text, columns).map_err(|(line, what)| {
+    let changed = with_columns(&text, key, columns).map_err(|(line, what)| {
         let path = path.to_owned();
         ConfigError::Line { path, line, what }
     })?;
@@ -27,19 +27,29 @@ pub fn save(path: &Path, columns: &[Column]) -> Result<(), ConfigError> {
 }
 
 /// Returns the text of a file with other columns.
-fn with_columns(text: &str, columns: &[Column]) -> Result<String, (usize, String)> {
+fn with_columns(text: &str, key: &str, columns: &[Column]) -> Result<String, (usize, String)> {
     let table = DeTable::parse(text).map_err(|error| {
         let before = text.get(..error.span().unwrap_or(0..0).start).unwrap_or_default();
         (before.matches('\n').count() + 1, error.message().lines().next().unwrap_or_default().to_owned())
     })?;
     let words: Vec<String> = columns.iter().map(|column| format!("{:?}", column.word())).collect();
     let list = format!("[{}]", words.join(", "));
-    let old: Option<Range<usize>> = table.get_ref().get("columns").map(toml::Spanned::span);
+    let old: Option<Range<usize>> = table.get_ref().get(key).map(toml::Spanned::span);
     Ok(match old {
+        Some(span) if columns.is_empty() => without(text, key, &span),
+        None if columns.is_empty() => text.to_owned(),
         Some(span) => format!("{}{list}{}", &text[..span.start], &text[span.end..]),
         // At the head: after the first section, a key would belong to the section.
-        None => format!("columns = {list}\n{text}"),
+        None => format!("{key} = {list}\n{text}"),
     })
+}
+
+/// Returns the text without the key whose value is at `span`, and without the rest of its lines.
+fn without(text: &str, key: &str, span: &Range<usize>) -> String {
+    let start = text[..span.start].rfind(key).unwrap_or(span.start);
+    let start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at + 1);
+    format!("{}{}", &text[..start], &text[end..])
 }
 
 /// Replaces a file in one step, so that a crash leaves the old one or the new one.
@@ -69,7 +79,7 @@ mod tests {
     #[test]
     fn only_the_columns_of_a_file_change() {
         let columns = [Column::Pid, Column::MemoryBytes];
-        let changed = |text: &str| with_columns(text, &columns).unwrap();
+        let changed = |text: &str| with_columns(text, "columns", &columns).unwrap();
 
         assert_eq!(changed(""), "columns = [\"pid\", \"memory_bytes\"]\n");
         assert_eq!(
@@ -80,7 +90,14 @@ mod tests {
             changed("fps = 3 # slow\ncolumns = [\n  \"name\",\n] # wide\n[keys]\n"),
             "fps = 3 # slow\ncolumns = [\"pid\", \"memory_bytes\"] # wide\n[keys]\n"
         );
-        assert_eq!(with_columns("a =", &columns).unwrap_err().0, 1);
+        assert_eq!(with_columns("a =", "columns", &columns).unwrap_err().0, 1);
+        assert_eq!(
+            with_columns("a = 1", "guest_columns", &columns).unwrap(),
+            "guest_columns = [\"pid\", \"memory_bytes\"]\na = 1"
+        );
+        let removed = |text: &str| with_columns(text, "columns", &[]).unwrap();
+        assert_eq!(removed("fps = 3\ncolumns = [\n  \"name\",\n] # wide\n[keys]\n"), "fps = 3\n[keys]\n");
+        assert_eq!(removed("fps = 3\n"), "fps = 3\n");
     }
 
     #[test]
@@ -91,8 +108,8 @@ mod tests {
         fs::create_dir(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
 
-        save(&link, &[Column::Name]).unwrap();
-        save(&folder.path().join("new/top.toml"), &[Column::Name]).unwrap();
+        save(&link, "columns", &[Column::Name]).unwrap();
+        save(&folder.path().join("new/top.toml"), "columns", &[Column::Name]).unwrap();
 
         assert_eq!(fs::read_to_string(&real).unwrap(), "columns = [\"name\"]\nfps = 7\n");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());

@@ -10,7 +10,7 @@ use crate::model::palette::{BUILT_IN, DEFAULT_THEME, Role};
 const MARK: &str = "#: ";
 
 /// Values of options without a default, as examples.
-const EXAMPLES: [(&str, &str); 13] = [
+const EXAMPLES: [(&str, &str); 14] = [
     ("target", "\"kv\""),
     ("token_file", "\"/run/user/1000/rusm/tcp-4000.token\""),
     ("fps", "10"),
@@ -18,6 +18,7 @@ const EXAMPLES: [(&str, &str); 13] = [
     ("tab", "\"node\""),
     ("filter", "\"mailq>0\""),
     ("sort", "\"mem\""),
+    ("guest_columns", "[\"pid\", \"module\", \"linear\"]"),
     ("columns", "[\"pid\", \"name\", \"state\", \"mem\"]"),
     ("allow", "\"hog\""),
     ("warn", "\"stuck\""),

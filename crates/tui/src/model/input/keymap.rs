@@ -178,6 +178,7 @@ impl Context {
                 | Self::Kill
                 | Self::Ask
                 | Self::SortMenu
+                | Self::Columns
                 | Self::RunDialog
                 | Self::Palette
                 | Self::Cause

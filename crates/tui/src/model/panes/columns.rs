@@ -1,5 +1,7 @@
 //! Columns of the process table: headings, widths, and the selection of columns that fit.
 
+pub(crate) mod chosen;
+
 use rusm_protocol::{Column, SortKey};
 
 /// Position of a column on the screen.
@@ -101,8 +103,8 @@ const fn width_of(column: Column) -> u16 {
     }
 }
 
-/// Order of the columns on the screen.
-const ORDER: [Column; 20] = [
+/// Usual order of the columns on the screen.
+pub(crate) const ORDER: [Column; 20] = [
     Column::Pid,
     Column::Name,
     Column::Module,
@@ -235,6 +237,39 @@ pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> 
             slot
         })
         .collect()
+}
+
+/// Returns the chosen columns that fit into `width` cells, in their order. The sort column is always among them.
+pub(crate) fn fit_chosen(width: u16, sort: SortKey, columns: &[Column]) -> Vec<ColumnSlot> {
+    let mut shown: Vec<(Column, u16)> = Vec::with_capacity(columns.len() + 1);
+    let mut used = 0;
+    let is_chosen = columns.contains(&sort.key);
+    for &column in columns.iter().chain((!is_chosen).then_some(&sort.key)) {
+        let w = width_of(column);
+        let has_sort = column == sort.key || shown.iter().any(|(c, _)| *c == sort.key);
+        let reserve = if has_sort { 0 } else { width_of(sort.key) + 1 };
+        if used + w + reserve <= width || shown.is_empty() || column == sort.key {
+            shown.push((column, w));
+            used += w + 1;
+        }
+    }
+    let mut spare = (width + 1).saturating_sub(used);
+    // A pid grows first; then the first text of any length.
+    let long = [Column::Name, Column::Module].into_iter().find(|long| shown.iter().any(|(c, _)| c == long));
+    let mut x = 0;
+    let grow = |(column, w): (Column, u16)| {
+        let most = match column {
+            Column::Pid => w + PID_GROWTH,
+            _ if long == Some(column) => NAME_WIDTH_MAX,
+            _ => w,
+        };
+        let extra = spare.min(most - w);
+        spare -= extra;
+        let slot = ColumnSlot { column, x, width: w + extra };
+        x += slot.width + 1;
+        slot
+    };
+    shown.into_iter().map(grow).collect()
 }
 
 #[cfg(test)]

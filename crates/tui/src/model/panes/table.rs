@@ -13,7 +13,7 @@ use std::time::Duration;
 use rusm_protocol::{Cell, Column, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View, ViewWindow};
 
 use crate::model::panes::columns;
-use crate::model::panes::columns::ColumnSet;
+use crate::model::panes::columns::chosen::Columns;
 use crate::model::panes::table::field::FilterField;
 use crate::model::selection::wrapped;
 
@@ -44,7 +44,7 @@ pub(crate) struct Table {
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_at: Duration,
     pub(crate) sort: SortKey,
-    pub(crate) columns: ColumnSet,
+    pub(crate) columns: Columns,
     pub(crate) filter: String,
     pub(crate) field: Option<FilterField>,
     /// Filter before the field was opened. It is restored if the new one is cancelled or refused.
@@ -94,6 +94,11 @@ impl Table {
     /// Creates an empty table with this order and filter.
     pub(crate) fn new(sort: SortKey, filter: String) -> Self {
         Self { sort, filter, ..Self::default() }
+    }
+
+    /// Shows the columns of the config file.
+    pub(crate) fn with_columns(self, usual: Vec<Column>, guests: Vec<Column>) -> Self {
+        Self { columns: Columns::new(usual, guests), ..self }
     }
 
     /// Returns a copy of the rows.
@@ -150,7 +155,13 @@ impl Table {
 
     /// Returns the request for the visible rows and some rows around them.
     pub(crate) fn query(&self, sent: Option<&View>, visible: u16, width: u16) -> View {
-        let columns = columns::fit(width, self.sort, self.columns).iter().map(|slot| slot.column).collect();
+        let mut columns: Vec<Column> = self.columns.fit(width, self.sort).iter().map(|slot| slot.column).collect();
+        // Hidden or not, the selection needs the pid, and a row that has ended is known by its state.
+        for needed in [Column::Pid, Column::State] {
+            if !columns.contains(&needed) {
+                columns.push(needed);
+            }
+        }
         let len = (u32::from(visible) * 3).clamp(3, PAGE_ROWS_MAX).max(visible.into()).min(VIEW_ROWS_MAX);
         let mut view = View {
             columns,
@@ -328,7 +339,7 @@ impl Table {
 
     /// Sorts by the column `steps` positions to the right on the screen.
     pub(crate) fn sort_step(&mut self, steps: isize, width: u16) {
-        let slots = columns::fit(width, self.sort, self.columns);
+        let slots = self.columns.fit(width, self.sort);
         let at = slots.iter().position(|slot| slot.column == self.sort.key).unwrap_or(0);
         let next = wrapped(at, steps, slots.len());
         if let Some(slot) = slots.get(next) {

@@ -1,5 +1,7 @@
 //! Executes the actions of keys.
 
+mod choose_columns;
+
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::causes;
@@ -9,6 +11,7 @@ use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
 use crate::model::message::{Effect, QuitReason};
+use crate::model::overlay::columns::ColumnChooser;
 use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns::ColumnSet;
@@ -123,12 +126,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         }
         Action::Values => process::toggle_values(model),
         Action::NextEngine => model.wasm.engine = model.wasm.engine.wrapping_add(1),
-        Action::GuestColumns => {
-            model.table.columns = match model.table.columns {
-                ColumnSet::Usual => ColumnSet::Guests,
-                ColumnSet::Guests => ColumnSet::Usual,
-            };
-        }
+        Action::GuestColumns => model.table.columns.toggle_set(),
+        Action::ChooseColumns => choose_columns::open(model),
+        Action::Toggle => choose_columns::change(model, ColumnChooser::toggle),
+        Action::Shift(steps) => choose_columns::change(model, |chooser| chooser.shift(steps)),
+        Action::Reset => choose_columns::reset(model),
         Action::Process if model.tab == Tab::Events => process::show_event(model, effects),
         Action::Process => process::show_child(model, effects),
         Action::Detail => model.rows_wanted = !model.rows_wanted,
@@ -155,8 +157,10 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.overlay == Some(Overlay::Trace) && model.trace.field.take().is_some() {
         return;
     }
-    if model.overlay.take().is_some() {
-        return;
+    match model.overlay.take() {
+        Some(Overlay::Columns(chooser)) => return choose_columns::cancel(model, chooser),
+        Some(_) => return,
+        None => {}
     }
     if model.table.field.is_some() {
         return close_filter(model, false);
@@ -226,6 +230,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
             effects.push(Effect::Send(ClientMessage::RestartChild { path, id }));
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
+        Some(Overlay::Columns(_)) => choose_columns::keep(model, effects),
         Some(Overlay::Waits) => causes::show_waiting(model, effects),
         Some(Overlay::Trace) => causes::apply_filter(model),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
@@ -292,7 +297,7 @@ fn open_wasm_selection(model: &mut Model) {
             Some(module) => {
                 let filter = format!("module={}", as_value(&module.name));
                 model.table.set_filter(filter);
-                model.table.columns = ColumnSet::Guests;
+                model.table.columns.set = ColumnSet::Guests;
                 show(model, Tab::Processes);
             }
             None => model.show_notice("no module is loaded", false),

@@ -4,7 +4,6 @@ use super::{actions, movement, navigate};
 use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
 use crate::model::panes::bench::results::BenchPane;
-use crate::model::panes::columns;
 use crate::model::panes::menu::{self, MenuRow};
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::wasm::WasmFocus;
@@ -218,7 +217,7 @@ fn click_table(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         return;
     }
     if y == inner.y {
-        let slots = columns::fit(model.table_width(), model.table.sort, model.table.columns);
+        let slots = model.table.columns.fit(model.table_width(), model.table.sort);
         let at = x - inner.x;
         let slot = slots.iter().find(|slot| at > slot.x && at <= slot.x + slot.width);
         if let Some(slot) = slot {

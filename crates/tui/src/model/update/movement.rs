@@ -43,6 +43,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         Some(Overlay::SortMenu { at }) => {
             *at = wrapped(*at, lines.clamp(-99, 99) as isize, Column::ALL.len());
         }
+        Some(Overlay::Columns(chooser)) => chooser.move_by(lines.clamp(-99, 99) as isize),
         Some(Overlay::Waits) => {
             let visible = model.visible_waits();
             model.waits.move_by(lines, visible);

@@ -54,7 +54,7 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
         return painter.note(inner, "row stream off: press d");
     }
     let table = &model.table;
-    let slots = columns::fit(inner.width.saturating_sub(1), table.sort, table.columns);
+    let slots = table.columns.fit(inner.width.saturating_sub(1), table.sort);
     process_rows::heading(painter, inner, &slots, table.sort);
     let Some(page) = &table.rows else {
         return painter.note(inner, "waiting for rows");

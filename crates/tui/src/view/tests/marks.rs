@@ -197,3 +197,21 @@ fn an_instant_of_the_past_and_what_changed_in_the_minute_before() {
         insta::assert_snapshot!(format!("changes_{name}"), changes);
     }
 }
+
+#[test]
+fn columns_are_chosen_on_the_screen() {
+    let mut watched = busy(Tab::Processes, USUAL, false);
+    watched.press("cjj ");
+    let open = watched.text();
+    watched.press("jJ").pass(1);
+    let ascii = {
+        let mut watched = busy(Tab::Processes, USUAL, true);
+        watched.press("c").text()
+    };
+
+    insta::assert_snapshot!("columns_of_processes", open);
+    assert!(ascii.is_ascii(), "{ascii}");
+    let heading = watched.press("\n").pass(1).text().lines().find(|line| line.contains("PID")).unwrap().to_owned();
+    let words: Vec<&str> = heading.split_whitespace().filter(|word| *word != "│").collect();
+    assert_eq!(words[..4], ["PID", "NAME", "REDS/s", "▼CPU%"], "STATE is hidden, CPU% has moved: {heading}");
+}

@@ -52,6 +52,8 @@ pub enum Context {
     Cause,
     /// The sort menu.
     SortMenu,
+    /// The column chooser.
+    Columns,
     /// The dialog with the parameters of a scenario.
     RunDialog,
     /// The command palette.
@@ -70,7 +72,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -90,6 +92,7 @@ impl Context {
         Self::Cpu,
         Self::Filter,
         Self::SortMenu,
+        Self::Columns,
         Self::Kill,
         Self::Cause,
         Self::RunDialog,
@@ -126,6 +129,7 @@ impl Context {
             Self::Help => "help",
             Self::Kill => "kill",
             Self::Ask => "question",
+            Self::Columns => "columns",
             Self::SortMenu => "sort menu",
             Self::RunDialog => "run dialog",
             Self::Palette => "palette",
@@ -243,6 +247,14 @@ pub enum Action {
     Page(bool),
     /// Switch between the columns of guests and the usual ones.
     GuestColumns,
+    /// Open the column chooser.
+    ChooseColumns,
+    /// Show or hide the item under the cursor.
+    Toggle,
+    /// Move the item under the cursor by this many places.
+    Shift(isize),
+    /// Return to the usual choice.
+    Reset,
     /// Show the process of the selected child.
     Process,
     /// Return to the place from which a process was opened.

@@ -120,3 +120,33 @@ fn a_parameter_that_the_node_refuses_stays_in_its_dialog_and_is_not_chosen() {
     let again = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
     assert!(matches!(&again[..], [Effect::Send(ClientMessage::Run { id: Some(2), .. })]), "{again:?}");
 }
+
+#[test]
+fn chosen_columns_are_requested_and_kept_and_a_cancelled_choice_is_undone() {
+    use rusm_protocol::Column;
+
+    let mut model = attached(Tab::Processes);
+    let keys = |text: &str| text.chars().map(Key::char).collect::<Vec<_>>();
+    let before = model.table.columns.clone();
+
+    press_all(&mut model, &keys("cjjxK"));
+    assert_ne!(model.table.columns, before, "the table shows each change at once");
+    press_all(&mut model, &[Key::plain(KeyCode::Esc)]);
+    assert_eq!(model.table.columns, before);
+
+    press_all(&mut model, &keys("c x"));
+    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    let kept = effects.iter().find_map(|effect| match effect {
+        Effect::SaveColumns { key: "columns", columns } => Some(columns.clone()),
+        _ => None,
+    });
+    assert_eq!(kept.as_deref().map(|columns| columns[0]), Some(Column::Pid));
+
+    press_all(&mut model, &keys("cx"));
+    let view = model.table.query(None, 10, 77);
+    assert!(view.columns.contains(&Column::Pid) && view.columns.contains(&Column::State), "{view:?}");
+    press_all(&mut model, &keys("r"));
+    assert_eq!(model.table.columns.chosen(), [] as [Column; 0]);
+    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    assert!(effects.contains(&Effect::SaveColumns { key: "columns", columns: Vec::new() }));
+}
