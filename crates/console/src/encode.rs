@@ -6,6 +6,7 @@ pub(super) mod engines;
 pub(super) mod events;
 pub(super) mod inspect;
 pub(super) mod schedulers;
+pub(super) mod serve;
 pub(super) mod stores;
 pub(crate) mod text;
 pub(super) mod time;

@@ -1,8 +1,11 @@
 //! The node's counters as `OpenMetrics` text, read only on request.
 
+mod serve;
+
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -21,8 +24,14 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub(super) fn text(runtime: &Handle, sample: Sample, clients: u32) -> String {
     let mut registry = Registry::with_prefix("rusm");
     registry.register_collector(Box::new(Node { runtime: runtime.clone(), sample, clients }));
+    // Its names are those of OpenTelemetry, without the prefix.
+    let mut servers = Registry::default();
+    servers.register_collector(Box::new(serve::Servers(runtime.clone())));
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+    let encoded = encode_registry(&mut text, &registry)
+        .and_then(|()| encode_registry(&mut text, &servers))
+        .and_then(|()| encode_eof(&mut text));
+    match encoded {
         Ok(()) => text,
         Err(_) => unreachable!("writing to a string does not fail"),
     }

@@ -19,9 +19,9 @@ mod top_rows;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    CausesView, Column, CpuView, Engines, EnginesView, Frame, Role, Rows, SchedulersView, ServerMessage, Stores,
-    StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView, VIEW_ROWS_MAX, ViewWindow,
-    encode,
+    CausesView, Column, CpuView, Engines, EnginesView, Frame, Role, Rows, SchedulersView, ServeView, ServerMessage,
+    Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView, VIEW_ROWS_MAX,
+    ViewWindow, encode,
 };
 
 use self::recording::Recording;
@@ -36,6 +36,7 @@ use crate::view::cpu::CpuSource;
 use crate::view::engines::EnginesSource;
 use crate::view::node::Node;
 use crate::view::schedulers::SchedulersSource;
+use crate::view::serve::ServeSource;
 use crate::view::stores::StoresSource;
 use crate::view::table::window::{ViewMeta, ViewSource};
 use crate::view::time::TimeSource;
@@ -78,6 +79,7 @@ struct Views {
     topics: Option<TopicsSource>,
     causes: Option<CausesSource>,
     schedulers: Option<SchedulersSource>,
+    serve: Option<ServeSource>,
     cpu: Option<CpuSource>,
     /// The last look at CPU time, which reads every process, and the time of the next one.
     cpu_text: String,
@@ -94,6 +96,7 @@ impl Recorder {
             time: TimeSource::new(TimeView::default()).ok(),
             stores: StoresSource::new(StoresView { window, ..StoresView::default() }, Role::Observe).ok(),
             schedulers: SchedulersSource::new(SchedulersView::default()).ok(),
+            serve: ServeSource::new(ServeView { window, requests: window, ..ServeView::default() }).ok(),
             cpu: CpuSource::new(CpuView { window, ..CpuView::default() }).ok(),
             cpu_text: String::new(),
             next_cpu: None,
@@ -147,7 +150,7 @@ impl Recorder {
         let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
         add(kind::ROWS, ServerMessage::Rows(self.rows(&recording.top_rows, node)));
         add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms)));
-        let Views { engines, time, stores, topics, causes, schedulers, .. } = &mut self.views;
+        let Views { engines, time, stores, topics, causes, schedulers, serve, .. } = &mut self.views;
         let seq = self.seq;
         for (kind, message) in [
             (kind::ENGINES, look(engines, node, seq, at_ms)),
@@ -156,6 +159,7 @@ impl Recorder {
             (kind::TOPICS, look(topics, node, seq, at_ms)),
             (kind::CAUSES, look(causes, node, seq, at_ms)),
             (kind::SCHEDULERS, look(schedulers, node, seq, at_ms)),
+            (kind::SERVE, look(serve, node, seq, at_ms)),
             (kind::EVENTS, Some(ServerMessage::Events(event_list(&node.runtime, EVENTS)))),
         ] {
             if let Some(message) = message.filter(|message| !is_empty(message)) {
@@ -242,6 +246,7 @@ fn is_empty(message: &ServerMessage) -> bool {
         ServerMessage::Engines(Engines { engines, .. }) => engines.is_empty(),
         ServerMessage::Time(Time { tickers, streams, .. }) => tickers.is_empty() && streams.is_empty(),
         ServerMessage::Stores(Stores { stores, .. }) => stores.is_empty(),
+        ServerMessage::Serve(serve) => serve.servers.is_empty(),
         ServerMessage::Topics(Topics { topics, .. }) => topics.is_empty(),
         _ => false,
     }

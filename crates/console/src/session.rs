@@ -49,6 +49,7 @@ use super::view::inspect::InspectSource;
 use super::view::node::Node;
 use super::view::results::ResultsSource;
 use super::view::schedulers::SchedulersSource;
+use super::view::serve::ServeSource;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
 use super::view::table::window::{ViewSource, Window};
@@ -114,6 +115,7 @@ pub(super) struct Session<S> {
     topics: Option<Window<TopicsSource>>,
     cpu: Option<Window<CpuSource>>,
     schedulers: Option<Window<SchedulersSource>>,
+    serve: Option<Window<ServeSource>>,
     results: Option<Window<ResultsSource>>,
     /// A part of a report, before it is sent.
     reporting: Option<ReportPart>,
@@ -165,6 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             topics: None,
             cpu: None,
             schedulers: None,
+            serve: None,
             results: None,
             reporting: None,
             waits: None,
@@ -278,6 +281,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.topics, node, soon),
             refresh(&mut self.cpu, node, soon),
             refresh(&mut self.schedulers, node, soon),
+            refresh(&mut self.serve, node, soon),
             refresh(&mut self.results, node, soon),
             refresh(&mut self.waits, node, soon),
         ];

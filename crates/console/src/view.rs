@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod node;
 pub(crate) mod results;
 pub(crate) mod schedulers;
+pub(crate) mod serve;
 pub(crate) mod stores;
 pub(crate) mod table;
 pub(crate) mod time;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CausesView, Column, CpuView, EnginesView, EventsRequest, HistoryView, InspectView, PastView, ResultsView,
-    RunSettings, SchedulersView, StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow, WaitsView,
+    RunSettings, SchedulersView, ServeView, StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow,
+    WaitsView,
 };
 
 /// A message from an observer to a node.
@@ -104,6 +105,11 @@ pub enum ClientMessage {
     Schedulers {
         /// The view; `null` to receive nothing.
         view: Option<SchedulersView>,
+    },
+    /// Selects what this client receives about the node's servers. Replaces the client's earlier view.
+    Serve {
+        /// The view; `null` to receive nothing.
+        view: Option<ServeView>,
     },
     /// Selects what this client receives about the results of scenarios. Replaces the client's earlier view.
     Results {

@@ -8,6 +8,7 @@
 //! numbers compare integers; a condition that is cheap to evaluate comes before an expensive one.
 
 mod fields;
+pub(crate) mod requests;
 
 use rusm_text::{Comparison, Query, QueryCondition, QueryError, QueryWord, suggestion};
 

@@ -3,12 +3,12 @@
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
 //!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu,
-//!                                             schedulers, results, process, events, report, past, history, ack, error
+//!                                             schedulers, serve, results, process, events, report, past, history, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
 //! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`, `cpu`,
-//! `schedulers`) holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
+//! `schedulers`, `serve`) holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
 //! types and text encoding, but no clocks and no sockets.
 
 mod client;
@@ -26,6 +26,7 @@ pub use rusm_text::{QueryError, suggestion};
 
 pub use client::{ClientMessage, KillReason, SortKey, View};
 pub use decode::{DecodeError, command_id, decode_client, decode_server, encode};
+pub use filter::requests::{REQUEST_FIELDS, REQUEST_STATES, RequestFilter, RequestSubject};
 pub use filter::{FILTER_FIELDS, FilterField, FilterFieldInfo, FilterSubject, FilterValues, ProcessFilter, STATES};
 pub use frame::{
     DelaysInfo, Frame, LatencySnapshot, LogSnapshot, MemorySnapshot, MemoryUses, ObserverSnapshot, ProcessInfo,
@@ -58,6 +59,7 @@ pub use views::results::{
     RunEntry, RunResult, RunSettings,
 };
 pub use views::schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
+pub use views::serve::{LimitInfo, RequestInfo, RequestSort, RouteInfo, RouteSort, Serve, ServeView, ServerInfo};
 pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 pub use views::table::{Cell, Column, Rows, ViewWindow};
 pub use views::time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};

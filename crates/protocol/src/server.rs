@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
-    ScenarioMeta, Schedulers, Stores, Time, Topics, Trace, TreeRows, Waits,
+    ScenarioMeta, Schedulers, Serve, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
 /// A message from a node to an observer.
@@ -40,6 +40,8 @@ pub enum ServerMessage {
     Cpu(Cpu),
     /// The window of the node's schedulers that this client's view requested.
     Schedulers(Schedulers),
+    /// State of the node's servers, for a client that requested it by a view.
+    Serve(Box<Serve>),
     /// The result that this client's view requested, and a page of the history.
     Results(Box<Results>),
     /// A part of the report that this client requested.

@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod past;
 pub(crate) mod results;
 pub(crate) mod schedulers;
+pub(crate) mod serve;
 pub(crate) mod stores;
 pub(crate) mod table;
 pub(crate) mod time;

@@ -1,4 +1,5 @@
-//! Internal items for the crates that extend a runtime: the store, the engine of guests and the console. Not for
+//! Internal items for the crates that extend a runtime: the store, the engine of guests, the server and
+//! the console. Not for
 //! applications.
 //!
 //! This module is the only access of these crates to items that are not public.
@@ -8,7 +9,9 @@ pub mod guest;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use crate::observe::extensions::servers::HttpServer;
 use crate::observe::extensions::stores::Storage;
+pub use crate::observe::inspect::histogram::Histogram;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
@@ -78,6 +81,11 @@ pub fn hide_store(runtime: &Handle, store: &Arc<dyn Storage>) {
 /// Returns the first store that the processes of a runtime may use.
 pub fn own_store(runtime: &Handle) -> Option<Arc<dyn Storage>> {
     runtime.shared.stores.own()
+}
+
+/// Shows a server to the observers of a runtime for as long as it exists.
+pub fn show_server(runtime: &Handle, server: Weak<dyn HttpServer>) {
+    runtime.shared.servers.show(server);
 }
 
 /// Adds to a counter that only this thread writes.

@@ -39,8 +39,9 @@ pub use events::{EventKind, RuntimeEvent};
 pub use extensions::engines::{
     CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots,
 };
+pub use extensions::servers::{HttpServer, LimitBound, LimitReport, LiveKind, LiveRequest, RouteReport, ServerReport};
 pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
-pub use extensions::{engines, storage, stores};
+pub use extensions::{engines, servers, storage, stores};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
 pub use inspect::ended::{EndedBy, EndedProcess, LastFigures};
 pub use inspect::histogram::DelayCounts;

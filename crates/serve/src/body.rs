@@ -25,6 +25,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
+use crate::stats::record::RequestRecord;
 
 /// An error of any type, as bodies of other libraries return it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -80,6 +81,8 @@ struct LimitedIncoming {
     deadline: Option<Pin<Box<Sleep>>>,
     started: Instant,
     stats: Arc<ServerStats>,
+    /// The request that the bytes are counted for, unless its connection counts them.
+    record: Option<Arc<RequestRecord>>,
 }
 
 impl fmt::Debug for Body {
@@ -131,7 +134,13 @@ impl Body {
         Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync()))
     }
 
-    pub(crate) fn incoming(incoming: Incoming, limits: &Limits, stats: &Arc<ServerStats>) -> Self {
+    /// Creates the body of a request. With a record, its bytes are counted there.
+    pub(crate) fn incoming(
+        incoming: Incoming,
+        limits: &Limits,
+        stats: &Arc<ServerStats>,
+        record: Option<Arc<RequestRecord>>,
+    ) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
@@ -143,6 +152,7 @@ impl Body {
             deadline: None,
             started: Instant::now(),
             stats: Arc::clone(stats),
+            record,
         })))
     }
 
@@ -210,6 +220,9 @@ impl LimitedIncoming {
             return Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })));
         };
         self.left_bytes = left;
+        if let Some(record) = &self.record {
+            record.add_in(bytes);
+        }
         Poll::Ready(Some(Ok(frame)))
     }
 }

@@ -7,6 +7,7 @@
 
 mod dispatch;
 mod io;
+mod tracked;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -47,12 +47,14 @@ pub use body::{Body, BodyError, BoxError, Collected};
 pub use files::Files;
 pub use handler::{Handler, ResponseFuture, TowerService, service};
 pub use http;
+pub use limits::rate::RateLimit;
 pub use limits::{Limit, Limits};
+pub use request::trace::{SpanId, TRACEPARENT, TraceContext, TraceId};
 pub use request::{Connection, Html, IntoResponse, Params, Request, Response};
 #[cfg(feature = "json")]
 pub use request::{Json, JsonError};
 pub use router::{RouteError, Router};
-pub use server::{ServeConfig, ServeError, Server, ServerReport};
+pub use rusm_runtime::observe::{LiveKind, LiveRequest, RouteReport, ServerReport};
+pub use server::{ServeConfig, ServeError, Server};
 pub use sse::{Event, events};
-pub use stats::{Latency, Live, LiveKind, RouteReport};
 pub use tls::{TlsError, TlsFiles};

@@ -1,10 +1,13 @@
 //! Limits of a server. Each one is on by default, has the status code that its client receives, and counts how often it
 //! was hit.
 
+pub(crate) mod rate;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::StatusCode;
+use rusm_runtime::observe::{LimitBound, LimitReport};
 
 /// Limits of a server. The defaults are meant for production.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +133,32 @@ limits! {
     WsBytes "ws_bytes" None,
     /// [`Limits::ws_ping`].
     WsPing "ws_ping" None,
+    /// The [rate limits](crate::RateLimit) of the server and of its routes.
+    Rate "rate" Some(StatusCode::TOO_MANY_REQUESTS),
+}
+
+impl Limit {
+    /// Returns the bound of the limit; `None` if it has several.
+    fn bound(self, limits: &Limits) -> Option<LimitBound> {
+        Some(match self {
+            Self::Connections => LimitBound::Count(limits.connections.into()),
+            Self::Queue => LimitBound::Count(limits.queue.into()),
+            Self::QueueTimeout => LimitBound::Time(limits.queue_timeout),
+            Self::TargetBytes => LimitBound::Bytes(limits.target_bytes as u64),
+            Self::HeadBytes => LimitBound::Bytes(limits.head_bytes as u64),
+            Self::HeadFields => LimitBound::Count(limits.head_fields as u64),
+            Self::BodyBytes => LimitBound::Bytes(limits.body_bytes),
+            Self::HeadTimeout => LimitBound::Time(limits.head_timeout),
+            Self::BodyTimeout => LimitBound::Time(limits.body_timeout),
+            Self::HandlerTimeout => LimitBound::Time(limits.handler_timeout),
+            Self::IdleTimeout => LimitBound::Time(limits.idle_timeout),
+            Self::WriteTimeout => LimitBound::Time(limits.write_timeout),
+            Self::Http2 => LimitBound::Count(limits.h2_streams.into()),
+            Self::WsBytes => LimitBound::Bytes(limits.ws_message_bytes as u64),
+            Self::WsPing => LimitBound::Time(limits.ws_ping),
+            Self::Rate => return None,
+        })
+    }
 }
 
 /// Counts how often each limit was hit.
@@ -139,6 +168,17 @@ pub(crate) struct LimitHits([AtomicU64; Limit::ALL.len()]);
 impl LimitHits {
     pub(crate) fn count(&self, limit: Limit) {
         self.0[limit as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Returns all limits with their bounds and counts.
+    pub(crate) fn reports(&self, limits: &Limits) -> Vec<LimitReport> {
+        let report = |&limit: &Limit| LimitReport {
+            name: limit.id(),
+            bound: limit.bound(limits),
+            status: limit.status().map(|status| status.as_u16()),
+            hits_total: self.0[limit as usize].load(Relaxed),
+        };
+        Limit::ALL.iter().map(report).collect()
     }
 
     /// Returns the limits that were hit, with their counts.

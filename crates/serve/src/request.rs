@@ -1,5 +1,7 @@
 //! A request as a handler receives it, and what a handler may return.
 
+pub(crate) mod trace;
+
 use std::fmt::{self, Display};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use rusm_runtime::{Context, Pid};
 
 use crate::body::{Body, BodyError};
+use crate::request::trace::TraceContext;
 
 /// A response.
 pub type Response = http::Response<Body>;
@@ -97,6 +100,12 @@ impl Request {
         self.head.extensions.get().expect("the server sets it for each request")
     }
 
+    /// Returns the trace that the client has sent in the field `traceparent`. Give its
+    /// [`outgoing`](TraceContext::outgoing) field to requests that this request sends to other servers.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.head.extensions.get()
+    }
+
     /// Returns the context of the process that handles this request: it can send messages, call servers and spawn. Clone
     /// it to keep it while the request is used.
     pub fn context(&self) -> &Arc<Context> {
@@ -127,7 +136,8 @@ impl Request {
     }
 }
 
-/// For libraries that know requests of the crate `http`. Extensions: [`Connection`], [`Params`], `Arc<Context>`.
+/// For libraries that know requests of the crate `http`. Extensions: [`Connection`], [`Params`],
+/// `Arc<Context>`, and [`TraceContext`] if the client has sent one.
 impl From<Request> for http::Request<Body> {
     fn from(request: Request) -> Self {
         let mut head = request.head;

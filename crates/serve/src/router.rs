@@ -14,8 +14,9 @@ use http::{HeaderValue, Method, StatusCode};
 use thiserror::Error;
 
 use crate::handler::{Handler, ResponseFuture};
+use crate::limits::rate::{RateLimit, RateLimiter};
 use crate::request::{IntoResponse, Params, Request, plain};
-use crate::stats::RouteStats;
+use crate::stats::route::RouteStats;
 
 /// Name of the parameter that stands for the rest of a path.
 const REST: &str = "rest";
@@ -60,6 +61,7 @@ struct Pattern {
 /// A handler with its figures.
 pub(crate) struct Route {
     pub(crate) stats: Arc<RouteStats>,
+    pub(crate) rates: Vec<RateLimiter>,
     pub(crate) handler: Box<dyn Handler>,
 }
 
@@ -88,11 +90,33 @@ impl Router {
     /// # Errors
     /// [`RouteError`] if the pattern is not valid, or exists already.
     pub fn route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
-        self.add(pattern, Box::new(handler))?;
+        self.add(pattern, Vec::new(), Box::new(handler))?;
         Ok(self)
     }
 
-    fn add(&mut self, pattern: &str, handler: Box<dyn Handler>) -> Result<(), RouteError> {
+    /// Adds a route whose requests must be within all of these limits of the rate.
+    ///
+    /// ```
+    /// use rusm_serve::{RateLimit, Request, Router};
+    ///
+    /// let per_client = RateLimit::token_bucket(10.0, 20)?.per_client();
+    /// let router = Router::new().limited_route("POST /login", [per_client], async |_: Request| "hello\n")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RouteError`] if the pattern is not valid, or exists already.
+    pub fn limited_route(
+        mut self,
+        pattern: &str,
+        limits: impl IntoIterator<Item = RateLimit>,
+        handler: impl Handler,
+    ) -> Result<Self, RouteError> {
+        self.add(pattern, limits.into_iter().map(RateLimiter::new).collect(), Box::new(handler))?;
+        Ok(self)
+    }
+
+    fn add(&mut self, pattern: &str, rates: Vec<RateLimiter>, handler: Box<dyn Handler>) -> Result<(), RouteError> {
         let invalid = |why: &str| RouteError::Invalid { pattern: pattern.to_owned(), why: why.to_owned() };
         let (method, target) = match pattern.split_once(' ') {
             None => (None, pattern),
@@ -121,7 +145,7 @@ impl Router {
             },
             Err(error) => return Err(invalid(&error.to_string())),
         };
-        let route = Arc::new(Route { stats: Arc::new(RouteStats::new(pattern)), handler });
+        let route = Arc::new(Route { stats: Arc::new(RouteStats::new(pattern)), rates, handler });
         let of_pattern = &mut self.patterns[index];
         let exists = match &method {
             None => of_pattern.any.is_some(),

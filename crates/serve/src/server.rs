@@ -7,11 +7,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use rusm_runtime::embed;
+use rusm_runtime::observe::{HttpServer, LiveRequest, ServerReport};
 use rusm_runtime::{Context, ExitReason, Handle, Pid, SpawnError};
 use rusm_text::escaped;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
@@ -21,10 +23,12 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
+use crate::limits::rate::{RateLimit, RateLimiter};
 use crate::limits::{Limit, Limits};
+use crate::request::trace::SpanIds;
 use crate::router::Router;
 use crate::shared::Shared;
-use crate::stats::{Live, RouteReport, ServerStats};
+use crate::stats::ServerStats;
 use crate::tls::{Tls, TlsError, TlsFiles};
 
 /// Length of a listener's queue of connections that are not accepted yet.
@@ -35,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 const DRAIN_CHECK: Duration = Duration::from_millis(2);
 
 /// Configuration of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServeConfig {
     /// Name that observers see. Default: the address.
     pub name: Option<String>,
@@ -45,12 +49,17 @@ pub struct ServeConfig {
     pub tls: Option<TlsFiles>,
     /// Limits. Default: [`Limits::default`].
     pub limits: Limits,
+    /// Limits of the rate of all requests together, or of each client address. Default: none.
+    pub rate_limits: Vec<RateLimit>,
+    /// Writes an event of the target `rusm::access` to the program's log for each request. Default: false.
+    pub access_log: bool,
 }
 
 impl ServeConfig {
     /// Returns the default configuration for an address.
     pub fn listen(listen: impl Into<SocketAddr>) -> Self {
-        Self { name: None, listen: listen.into(), tls: None, limits: Limits::default() }
+        let limits = Limits::default();
+        Self { name: None, listen: listen.into(), tls: None, limits, rate_limits: Vec::new(), access_log: false }
     }
 }
 
@@ -81,43 +90,6 @@ pub struct Server {
     acceptors: Vec<Pid>,
 }
 
-/// Figures of a server. Counters that end in `_total` never decrease.
-#[derive(Clone, Debug)]
-pub struct ServerReport {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its address.
-    pub listen: SocketAddr,
-    /// True if its connections are encrypted.
-    pub is_tls: bool,
-    /// True from the start of its drain on.
-    pub is_draining: bool,
-    /// Number of open connections, without those that became sockets.
-    pub connections: u64,
-    /// Number of accepted connections.
-    pub connections_total: u64,
-    /// Number of failed TLS handshakes.
-    pub tls_failures_total: u64,
-    /// Number of bytes received, without encryption.
-    pub bytes_in_total: u64,
-    /// Number of bytes sent, without encryption.
-    pub bytes_out_total: u64,
-    /// Number of requests that wait for one in flight to end.
-    pub waiting: u64,
-    /// Number of open WebSocket connections.
-    pub websockets: u64,
-    /// Number of open streams of events.
-    pub event_streams: u64,
-    /// Limits that clients have hit, with their counts.
-    pub limits_hit: Vec<(Limit, u64)>,
-    /// Its routes.
-    pub routes: Vec<RouteReport>,
-    /// The requests and sockets that have lasted longest.
-    pub live: Vec<Live>,
-    /// Number of all requests and sockets that are handled now.
-    pub live_total: u64,
-}
-
 impl Server {
     /// Starts a server, which accepts connections when this function returns.
     ///
@@ -136,12 +108,17 @@ impl Server {
             stats: Arc::new(ServerStats::new(router.stats())),
             in_flight: Arc::new(Semaphore::new(config.limits.in_flight as usize)),
             connections: Arc::new(Semaphore::new(config.limits.connections as usize)),
+            rates: config.rate_limits.into_iter().map(RateLimiter::new).collect(),
+            has_access_log: config.access_log,
+            spans: SpanIds::default(),
             limits: config.limits,
             tls,
             local,
             router: RwLock::new(Arc::new(router)),
             phase: receiver,
         });
+        let observed: Weak<Shared> = Arc::downgrade(&shared);
+        embed::show_server(runtime, observed);
         let mut server = Self { shared, phase, acceptors: Vec::new() };
         for (scheduler, listener) in listeners.into_iter().enumerate() {
             let shared = Arc::clone(&server.shared);
@@ -172,7 +149,13 @@ impl Server {
 
     /// Returns the figures of the server, with at most `live_max` live requests and sockets.
     pub fn report(&self, live_max: usize) -> ServerReport {
-        self.shared.report(live_max)
+        let (live, live_total) = self.shared.stats.live(live_max);
+        ServerReport { live, live_total, ..self.shared.report() }
+    }
+
+    /// Returns the limits that clients have hit, with their counts.
+    pub fn limits_hit(&self) -> Vec<(Limit, u64)> {
+        self.shared.stats.limits.totals()
     }
 
     /// Ends the server: it stops accepting, lets requests end, closes sockets with 1001 and event streams, spread over
@@ -213,10 +196,10 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
-    fn report(&self, live_max: usize) -> ServerReport {
+impl HttpServer for Shared {
+    fn report(&self) -> ServerReport {
         let stats = &self.stats;
-        let (live, live_total) = stats.live(live_max);
+        let permits = |all: u32, free: &Semaphore| u64::from(all).saturating_sub(free.available_permits() as u64);
         ServerReport {
             name: Arc::clone(&self.name),
             listen: self.local,
@@ -227,14 +210,24 @@ impl Shared {
             tls_failures_total: stats.tls_failures.load(Relaxed),
             bytes_in_total: stats.bytes_in.load(Relaxed),
             bytes_out_total: stats.bytes_out.load(Relaxed),
+            in_flight: permits(self.limits.in_flight, &self.in_flight),
+            in_flight_max: self.limits.in_flight.into(),
             waiting: stats.waiting.load(Relaxed),
             websockets: stats.websockets.load(Relaxed),
             event_streams: stats.event_streams.load(Relaxed),
-            limits_hit: stats.limits.totals(),
+            limits: stats.limits.reports(&self.limits),
             routes: stats.routes(),
-            live,
-            live_total,
+            live: Vec::new(),
+            live_total: stats.live_total(),
         }
+    }
+
+    fn for_each_live(&self, visit: &mut dyn FnMut(LiveRequest)) {
+        self.stats.for_each_live(&mut |record| {
+            if let Some(live) = record.live() {
+                visit(live);
+            }
+        });
     }
 }
 

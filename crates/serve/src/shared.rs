@@ -9,6 +9,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::drain::{DrainSignal, Phase};
 use crate::limits::Limits;
+use crate::limits::rate::RateLimiter;
+use crate::request::trace::SpanIds;
 use crate::router::Router;
 use crate::stats::ServerStats;
 use crate::tls::Tls;
@@ -21,6 +23,11 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// Limits of the rate of all requests.
+    pub(crate) rates: Vec<RateLimiter>,
+    /// True if requests are written to the access log.
+    pub(crate) has_access_log: bool,
+    pub(crate) spans: SpanIds,
     pub(crate) tls: Option<Tls>,
     pub(crate) local: SocketAddr,
     pub(crate) connections: Arc<Semaphore>,

@@ -1,199 +1,21 @@
 //! Figures of a server: counters that only go up, and the live connections and requests.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+pub(crate) mod record;
+pub(crate) mod route;
 
-use http::StatusCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use parking_lot::Mutex;
 use rusm_runtime::Pid;
+use rusm_runtime::observe::{LiveRequest, RouteReport};
 
 use crate::limits::{Limit, LimitHits};
+use crate::stats::record::RequestRecord;
+use crate::stats::route::RouteStats;
 
-/// Steps of the histogram in each power of two: values are off by at most one eighth.
-const STEPS: u64 = 8;
-const BUCKETS: usize = 64 * STEPS as usize;
 /// Parts of the table of live requests, so that schedulers rarely wait for each other.
 const SHARDS: usize = 16;
-
-/// A histogram of durations, in nanoseconds.
-pub(crate) struct Histogram(Box<[AtomicU64]>);
-
-impl std::fmt::Debug for Histogram {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Histogram").finish_non_exhaustive()
-    }
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
-    }
-}
-
-impl Histogram {
-    pub(crate) fn record(&self, value: Duration) {
-        self.0[bucket_of(value.as_nanos() as u64)].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn snapshot(&self) -> Latency {
-        Latency(self.0.iter().map(|bucket| bucket.load(Relaxed)).collect())
-    }
-}
-
-/// Returns the index of the bucket of a value: exact below 16, then eight steps for each power of two.
-fn bucket_of(value: u64) -> usize {
-    if value < 2 * STEPS {
-        return value as usize;
-    }
-    let power = 63 - u64::from(value.leading_zeros());
-    ((power - 2) * STEPS + ((value >> (power - 3)) & (STEPS - 1))) as usize
-}
-
-/// Returns the largest value of a bucket.
-fn largest_of(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    if bucket < 2 * STEPS {
-        return bucket;
-    }
-    let (power, step) = (bucket / STEPS + 2, bucket % STEPS);
-    let next = (u128::from(STEPS + step) + 1) << (power - 3);
-    u64::try_from(next - 1).unwrap_or(u64::MAX)
-}
-
-/// A histogram of durations at one instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Latency(Vec<u64>);
-
-impl Latency {
-    /// Returns the number of values.
-    pub fn count(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Returns the duration that a share of all values, from 0 to 1, does not exceed; at most one eighth too long.
-    pub fn percentile(&self, share: f64) -> Duration {
-        let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
-        let mut seen = 0;
-        let bucket = self.0.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        Duration::from_nanos(bucket.map_or(0, largest_of))
-    }
-
-    /// Returns the values that were recorded after an earlier snapshot.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let before = earlier.0.iter().chain(std::iter::repeat(&0));
-        Self(self.0.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect())
-    }
-}
-
-/// Counters of a route.
-#[derive(Debug)]
-pub(crate) struct RouteStats {
-    label: Arc<str>,
-    in_flight: AtomicU64,
-    /// Responses by the first digit of their status.
-    classes: [AtomicU64; 6],
-    crashed: AtomicU64,
-    cancelled: AtomicU64,
-    latency: Histogram,
-}
-
-impl RouteStats {
-    pub(crate) fn new(label: &str) -> Self {
-        Self {
-            label: label.into(),
-            in_flight: AtomicU64::new(0),
-            classes: Default::default(),
-            crashed: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
-            latency: Histogram::default(),
-        }
-    }
-
-    pub(crate) const fn label(&self) -> &Arc<str> {
-        &self.label
-    }
-
-    pub(crate) fn begin(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
-    }
-
-    /// Counts the end of a request; without a status, the client has gone before the response.
-    pub(crate) fn end(&self, status: Option<StatusCode>, took: Duration) {
-        self.in_flight.fetch_sub(1, Relaxed);
-        match status {
-            Some(status) => {
-                self.classes[usize::from(status.as_u16() / 100).min(5)].fetch_add(1, Relaxed);
-                self.latency.record(took);
-            }
-            None => drop(self.cancelled.fetch_add(1, Relaxed)),
-        }
-    }
-
-    pub(crate) fn count_crash(&self) {
-        self.crashed.fetch_add(1, Relaxed);
-    }
-
-    fn report(&self) -> RouteReport {
-        RouteReport {
-            label: Arc::clone(&self.label),
-            in_flight: self.in_flight.load(Relaxed),
-            responses: std::array::from_fn(|class| self.classes[class].load(Relaxed)),
-            crashed_total: self.crashed.load(Relaxed),
-            cancelled_total: self.cancelled.load(Relaxed),
-            latency: self.latency.snapshot(),
-        }
-    }
-}
-
-/// Figures of a route. Counters that end in `_total` never decrease.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouteReport {
-    /// The route, as it was written.
-    pub label: Arc<str>,
-    /// Number of requests that are handled now.
-    pub in_flight: u64,
-    /// Number of responses by the first digit of their status.
-    pub responses: [u64; 6],
-    /// Number of requests that ended by a crash of their process; their clients got 500.
-    pub crashed_total: u64,
-    /// Number of requests that were cancelled by their client before the response.
-    pub cancelled_total: u64,
-    /// Time from the head of a request to the head of its response.
-    pub latency: Latency,
-}
-
-/// Kind of a live entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LiveKind {
-    /// A request without a complete response.
-    Request,
-    /// A WebSocket.
-    WebSocket,
-    /// A stream of events.
-    Events,
-}
-
-/// A request or a socket that is handled now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Live {
-    /// Process that handles it.
-    pub pid: Pid,
-    /// Its kind.
-    pub kind: LiveKind,
-    /// Its route.
-    pub route: Arc<str>,
-    /// The path of its target.
-    pub path: Box<str>,
-    /// Address of its client.
-    pub peer: SocketAddr,
-    /// Start of the request.
-    pub since: Instant,
-}
 
 /// Counters of a server that all its processes share.
 #[derive(Debug)]
@@ -215,7 +37,7 @@ pub(crate) struct ServerStats {
 
 #[derive(Debug, Default)]
 struct LiveShard {
-    entries: Vec<Option<Live>>,
+    entries: Vec<Option<Arc<RequestRecord>>>,
     free: Vec<u32>,
 }
 
@@ -250,43 +72,73 @@ impl ServerStats {
         *self.routes.lock() = routes;
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, live: Live) -> LiveEntry {
-        let shard = live.pid.slot() as usize % SHARDS;
+    /// Adds a request to those that are handled now, in a process.
+    pub(crate) fn enter(self: &Arc<Self>, record: Arc<RequestRecord>, pid: Pid) -> LiveEntry {
+        record.set_process(pid);
+        let shard = pid.slot() as usize % SHARDS;
         let mut entries = self.live[shard].lock();
         let index = if let Some(index) = entries.free.pop() {
-            entries.entries[index as usize] = Some(live);
+            entries.entries[index as usize] = Some(record);
             index
         } else {
-            entries.entries.push(Some(live));
+            entries.entries.push(Some(record));
             (entries.entries.len() - 1) as u32
         };
         drop(entries);
         LiveEntry { stats: Arc::clone(self), shard: shard as u16, index }
     }
 
-    /// Returns the live requests and sockets that have lasted longest, and the number of all.
-    pub(crate) fn live(&self, max: usize) -> (Vec<Live>, u64) {
-        let mut oldest: Vec<Live> = Vec::new();
-        let mut total = 0;
+    /// Calls `visit` with each request that is handled now.
+    pub(crate) fn for_each_live(&self, visit: &mut dyn FnMut(&Arc<RequestRecord>)) {
+        let mut records = Vec::new();
         for shard in &self.live {
-            let shard = shard.lock();
-            for live in shard.entries.iter().flatten() {
-                total += 1;
-                let at = oldest.partition_point(|known| known.since <= live.since);
-                if at < max {
-                    oldest.insert(at, live.clone());
-                    oldest.truncate(max);
-                }
-            }
+            // Visited without the lock: requests must not wait for an observer.
+            records.extend(shard.lock().entries.iter().flatten().cloned());
+            records.drain(..).for_each(|record| visit(&record));
         }
-        (oldest, total)
     }
 
+    /// Returns the number of requests and sockets that are handled now.
+    pub(crate) fn live_total(&self) -> u64 {
+        let live = |shard: &LiveShard| (shard.entries.len() - shard.free.len()) as u64;
+        self.live.iter().map(|shard| live(&shard.lock())).sum()
+    }
+
+    /// Returns the live requests and sockets that have lasted longest, and the number of all.
+    pub(crate) fn live(&self, max: usize) -> (Vec<LiveRequest>, u64) {
+        let mut oldest: Vec<Arc<RequestRecord>> = Vec::new();
+        let mut total = 0;
+        self.for_each_live(&mut |record| {
+            total += 1;
+            let at = oldest.partition_point(|known| known.started <= record.started);
+            if at < max {
+                oldest.insert(at, Arc::clone(record));
+                oldest.truncate(max);
+            }
+        });
+        (oldest.iter().filter_map(|record| record.live()).collect(), total)
+    }
+
+    /// Returns the figures of the routes, with the bytes of live requests.
     pub(crate) fn routes(&self) -> Vec<RouteReport> {
         let routes = self.routes.lock().clone();
         let unrouted = self.unrouted.report();
         let has_unrouted = unrouted.responses.iter().any(|count| *count > 0);
-        routes.iter().map(|route| route.report()).chain(has_unrouted.then_some(unrouted)).collect()
+        let mut reports: Vec<_> = routes.iter().map(|route| route.report()).collect();
+        let mut indices: Vec<_> = routes.iter().map(Arc::as_ptr).zip(0..).collect();
+        indices.sort_unstable();
+        self.for_each_live(&mut |record| {
+            // A route that was replaced by a reload is in no report.
+            let route = Arc::as_ptr(&record.route);
+            if let Ok(at) = indices.binary_search_by_key(&route, |(route, _)| *route) {
+                let (bytes_in, bytes_out) = record.bytes();
+                let report: &mut RouteReport = &mut reports[indices[at].1];
+                report.bytes_in_total += bytes_in;
+                report.bytes_out_total += bytes_out;
+            }
+        });
+        reports.extend(has_unrouted.then_some(unrouted));
+        reports
     }
 
     pub(crate) fn hit(&self, limit: Limit) {
@@ -294,69 +146,31 @@ impl ServerStats {
     }
 }
 
-impl LiveEntry {
-    pub(crate) fn set_kind(&self, kind: LiveKind) {
-        if let Some(live) = &mut self.stats.live[usize::from(self.shard)].lock().entries[self.index as usize] {
-            live.kind = kind;
-        }
-    }
-}
-
 impl Drop for LiveEntry {
     fn drop(&mut self) {
         let mut shard = self.stats.live[usize::from(self.shard)].lock();
-        shard.entries[self.index as usize] = None;
+        let record = shard.entries[self.index as usize].take();
         shard.free.push(self.index);
+        drop(shard);
+        // The end of a record may write a line, which must not happen under the lock.
+        drop(record);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
-
-    #[test]
-    fn a_bucket_holds_values_of_about_the_same_size() {
-        let mut last = None;
-        for value in (0..5000).chain([1 << 20, (1 << 20) + 1, u64::MAX / 2, u64::MAX]) {
-            let bucket = bucket_of(value);
-            assert!(last.is_none_or(|last| bucket >= last), "{value}");
-            assert!(largest_of(bucket) >= value, "{value}: {}", largest_of(bucket));
-            assert!(largest_of(bucket) as f64 <= value as f64 * 1.126 + 1.0, "{value}: {}", largest_of(bucket));
-            last = Some(bucket);
-        }
-        assert!(bucket_of(u64::MAX) < BUCKETS);
-    }
-
-    #[test]
-    fn a_percentile_is_that_of_the_values_since_a_snapshot() {
-        let histogram = Histogram::default();
-        histogram.record(Duration::from_secs(9));
-        let before = histogram.snapshot();
-        for ms in 1..=100 {
-            histogram.record(Duration::from_millis(ms));
-        }
-
-        let since = histogram.snapshot().since(&before);
-
-        assert_eq!(since.count(), 100);
-        let p50_ms = since.percentile(0.5).as_secs_f64() * 1e3;
-        assert!((50.0..57.0).contains(&p50_ms), "{p50_ms}");
-        assert!(since.percentile(1.0) < Duration::from_millis(115));
-    }
+    use crate::stats::record::tests::record_of;
 
     #[test]
     fn the_oldest_live_requests_come_first_and_a_dropped_one_is_gone() {
         let stats = Arc::new(ServerStats::new(Vec::new()));
         let now = Instant::now();
         let enter = |slot: u32, age: u64| {
-            stats.enter(Live {
-                pid: Pid::local(slot, 1),
-                kind: LiveKind::Request,
-                route: "GET /".into(),
-                path: "/".into(),
-                peer: ([127, 0, 0, 1], 1).into(),
-                since: now.checked_sub(Duration::from_millis(age)).unwrap(),
-            })
+            let started = now.checked_sub(Duration::from_millis(age)).unwrap();
+            stats.enter(Arc::new(record_of("GET /", started)), Pid::local(slot, 1))
         };
         let entries: Vec<_> = (1..=40).map(|slot| enter(slot, u64::from(slot))).collect();
         drop(entries.into_iter().nth(39));
@@ -369,5 +183,27 @@ mod tests {
         let (oldest, total) = stats.live(3);
         assert_eq!((total, oldest.len()), (40, 3));
         assert_eq!(oldest[0].pid.slot(), 40);
+    }
+
+    #[test]
+    fn the_bytes_of_a_route_are_those_of_its_requests_whether_they_have_ended_or_not() {
+        let route = Arc::new(RouteStats::new("GET /"));
+        let stats = Arc::new(ServerStats::new(vec![Arc::clone(&route)]));
+        let record = |slot| {
+            let mut record = record_of("GET /", Instant::now());
+            record.route = Arc::clone(&route);
+            let record = Arc::new(record);
+            record.add_in(100);
+            record.add_out(slot);
+            stats.enter(record, Pid::local(slot as u32, 1))
+        };
+
+        let (ended, live) = (record(7), record(8));
+        drop(ended);
+
+        let reports = stats.routes();
+        assert_eq!((reports[0].bytes_in_total, reports[0].bytes_out_total), (200, 15));
+        drop(live);
+        assert_eq!(stats.routes(), reports);
     }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use parking_lot::Mutex;
+use rusm_runtime::observe::LiveKind;
 use rusm_runtime::{Context, Pid};
 
 use crate::shared::Shared;
-use crate::stats::{LiveEntry, LiveKind, ServerStats};
+use crate::stats::ServerStats;
+use crate::stats::record::RequestRecord;
 
 /// Serves an upgraded connection.
 type Run = Box<dyn FnOnce(Upgraded, &Shared, Arc<Context>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
@@ -61,7 +63,7 @@ impl Continuation {
     }
 
     /// Runs the WebSocket until its handler returns, or until the drain cuts it.
-    pub(crate) async fn run(self, shared: &Arc<Shared>, live: &LiveEntry, context: Arc<Context>) {
+    pub(crate) async fn run(self, shared: &Arc<Shared>, record: &RequestRecord, context: Arc<Context>) {
         let Some(Kind::WebSocket { upgrade, run }) = self.0.lock().take() else { return };
         let upgraded = match upgrade.await {
             Ok(upgraded) => upgraded,
@@ -70,7 +72,7 @@ impl Continuation {
                 return;
             }
         };
-        live.set_kind(LiveKind::WebSocket);
+        record.set_kind(LiveKind::WebSocket);
         let _counted = Counted::new(&shared.stats, LiveKind::WebSocket);
         let mut drain = shared.drain_signal();
         tokio::select! {
@@ -83,11 +85,11 @@ impl Continuation {
     pub(crate) async fn stream(
         self,
         shared: &Arc<Shared>,
-        live: &LiveEntry,
+        record: &RequestRecord,
         pid: Pid,
         stream: impl Future<Output = ()>,
     ) {
-        live.set_kind(LiveKind::Events);
+        record.set_kind(LiveKind::Events);
         let _counted = Counted::new(&shared.stats, LiveKind::Events);
         let mut drain = shared.drain_signal();
         tokio::select! {

@@ -231,6 +231,7 @@ impl Demo {
                 self.next_schedulers_ms = now_ms;
                 Vec::new()
             }
+            ClientMessage::Serve { .. } => Vec::new(),
             ClientMessage::Waits { view } => {
                 self.watches.show_waits(view, now_ms);
                 Vec::new()

@@ -13,3 +13,4 @@ pub(super) const EVENTS: Kind = 7;
 pub(super) const CAUSES: Kind = 8;
 pub(super) const CPU: Kind = 9;
 pub(super) const SCHEDULERS: Kind = 10;
+pub(super) const SERVE: Kind = 11;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServerMessage, StoresView,
+    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServeView, ServerMessage, StoresView,
     TraceRequest, View, decode_client, encode as to_text,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     CausesSource, ClientTrace, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder,
-    SchedulersSource, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource, ViewSource,
-    WaitsSource, Window,
+    SchedulersSource, ServeSource, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource,
+    ViewSource, WaitsSource, Window,
 };
 use crate::host::HostError;
 use crate::session::kill_all::{exit_reason, kill_all};
@@ -93,6 +93,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Topics { view } => show(&mut self.topics, view.map(TopicsSource::new)),
             ClientMessage::Cpu { view } => show(&mut self.cpu, view.map(CpuSource::new)),
             ClientMessage::Schedulers { view } => show(&mut self.schedulers, view.map(SchedulersSource::new)),
+            ClientMessage::Serve { view } => self.set_serve(view),
             ClientMessage::Trace { trace, .. } => self.set_trace(trace),
             ClientMessage::Waits { view } => show(&mut self.waits, view.map(WaitsSource::new)),
             ClientMessage::Events(request) => {
@@ -140,6 +141,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             self.audit(&keys);
         }
         show(&mut self.stores, source)
+    }
+
+    fn set_serve(&mut self, view: Option<ServeView>) -> Result<(), HostError> {
+        let source = view.map(ServeSource::new).transpose()?;
+        let before = self.serve.as_mut().map(Window::source_mut);
+        let source = match (source, before) {
+            (Some(source), Some(before)) => Some(source.continuing(before)),
+            (source, _) => source,
+        };
+        show(&mut self.serve, source.map(Ok))
     }
 
     fn set_inspect(&mut self, view: Option<&InspectView>) -> Result<(), HostError> {

@@ -10,6 +10,7 @@ mod past;
 mod population;
 mod probes;
 mod schedulers;
+mod serve;
 mod sizes;
 mod store;
 mod support;

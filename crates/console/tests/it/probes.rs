@@ -8,7 +8,7 @@ use rusm_runtime::ExitReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-async fn get(node: &Node, path: &str) -> (String, String) {
+pub(crate) async fn get(node: &Node, path: &str) -> (String, String) {
     let answer = node.ask(&format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", node.port())).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), body.to_owned())

@@ -109,6 +109,16 @@ const SCHEDULERS: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const SERVE: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("sort", FieldType::Word(&["rate", "errors", "p99", "in_flight", "bytes", "route"]), OPTIONAL),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("request_sort", FieldType::Word(&["age", "bytes_in", "bytes_out", "route", "client"]), OPTIONAL),
+    ("filter", FieldType::Text, OPTIONAL),
+    ("requests", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 const BOND: &[Field] = &[("bond", FieldType::Text, REQUIRED), ("window", FieldType::Object(WINDOW), OPTIONAL)];
 
 const INSPECT: &[Field] = &[
@@ -181,6 +191,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("topics", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("cpu", &[("view", FieldType::ObjectOrNull(CPU), OPTIONAL)]),
     ("schedulers", &[("view", FieldType::ObjectOrNull(SCHEDULERS), OPTIONAL)]),
+    ("serve", &[("view", FieldType::ObjectOrNull(SERVE), OPTIONAL)]),
     ("waits", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("trace", &[("trace", FieldType::ObjectOrNull(TRACE), OPTIONAL), ("id", FieldType::Id, OPTIONAL)]),
     (

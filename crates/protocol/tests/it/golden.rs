@@ -8,6 +8,7 @@
 mod fixtures;
 mod inspection;
 mod results;
+mod serve;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -110,6 +111,8 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_topics", ClientMessage::Topics { view: Some(fixtures::topics_view()) }),
         ("client_schedulers", ClientMessage::Schedulers { view: Some(fixtures::schedulers_view()) }),
         ("client_schedulers_none", ClientMessage::Schedulers { view: None }),
+        ("client_serve", ClientMessage::Serve { view: Some(serve::serve_view()) }),
+        ("client_serve_none", ClientMessage::Serve { view: None }),
         ("client_topics_none", ClientMessage::Topics { view: None }),
         ("client_cpu", ClientMessage::Cpu { view: Some(fixtures::cpu_view()) }),
         ("client_cpu_none", ClientMessage::Cpu { view: None }),
@@ -161,6 +164,7 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("server_time", ServerMessage::Time(fixtures::time())),
         ("server_cpu", ServerMessage::Cpu(fixtures::cpu())),
         ("server_schedulers", ServerMessage::Schedulers(fixtures::schedulers())),
+        ("server_serve", ServerMessage::Serve(Box::new(serve::serve()))),
         ("server_topics", ServerMessage::Topics(fixtures::topics())),
         ("server_results", ServerMessage::Results(Box::new(results::results()))),
         ("server_results_none", ServerMessage::Results(Box::default())),

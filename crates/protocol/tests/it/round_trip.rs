@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rusm_protocol::{
     Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView,
-    KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, ResultsView, Rows,
-    RunSettings, SchedulersView, ServerMessage, SortKey, StoresView, TimeView, TopicSort, TopicsView, TraceRequest,
-    TraceScope, TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
+    KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, RequestSort, ResultsView,
+    RouteSort, Rows, RunSettings, SchedulersView, ServeView, ServerMessage, SortKey, StoresView, TimeView, TopicSort,
+    TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -74,6 +74,23 @@ fn engines_view() -> impl Strategy<Value = EnginesView> {
 
 fn schedulers_view() -> impl Strategy<Value = SchedulersView> {
     topics_view().prop_map(|TopicsView { id, window, hz, .. }| SchedulersView { id, window, hz })
+}
+
+fn serve_view() -> impl Strategy<Value = ServeView> {
+    let window = || (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
+    let sort = proptest::sample::select(RouteSort::ALL.to_vec());
+    let request_sort = proptest::sample::select(RequestSort::ALL.to_vec());
+    (any::<u32>(), sort, window(), request_sort, ".{0,9}", window(), rate()).prop_map(
+        |(id, sort, window, request_sort, filter, requests, hz)| ServeView {
+            id,
+            sort,
+            window,
+            request_sort,
+            filter,
+            requests,
+            hz,
+        },
+    )
 }
 
 fn trace_request() -> impl Strategy<Value = TraceRequest> {
@@ -148,6 +165,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Topics { view }),
         proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
         proptest::option::of(schedulers_view()).prop_map(|view| ClientMessage::Schedulers { view }),
+        proptest::option::of(serve_view()).prop_map(|view| ClientMessage::Serve { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Waits {
             view: view.map(|TopicsView { id, window, hz, .. }| WaitsView { id, window, hz }),
         }),

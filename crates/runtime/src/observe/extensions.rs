@@ -1,11 +1,13 @@
-//! Engines and stores that other crates have attached to a runtime.
+//! Engines, stores and servers that other crates have attached to a runtime.
 
 pub(crate) mod engines;
+pub(crate) mod servers;
 pub(crate) mod stores;
 
 use std::sync::Arc;
 
 use crate::observe::extensions::engines::EngineReport;
+use crate::observe::extensions::servers::HttpServer;
 use crate::observe::extensions::stores::{Storage, StorageReport};
 use crate::runtime::handle::Handle;
 
@@ -24,4 +26,9 @@ pub fn stores(runtime: &Handle) -> Vec<StorageReport> {
 /// Returns the store at an index of [`stores`].
 pub fn storage(runtime: &Handle, index: usize) -> Option<Arc<dyn Storage>> {
     runtime.shared.stores.at(index)
+}
+
+/// Returns the servers of this runtime that still exist, oldest first.
+pub fn servers(runtime: &Handle) -> Vec<Arc<dyn HttpServer>> {
+    runtime.shared.servers.all()
 }

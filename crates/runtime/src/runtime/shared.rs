@@ -19,6 +19,7 @@ use crate::mailbox::queue::SharedNodePool;
 use crate::observe::diagnosis::trace::Tracer;
 use crate::observe::events::Events;
 use crate::observe::extensions::engines::Engines;
+use crate::observe::extensions::servers::Servers;
 use crate::observe::extensions::stores::Stores;
 use crate::observe::inspect::causes::Causes;
 use crate::observe::inspect::ended::EndedMemory;
@@ -67,6 +68,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) tree: Arc<Tree>,
     pub(crate) engines: Engines,
     pub(crate) stores: Stores,
+    pub(crate) servers: Servers,
     pub(crate) mailboxes: MailboxBudget,
     /// Free slots for threads that are not schedulers.
     outside_slots: Mutex<FreeList<Slot>>,
@@ -123,6 +125,7 @@ impl RuntimeShared {
             tree: Arc::default(),
             engines: Engines::default(),
             stores: Stores::default(),
+            servers: Servers::default(),
             mailboxes: MailboxBudget::new(config.mailbox_total_bytes),
             outside_slots: Mutex::new(FreeList::new()),
             outside_spawned: AtomicU64::new(0),

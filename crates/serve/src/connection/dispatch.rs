@@ -11,8 +11,9 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode, Version};
@@ -21,17 +22,21 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
+use rusm_runtime::observe::LiveKind;
 use rusm_runtime::{Context, ExitReason, Handle, Pid};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::body::{Body, Produced};
 use crate::connection::io::Activity;
+use crate::connection::tracked::TrackedBody;
 use crate::limits::Limit;
+use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Params, Request, Response, plain};
 use crate::router::{Route, Routed, host_of};
 use crate::shared::Shared;
-use crate::stats::{Live, LiveKind, RouteStats};
+use crate::stats::record::RequestRecord;
+use crate::stats::route::RouteStats;
 use crate::upgrade::Continuation;
 
 /// Number of chunks of a streamed response that may wait for the client.
@@ -62,9 +67,9 @@ impl RequestService {
 }
 
 impl Service<http::Request<Incoming>> for RequestService {
-    type Response = Response;
+    type Response = http::Response<TrackedBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let inner = Arc::clone(&self.0);
@@ -93,14 +98,17 @@ impl Drop for ActiveRequest {
 
 /// Counts a request from its head to the head of its response.
 struct Counted {
-    stats: Arc<RouteStats>,
-    started: Instant,
+    record: Arc<RequestRecord>,
     status: Option<StatusCode>,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.stats.end(self.status, self.started.elapsed());
+        let took = self.record.started.elapsed();
+        self.record.route.end(self.status, took);
+        if let Some(status) = self.status {
+            self.record.set_answered(status, took);
+        }
     }
 }
 
@@ -119,8 +127,7 @@ impl Drop for KillOnDrop<'_> {
 }
 
 impl Inner {
-    async fn answer(&self, request: http::Request<Incoming>, active: ActiveRequest) -> Response {
-        let started = Instant::now();
+    async fn answer(&self, request: http::Request<Incoming>, active: ActiveRequest) -> http::Response<TrackedBody> {
         let shared = &self.shared;
         let (mut head, incoming) = request.into_parts();
         let routed = shared.router().find(host_of(&head), &head.method, head.uri.path());
@@ -129,21 +136,70 @@ impl Inner {
             Routed::NotAllowed(_) | Routed::NotFound => &shared.stats.unrouted,
         };
         stats.begin();
-        let mut counted = Counted { stats: Arc::clone(stats), started, status: None };
+        let record = self.record(&head, stats);
+        if let Some(trace) = record.trace {
+            head.extensions.insert(trace);
+        }
+        // The connection of HTTP/1.1 counts all bytes for the request that it serves; for HTTP/2, the bodies do.
+        let counts_bodies = self.context.is_none();
+        if !counts_bodies {
+            self.activity.set_current(&record);
+        }
+        let mut counted = Counted { record: Arc::clone(&record), status: None };
         let response = match self.check(&head, &incoming) {
             Err(limit) => self.refuse(limit),
             Ok(()) => match routed {
                 Routed::Found(route, params) => {
                     head.extensions.insert(self.connection);
-                    let body = Body::incoming(incoming, &shared.limits, &shared.stats);
-                    self.handle(route, params, head, body, active).await
+                    let body_record = counts_bodies.then(|| Arc::clone(&record));
+                    let body = Body::incoming(incoming, &shared.limits, &shared.stats, body_record);
+                    match self.check_rates(&route).await {
+                        Ok(()) => self.handle(route, params, head, body, &record, active).await,
+                        Err(after) => self.refuse_for(Limit::Rate, after),
+                    }
                 }
                 Routed::NotAllowed(allowed) => Routed::refusal(Some(&allowed)),
                 Routed::NotFound => Routed::refusal(None),
             },
         };
         counted.status = Some(response.status());
-        response
+        drop(counted);
+        response.map(|body| TrackedBody::new(body, record, counts_bodies))
+    }
+
+    fn record(&self, head: &http::request::Parts, stats: &Arc<RouteStats>) -> Arc<RequestRecord> {
+        let shared = &self.shared;
+        let trace = head.headers.get(TRACEPARENT);
+        Arc::new(RequestRecord {
+            method: head.method.clone(),
+            path: head.uri.path().into(),
+            version: head.version,
+            route: Arc::clone(stats),
+            peer: self.connection.peer,
+            started: Instant::now(),
+            trace: trace.and_then(|field| TraceContext::parse(field, shared.spans.next_id())),
+            is_logged: shared.has_access_log,
+            process: OnceLock::new(),
+            kind: AtomicU8::new(LiveKind::Request as u8),
+            status: AtomicU16::new(0),
+            head_ns: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            is_body_done: AtomicBool::new(false),
+            is_crashed: AtomicBool::new(false),
+        })
+    }
+
+    /// Checks the limits of the rate, those of the server first.
+    async fn check_rates(&self, route: &Route) -> Result<(), Duration> {
+        let client = self.connection.peer.ip();
+        for rate in self.shared.rates.iter().chain(&route.rates) {
+            if let Err(after) = rate.admit(client).await {
+                route.stats.count_limited();
+                return Err(after);
+            }
+        }
+        Ok(())
     }
 
     /// Checks the limits on the head of a request.
@@ -168,11 +224,17 @@ impl Inner {
 
     /// Counts a limit that was hit, and returns the response.
     fn refuse(&self, limit: Limit) -> Response {
+        self.refuse_for(limit, Duration::from_secs(1))
+    }
+
+    /// Counts a limit that was hit, and returns the response, with the time after which the client may try again.
+    fn refuse_for(&self, limit: Limit, after: Duration) -> Response {
         self.shared.stats.hit(limit);
         let status = limit.status().unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let mut response = plain(status, format_args!("the request exceeds the limit `{}`", limit.id()));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }
@@ -203,6 +265,7 @@ impl Inner {
         params: Params,
         head: http::request::Parts,
         body: Body,
+        record: &Arc<RequestRecord>,
         active: ActiveRequest,
     ) -> Response {
         let permit = match self.admit().await {
@@ -210,9 +273,8 @@ impl Inner {
             Err(limit) => return self.refuse(limit),
         };
         let (reply, answer) = oneshot::channel();
-        let (shared, peer) = (Arc::clone(&self.shared), self.connection.peer);
-        let crash_stats = Arc::clone(&route.stats);
-        let handled = Handled { route, shared, peer, permit, active, reply };
+        let (shared, handled_record) = (Arc::clone(&self.shared), Arc::clone(record));
+        let handled = Handled { route, shared, record: handled_record, permit, active, reply };
         let run = |context| async move { handled.run(Arc::new(context), params, head, body).await };
         let spawned = match &self.context {
             Some(context) => context.try_spawn(run),
@@ -232,7 +294,8 @@ impl Inner {
             // The process has ended without a response.
             Ok(Err(_)) => {
                 guard.pid = None;
-                crash_stats.count_crash();
+                record.route.count_crash();
+                record.set_crashed();
                 plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
             }
             Err(_) => self.refuse(Limit::HandlerTimeout),
@@ -253,7 +316,7 @@ impl Drop for Waiting<'_> {
 struct Handled {
     route: Arc<Route>,
     shared: Arc<Shared>,
-    peer: std::net::SocketAddr,
+    record: Arc<RequestRecord>,
     permit: OwnedSemaphorePermit,
     active: ActiveRequest,
     reply: oneshot::Sender<Response>,
@@ -261,17 +324,9 @@ struct Handled {
 
 impl Handled {
     async fn run(self, context: Arc<Context>, params: Params, head: http::request::Parts, body: Body) {
-        let Self { route, shared, peer, permit, active, reply } = self;
-        let label = route.stats.label();
-        context.set_label(Arc::clone(label));
-        let live = shared.stats.enter(Live {
-            pid: context.pid(),
-            kind: LiveKind::Request,
-            route: Arc::clone(label),
-            path: head.uri.path().into(),
-            peer,
-            since: Instant::now(),
-        });
+        let Self { route, shared, record, permit, active, reply } = self;
+        context.set_label(Arc::clone(route.stats.label()));
+        let _live = shared.stats.enter(Arc::clone(&record), context.pid());
         let response = route.handler.handle(Request { head, body, params, context: Arc::clone(&context) }).await;
         let (mut head, body) = response.into_parts();
         let continuation = head.extensions.remove::<Continuation>();
@@ -280,7 +335,7 @@ impl Handled {
             drop(reply.send(Response::from_parts(head, body)));
             drop((active, permit));
             if let Some(continuation) = continuation {
-                continuation.run(&shared, &live, context).await;
+                continuation.run(&shared, &record, context).await;
             }
             return;
         }
@@ -290,7 +345,7 @@ impl Handled {
         match continuation {
             Some(continuation) => {
                 drop(permit);
-                continuation.stream(&shared, &live, context.pid(), pass_on(body, &chunks)).await;
+                continuation.stream(&shared, &record, context.pid(), pass_on(body, &chunks)).await;
                 // Ignored if the client has gone.
                 drop(chunks.send(Produced::End).await);
             }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
@@ -19,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::limits::Limit;
 use crate::stats::ServerStats;
+use crate::stats::record::RequestRecord;
 
 /// A socket with or without encryption.
 #[derive(Debug)]
@@ -36,19 +38,34 @@ pub(crate) struct Activity {
     /// Instant at which the last request ended, in ns since `start`.
     idle_ns: AtomicU64,
     requests: AtomicU64,
+    /// The request whose bytes pass the stream now; none for HTTP/2, where requests share it.
+    current: Mutex<Option<Arc<RequestRecord>>>,
+    /// Number of bytes received that belong to the next request.
+    unclaimed_in: AtomicU64,
 }
 
 impl Activity {
     pub(crate) fn new() -> Self {
         let start = Instant::now();
-        Self { start, first_byte_ns: AtomicU64::new(0), idle_ns: AtomicU64::new(1), requests: AtomicU64::new(0) }
+        Self {
+            start,
+            first_byte_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
+            current: Mutex::new(None),
+            unclaimed_in: AtomicU64::new(0),
+        }
     }
 
     fn now_ns(&self) -> u64 {
         (self.start.elapsed().as_nanos() as u64).max(1)
     }
 
-    fn read(&self) {
+    fn read(&self, bytes: u64) {
+        match &*self.current.lock() {
+            Some(record) if !record.is_complete() => record.add_in(bytes),
+            _ => drop(self.unclaimed_in.fetch_add(bytes, Relaxed)),
+        }
         if self.requests.load(Relaxed) == 0 && self.first_byte_ns.load(Relaxed) == 0 {
             self.first_byte_ns.store(self.now_ns(), Relaxed);
         }
@@ -57,6 +74,26 @@ impl Activity {
     pub(crate) fn begin_request(&self) {
         self.requests.fetch_add(1, Relaxed);
         self.first_byte_ns.store(0, Relaxed);
+    }
+
+    /// Attributes the bytes of the stream to a request, from its head on.
+    pub(crate) fn set_current(&self, record: &Arc<RequestRecord>) {
+        record.add_in(self.unclaimed_in.swap(0, Relaxed));
+        let before = self.current.lock().replace(Arc::clone(record));
+        // The end of a record may write a line, which must not happen under the lock.
+        drop(before);
+    }
+
+    fn written(&self, bytes: u64) {
+        if let Some(record) = &*self.current.lock() {
+            record.add_out(bytes);
+        }
+    }
+
+    /// Lets a request go whose last byte has been written.
+    fn flushed(&self) {
+        let complete = self.current.lock().take_if(|record| record.is_complete());
+        drop(complete);
     }
 
     pub(crate) fn end_request(&self) {
@@ -120,7 +157,7 @@ impl AsyncRead for Io {
             let bytes = self.prefix.len().min(out.remaining());
             out.put_slice(&self.prefix[..bytes]);
             self.prefix.advance(bytes);
-            self.activity.read();
+            self.activity.read(bytes as u64);
             return Poll::Ready(Ok(()));
         }
         let before = out.filled().len();
@@ -128,7 +165,7 @@ impl AsyncRead for Io {
         let bytes = out.filled().len() - before;
         if bytes > 0 {
             self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
-            self.activity.read();
+            self.activity.read(bytes as u64);
         }
         Poll::Ready(Ok(()))
     }
@@ -160,6 +197,9 @@ impl AsyncWrite for Io {
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.socket).poll_flush(task);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.activity.flushed();
+        }
         self.check_write(task, flushed)
     }
 
@@ -173,7 +213,15 @@ impl Io {
     fn count(&self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
             self.stats.bytes_out.fetch_add(*bytes as u64, Relaxed);
+            self.activity.written(*bytes as u64);
         }
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        let last = self.activity.current.lock().take();
+        drop(last);
     }
 }
 

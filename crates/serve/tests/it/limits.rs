@@ -23,7 +23,7 @@ fn answer(limits: Limits, bytes: impl AsRef<[u8]>) -> (u16, Vec<(Limit, u64)>) {
     let mut client = Client::connect(server.local_addr());
     client.write(bytes);
     let status = client.answer().status;
-    (status, server.report(0).limits_hit)
+    (status, server.limits_hit())
 }
 
 const SHORT: Duration = Duration::from_millis(30);
@@ -75,7 +75,7 @@ fn an_idle_connection_is_closed_without_a_word() {
     assert_eq!(client.answer().text(), "hi");
 
     assert!(client.is_closed());
-    assert_eq!(server.report(0).limits_hit, [(Limit::IdleTimeout, 1)]);
+    assert_eq!(server.limits_hit(), [(Limit::IdleTimeout, 1)]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn overload_is_answered_with_503_and_when_to_come_back() {
     let answer = waiting.get("/never");
 
     assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
-    assert_eq!(server.report(0).limits_hit, [(Limit::QueueTimeout, 1)]);
+    assert_eq!(server.limits_hit(), [(Limit::QueueTimeout, 1)]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod files;
 mod h2;
 mod http;
 mod limits;
+mod observed;
 mod sse;
 mod websocket;
 

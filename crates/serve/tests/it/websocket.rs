@@ -97,10 +97,10 @@ fn a_client_that_answers_no_ping_is_disconnected() {
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 101") && head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
 
-    while server.report(0).limits_hit.is_empty() {
+    while server.limits_hit().is_empty() {
         std::thread::yield_now();
     }
-    assert_eq!(server.report(0).limits_hit[0].0.id(), "ws_ping");
+    assert_eq!(server.limits_hit()[0].0.id(), "ws_ping");
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod inspect;
 mod text;
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, ResultTable, Results,
-    Rows, RunEntry, RunResult, ServerMessage, Stores, Time, TreeRow, TreeRows,
+    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, RequestInfo,
+    ResultTable, Results, Rows, RunEntry, RunResult, Serve, ServerMessage, Stores, Time, TreeRow, TreeRows,
 };
 
 pub(crate) use self::text::line;
@@ -64,6 +64,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
                 clean_all([&mut scheduler.running, &mut scheduler.name].into_iter().flatten());
             }
         }
+        ServerMessage::Serve(serve) => self::serve(serve),
         ServerMessage::Results(results) => self::results(results),
         // The text of a report goes to a file and is never drawn; the others have no text.
         ServerMessage::Report(_) | ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
@@ -101,6 +102,18 @@ fn past(past: &mut Past) {
     });
     for inner in &mut past.messages {
         *inner = message(std::mem::replace(inner, ServerMessage::Ack { id: 0 }));
+    }
+}
+
+fn serve(serve: &mut Serve) {
+    for server in &mut serve.servers {
+        clean_all([&mut server.name, &mut server.listen]);
+    }
+    clean_all(serve.routes.iter_mut().map(|route| &mut route.route));
+    clean_all(serve.limits.iter_mut().map(|limit| &mut limit.name));
+    for request in &mut serve.requests {
+        let RequestInfo { pid, state, method, route, path, client, .. } = request;
+        clean_all([pid, state, method, route, path, client]);
     }
 }
 

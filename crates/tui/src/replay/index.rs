@@ -19,7 +19,7 @@ const LINE_MAX: u64 = SERVER_MESSAGE_MAX_BYTES as u64 + 256;
 const SEARCHED: usize = 20_000;
 
 /// Types of messages of which the newest is the state of the node.
-const STATES: [&str; 13] = [
+const STATES: [&str; 14] = [
     "tick",
     "rows",
     "tree",
@@ -33,6 +33,7 @@ const STATES: [&str; 13] = [
     "inspection",
     "cpu",
     "schedulers",
+    "serve",
 ];
 
 /// A line of the recording.

@@ -28,6 +28,7 @@ struct Ids {
     causes: u32,
     cpu: u32,
     schedulers: u32,
+    serve: u32,
     inspect: u32,
 }
 
@@ -96,6 +97,7 @@ impl Player {
             ServerMessage::Topics(topics) => topics.id = self.ids.topics,
             ServerMessage::Causes(causes) => causes.id = self.ids.causes,
             ServerMessage::Schedulers(schedulers) => schedulers.id = self.ids.schedulers,
+            ServerMessage::Serve(serve) => serve.id = self.ids.serve,
             ServerMessage::Cpu(cpu) => cpu.id = self.ids.cpu,
             ServerMessage::Inspection(inspection) => inspection.id = self.ids.inspect,
             ServerMessage::Hello(hello) => {
@@ -117,6 +119,7 @@ impl Player {
             ClientMessage::Stores { view } => self.ids.stores = view.map_or(0, |view| view.id),
             ClientMessage::Topics { view } => self.ids.topics = view.map_or(0, |view| view.id),
             ClientMessage::Schedulers { view } => self.ids.schedulers = view.map_or(0, |view| view.id),
+            ClientMessage::Serve { view } => self.ids.serve = view.map_or(0, |view| view.id),
             ClientMessage::Cpu { view } => self.ids.cpu = view.map_or(0, |view| view.id),
             ClientMessage::Causes { view } => self.ids.causes = view.map_or(0, |view| view.id),
             ClientMessage::Inspect { view } => self.ids.inspect = view.map_or(0, |view| view.id),

@@ -61,6 +61,11 @@ impl<S: ViewSource> Window<S> {
         Self { source, seq: before.map_or(0, |before| before.seq), next: Instant::now() }
     }
 
+    /// Returns the source.
+    pub(crate) const fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
     /// Looks if it is time; returns the message for the client.
     pub(crate) fn read(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
         if now < self.next.max(node.budget.ready_at()) {

@@ -1,31 +1,32 @@
 //! Histogram of durations: eight buckets for each power of two, so that a percentile is at most an eighth too high.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of buckets: durations below 16 ns one by one, then up to 2⁴⁰ ns.
 const BUCKETS: usize = 16 + 36 * 8;
 
-/// A histogram that one thread writes, or a few threads under a lock, and any thread reads.
-pub(crate) struct Histogram {
-    buckets: Box<[AtomicU32]>,
+/// A histogram that threads write without a lock, and any thread reads.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: (0..BUCKETS).map(|_| AtomicU32::new(0)).collect(), sum_ns: AtomicU64::new(0) }
+        Self { buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), sum_ns: AtomicU64::new(0) }
     }
 }
 
 impl Histogram {
     /// Adds a duration, counted `weight` times.
-    pub(crate) fn add(&self, ns: u64, weight: u32) {
-        self.buckets[bucket(ns)].fetch_add(weight, Ordering::Relaxed);
+    pub fn add(&self, ns: u64, weight: u32) {
+        self.buckets[bucket(ns)].fetch_add(weight.into(), Ordering::Relaxed);
         self.sum_ns.fetch_add(ns.saturating_mul(weight.into()), Ordering::Relaxed);
     }
 
     /// Returns the current counts.
-    pub(crate) fn counts(&self) -> DelayCounts {
+    pub fn counts(&self) -> DelayCounts {
         DelayCounts {
             buckets: self.buckets.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
             sum_ns: self.sum_ns.load(Ordering::Relaxed),
@@ -54,14 +55,14 @@ fn upper_ns(bucket: usize) -> u64 {
 /// Counts of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DelayCounts {
-    buckets: Vec<u32>,
+    buckets: Vec<u64>,
     sum_ns: u64,
 }
 
 impl DelayCounts {
     /// Returns the number of durations.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|count| u64::from(*count)).sum()
+        self.buckets.iter().sum()
     }
 
     /// Returns the mean, in nanoseconds; 0 without durations.
@@ -75,12 +76,23 @@ impl DelayCounts {
         let rank = ((self.count() as f64 * percentile).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.buckets.iter().enumerate() {
-            seen += u64::from(*count);
+            seen += count;
             if seen >= rank {
                 return upper_ns(bucket);
             }
         }
         0
+    }
+
+    /// Returns the sum of the durations, in nanoseconds.
+    pub const fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Returns the number of durations up to a bound. Durations at most an eighth below the bound may be missing.
+    pub fn count_up_to(&self, bound_ns: u64) -> u64 {
+        let counts = self.buckets.iter().enumerate();
+        counts.take_while(|(bucket, _)| upper_ns(*bucket) <= bound_ns).map(|(_, count)| count).sum()
     }
 
     /// Returns the counts since earlier ones.
@@ -132,5 +144,6 @@ mod tests {
         let span = all.since(&before);
         assert_eq!((span.count(), span.percentile_ns(0.5) / 1_000_000), (3, 1));
         assert_eq!(DelayCounts::default().percentile_ns(0.99), 0);
+        assert_eq!((all.count_up_to(1_023), all.count_up_to(1_022), all.count_up_to(u64::MAX)), (1_000, 959, 1_003));
     }
 }

@@ -120,6 +120,7 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
         | ServerMessage::Causes(_)
         | ServerMessage::Cpu(_)
         | ServerMessage::Schedulers(_)
+        | ServerMessage::Serve(_)
         | ServerMessage::Results(_)
         | ServerMessage::Waits(_)
         | ServerMessage::Process { .. } => {}

@@ -68,6 +68,8 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
         // Events are sent once, so a pause must not lose them.
         ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
         ServerMessage::Schedulers(schedulers) => model.dirty |= model.sched.take(schedulers),
+        // No view requests it yet.
+        ServerMessage::Serve(_) => {}
         ServerMessage::Causes(causes) => model.dirty |= model.causes.take(causes),
         ServerMessage::Past(answer) => {
             if let Err(reason) = past::answer(model, answer) {
