@@ -21,6 +21,11 @@ use crate::scenarios::rings::ring_slow::RingSlow;
 use crate::scenarios::rings::ring_versus::RingVersus;
 use crate::scenarios::rings::ring_wake::RingWake;
 use crate::scenarios::rings::stream_pipe::StreamPipe;
+use crate::scenarios::serving::connection_scale::ConnectionScale;
+use crate::scenarios::serving::connection_storm::ConnectionStorm;
+use crate::scenarios::serving::http_throughput::HttpThroughput;
+use crate::scenarios::serving::sse_fanout::SseFanout;
+use crate::scenarios::serving::ws_echo::WsEcho;
 use crate::scenarios::store::kv_storm::KvStorm;
 use crate::scenarios::store::kv_versus::KvVersus;
 use crate::scenarios::timing::timer_empty::TimerEmpty;
@@ -58,6 +63,11 @@ pub fn catalogue() -> &'static [&'static dyn Scenario] {
         &FanIn,
         &FaultRecovery,
         &Parked,
+        &ConnectionStorm,
+        &ConnectionScale,
+        &HttpThroughput,
+        &WsEcho,
+        &SseFanout,
         &ModuleStorm,
         &ComponentStorm,
         &Fairness,

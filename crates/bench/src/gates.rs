@@ -50,6 +50,22 @@ fn gates(scenario: &str) -> Vec<Gate> {
         "spawn-storm" => vec![gate("CPU time of a process", AtMost(150.0), Ns, |report| report.cpu_ns_per_op)],
         "fan-in" => vec![peer("rate ÷ tokio's mpsc", "at least 1.2; see benches/peers")],
         "ping-pong" => vec![peer("rate of one pair ÷ Erlang's", "at least 2; see benches/peers")],
+        "http-throughput" => vec![peer("rate ÷ plain hyper's", "at least 0.9; see docs/serving.md")],
+        "ws-echo" => vec![peer("rate ÷ tokio-tungstenite's", "at least 1; see docs/serving.md")],
+        "sse-fanout" => vec![peer("rate ÷ plain hyper's", "at least 0.7; see docs/serving.md")],
+        "connection-storm" => vec![peer("rate ÷ a plain accept loop's", "at least 0.8; see docs/serving.md")],
+        "connection-scale" => vec![
+            gate("connections held ÷ target", AtLeast(1.0), Ratio, |report| {
+                let table = table(report, "Connections held")?;
+                let [held, target] = ["answered 3 pings", "target"].map(|name| most(table, name));
+                Some(held? / target?)
+            }),
+            // With few connections, other allocations in the meantime outweigh theirs.
+            gate("bytes of a connection", AtMost(10_240.0), Count, |report| {
+                let table = table(report, "Connections held")?;
+                most(table, "held").filter(|held| *held >= 1_000.0).and_then(|_| most(table, "bytes/connection"))
+            }),
+        ],
         "pubsub-fanout" => vec![peer("rate ÷ the peer's", "at least 2; see benches/peers")],
         "parked" => vec![gate("bytes of a process", AtMost(512.0), Count, |report| {
             (report.params.get("body").is_none_or(|body| body == "native")).then_some(())?;

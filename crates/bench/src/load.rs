@@ -13,7 +13,7 @@
 mod arrivals;
 mod connection;
 mod dial;
-mod http;
+pub(crate) mod http;
 mod options;
 mod search;
 mod sse;

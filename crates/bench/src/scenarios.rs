@@ -7,6 +7,7 @@ pub(crate) mod counters;
 pub(crate) mod live_cap;
 pub(crate) mod pinned;
 pub(crate) mod rings;
+pub(crate) mod serving;
 pub(crate) mod store;
 pub(crate) mod timing;
 pub(crate) mod topics;

@@ -55,6 +55,6 @@ pub use request::{Connection, Html, IntoResponse, Params, Request, Response};
 pub use request::{Json, JsonError};
 pub use router::{RouteError, Router};
 pub use rusm_runtime::observe::{LiveKind, LiveRequest, RouteReport, ServerReport};
-pub use server::{ServeConfig, ServeError, Server};
+pub use server::{ServeConfig, ServeError, Server, listeners};
 pub use sse::{Event, events};
 pub use tls::{TlsError, TlsFiles};

@@ -231,8 +231,12 @@ impl HttpServer for Shared {
     }
 }
 
-/// Opens one socket for each scheduler, all on the same address.
-fn listeners(address: SocketAddr, count: usize) -> io::Result<(Vec<StdTcpListener>, SocketAddr)> {
+/// Opens listening sockets that share an address, for example one for each scheduler: the kernel spreads connections over
+/// them. Port 0 selects a free port; the address in use is returned with the sockets, which do not block.
+///
+/// # Errors
+/// The error of the operating system, for example if another program listens on this address.
+pub fn listeners(address: SocketAddr, count: usize) -> io::Result<(Vec<StdTcpListener>, SocketAddr)> {
     // Without SO_REUSEPORT, to find out whether another program listens there.
     if address.port() != 0 {
         drop(listener(address, false)?);

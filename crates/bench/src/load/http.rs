@@ -24,17 +24,17 @@ pub(crate) struct HttpLink {
 
 /// Head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) body: Body,
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) body: Body,
     /// True if the connection stays open after the body.
-    pub(super) keeps: bool,
-    pub(super) is_event_stream: bool,
+    pub(crate) keeps: bool,
+    pub(crate) is_event_stream: bool,
 }
 
 /// Rest of a body, by the way its end is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// Number of bytes left.
     Length(u64),
     /// Chunked; number of bytes left in the current chunk.
@@ -44,34 +44,44 @@ pub(super) enum Body {
 }
 
 impl HttpLink {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Self { stream, buffer: Vec::with_capacity(READ) }
     }
 
     /// Returns true if the server has closed the connection, or sent data without a request, since the last answer.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         // Data read together with the last answer stays in the buffer: the next request fails because of it.
         self.buffer.is_empty()
             && !self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Sends a request and reads the whole answer. Returns true if the connection can be used again.
-    pub(super) async fn request(&mut self, request: &[u8], method: &str) -> Result<bool, String> {
+    pub(crate) async fn request(&mut self, request: &[u8], method: &str) -> Result<bool, String> {
+        self.exchange(request, method, |_| ()).await
+    }
+
+    /// Like [`request`](Self::request), and passes the body to `seen`.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: &[u8],
+        method: &str,
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<bool, String> {
         self.send(request).await?;
         let mut head = self.head(method).await?;
-        while self.part(&mut head.body, |_| ()).await? {}
+        while self.part(&mut head.body, &mut seen).await? {}
         if head.status >= 400 {
             return Err(format!("status {}", head.status));
         }
         Ok(head.keeps)
     }
 
-    pub(super) async fn send(&mut self, request: &[u8]) -> Result<(), String> {
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), String> {
         self.stream.write_all(request).await.map_err(|error| format!("cannot send: {error}"))
     }
 
     /// Reads the head of an answer.
-    pub(super) async fn head(&mut self, method: &str) -> Result<Head, String> {
+    pub(crate) async fn head(&mut self, method: &str) -> Result<Head, String> {
         loop {
             match parse_head(&self.buffer, method)? {
                 // An interim answer such as 100 Continue comes before the final one.
@@ -90,7 +100,7 @@ impl HttpLink {
     }
 
     /// Reads a part of a body and passes it to `seen`. Returns false if nothing is left.
-    pub(super) async fn part(&mut self, body: &mut Body, mut seen: impl FnMut(&[u8])) -> Result<bool, String> {
+    pub(crate) async fn part(&mut self, body: &mut Body, mut seen: impl FnMut(&[u8])) -> Result<bool, String> {
         if *body == Body::Length(0) {
             return Ok(false);
         }

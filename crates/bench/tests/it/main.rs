@@ -9,6 +9,7 @@ mod measurements;
 mod own_scenario;
 mod scenarios;
 mod schema;
+mod serving;
 
 use std::time::Duration;
 

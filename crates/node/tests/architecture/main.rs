@@ -6,7 +6,7 @@
 //!      │  └─────────── bench ◀──────────────────────┤      examples ──▶ rusm ──▶ console, runtime, store, wasm
 //!      │                 │                          │
 //!   console ──▶ runtime ◀┴─ store ◀╌ wasm ──▶ runtime      (dashed: with the feature `store` of wasm)
-//!   serve ──▶ runtime
+//!   bench ──▶ serve ──▶ runtime
 //!   text ◀── log ◀── tui, node                             (text: also by most others)
 //! ```
 //!
@@ -37,7 +37,7 @@ const DEPENDENCIES: [Dependencies; 14] = [
     Dependencies { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Dependencies {
         from: "bench",
-        to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-text", "rusm-wasm"],
+        to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-text", "rusm-wasm"],
     },
     Dependencies { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
     Dependencies {
@@ -174,7 +174,16 @@ fn the_observer_is_built_without_the_runtime_and_without_wasm() {
 
 #[test]
 fn the_bench_is_built_on_the_runtime_and_the_protocol() {
-    let ours = ["rusm-bench", "rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-text", "rusm-wasm"];
+    let ours = [
+        "rusm-bench",
+        "rusm-console",
+        "rusm-protocol",
+        "rusm-runtime",
+        "rusm-serve",
+        "rusm-store",
+        "rusm-text",
+        "rusm-wasm",
+    ];
     assert_eq!(tree(&["-p", "rusm-bench"]).ours(), BTreeSet::from(ours));
 }
 

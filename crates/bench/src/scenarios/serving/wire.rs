@@ -1,0 +1,92 @@
+//! The bytes that a plain client exchanges on a held connection: an opening, and pings with their answers.
+//!
+//! ```text
+//!   client ── opening ──▶ server        client ── ping ──▶ server
+//!          ◀── head ──────                     ◀── answer of known length ──
+//! ```
+//!
+//! A client of a connection that is held has no library and no buffers, so that the memory of a connection is that of
+//! its server side.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Data of a ping on a WebSocket.
+const PING: [u8; 8] = *b"are you?";
+/// Longest head of a response.
+const HEAD_MAX: usize = 1024;
+
+/// The bytes of a protocol.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    /// First bytes of a client; the answer ends with an empty line. Empty for none.
+    opening: Vec<u8>,
+    ping: Vec<u8>,
+    answer: Answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    Bytes(Vec<u8>),
+    /// A head that ends with an empty line, and no body.
+    Head,
+}
+
+impl Wire {
+    /// Returns the bytes of HTTP/1.1 with responses without a body.
+    pub(super) fn http(address: SocketAddr) -> Self {
+        let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();
+        Self { opening: Vec::new(), ping: request, answer: Answer::Head }
+    }
+
+    /// Returns the bytes of a WebSocket (RFC 6455, sections 4.1 and 5.2).
+    pub(super) fn websocket(address: SocketAddr) -> Self {
+        let opening = format!(
+            "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        );
+        let (binary, is_masked, mask) = (0x82, 0x80, [0; 4]);
+        // A mask of zeros leaves the bytes as they are.
+        let ping = [&[binary, is_masked | PING.len() as u8][..], &mask, &PING].concat();
+        let answer = [&[binary, PING.len() as u8][..], &PING].concat();
+        Self { opening: opening.into_bytes(), ping, answer: Answer::Bytes(answer) }
+    }
+
+    /// Opens the connection.
+    pub(super) async fn open(&self, stream: &mut TcpStream) -> io::Result<()> {
+        if !self.opening.is_empty() {
+            stream.write_all(&self.opening).await?;
+            read_head(stream, "HTTP/1.1 101").await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a ping and reads its answer.
+    pub(super) async fn ping(&self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.write_all(&self.ping).await?;
+        match &self.answer {
+            Answer::Head => read_head(stream, "HTTP/1.1 20").await,
+            Answer::Bytes(expected) => {
+                let mut answer = [0; 32];
+                let answer = &mut answer[..expected.len()];
+                stream.read_exact(answer).await?;
+                if answer == expected { Ok(()) } else { Err(io::Error::other("the answer differs")) }
+            }
+        }
+    }
+}
+
+/// Reads a head and checks its start. No byte may follow it.
+async fn read_head(stream: &mut TcpStream, start: &str) -> io::Result<()> {
+    let (mut head, mut len) = ([0; HEAD_MAX], 0);
+    while !head[..len].ends_with(b"\r\n\r\n") {
+        match stream.read(&mut head[len..]).await? {
+            0 => return Err(io::Error::other("the server has closed the connection")),
+            bytes => len += bytes,
+        }
+    }
+    if head.starts_with(start.as_bytes()) { Ok(()) } else { Err(io::Error::other("the server has refused")) }
+}
