@@ -4,6 +4,7 @@
 
 pub mod cgroup;
 pub(crate) mod config;
+pub(crate) mod directory;
 pub(crate) mod file_limit;
 pub(crate) mod handle;
 pub(crate) mod panic_hook;
@@ -72,6 +73,7 @@ impl Runtime {
     /// [`StartError`] for a config value out of its range, or when the system cannot create a thread.
     pub fn start(config: Config) -> Result<Self, StartError> {
         let (shared, queues) = RuntimeShared::new(config)?;
+        directory::add(&shared);
         panic_hook::install();
         let mut runtime = Self { handle: Handle::new(Arc::clone(&shared)), threads: Vec::new() };
         for (id, queue) in queues.into_iter().enumerate() {

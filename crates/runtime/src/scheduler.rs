@@ -16,6 +16,7 @@
 //! otherwise the thread would sleep while its queue has work.
 
 mod busy_time;
+pub(crate) mod dropped_replies;
 pub(crate) mod fuzzer;
 mod idle;
 pub(crate) mod lifo_slot;

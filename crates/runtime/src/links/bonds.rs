@@ -13,7 +13,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::links::signal::{Down, Exit, ExitSignal, MonitorRef};
+use crate::links::signal::{Down, Exit, ExitSignal, MonitorRef, NoReply};
 use crate::mailbox::queue::Envelope;
 use crate::mailbox::send;
 use crate::process::exit::ExitReason;
@@ -151,6 +151,23 @@ impl RuntimeShared {
         }
         self.deliver_message(locked, pid, message(value));
         None
+    }
+
+    /// Tells a process that its call gets no reply, if it still waits for one.
+    pub(crate) fn deliver_no_reply(&self, caller: Pid, reference: MonitorRef) {
+        self.deliver_reply(caller, reference, (), |()| NoReply { reference });
+    }
+
+    /// Returns true if `parent` waits until the process that runs on this thread has acknowledged its start.
+    pub(crate) fn awaits_start(&self, own: Slot, pid: Pid, parent: Pid) -> bool {
+        let start = SideTableGuard::lock_live(own, pid).and_then(|mut locked| {
+            let monitored_by = &locked.get()?.monitored_by;
+            monitored_by.iter().find(|(reference, by)| reference.is_start() && **by == parent).map(|(start, _)| *start)
+        });
+        // The acknowledgement removes the parent's side of the monitor.
+        start.is_some_and(|start| {
+            self.lock_process(parent).is_some_and(|mut locked| locked.side_table().monitors.get(&start).is_some())
+        })
     }
 
     /// Removes the target's side of a monitor that was answered.

@@ -28,6 +28,11 @@ pub struct Down {
     pub reason: ExitReason,
 }
 
+/// Message to a process whose request was dropped without a reply.
+pub(crate) struct NoReply {
+    pub(crate) reference: MonitorRef,
+}
+
 /// Reference to a monitor, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorRef(NonZeroU64);
@@ -55,6 +60,19 @@ impl MonitorRef {
     pub(crate) const fn is_call(self) -> bool {
         self.0.get() & CALL != 0
     }
+
+    /// Returns this reference, marked as that of a start: its process waits until the monitored process has started.
+    pub(crate) const fn for_start(self) -> Self {
+        match NonZeroU64::new(self.0.get() | CALL | START) {
+            Some(number) => Self(number),
+            None => self,
+        }
+    }
+
+    /// Returns true if the reference is that of a start.
+    pub(crate) const fn is_start(self) -> bool {
+        self.0.get() & START != 0
+    }
 }
 
 impl fmt::Debug for MonitorRef {
@@ -65,6 +83,8 @@ impl fmt::Debug for MonitorRef {
 
 /// Marks references of calls. References are counted up from 1 and never get that far.
 const CALL: u64 = 1 << 63;
+/// Marks references of starts, which are calls, too.
+const START: u64 = 1 << 62;
 
 /// Size of the block of references that a scheduler takes at once. It does not use the first of them.
 const REFERENCES: u64 = 1 << 16;

@@ -3,11 +3,12 @@
 //! ```text
 //!   caller: monitor ─▶ Request { reply: ReplyTo, .. } ──▶ callee
 //!                Reply ◀── only if the monitor exists ──── ReplyTo::send
+//!             NoReply  ◀── only if the monitor exists ──── ReplyTo dropped
 //!                Down  ◀── only if the monitor exists ──── the callee's end
 //! ```
 //!
 //! A call is identified by the reference of a monitor on the callee. A reply removes the monitor under the caller's
-//! lock, and so does the callee's end: exactly one of the two reaches the caller. A timeout removes the monitor as
+//! lock, and so do a dropped request and the callee's end: exactly one of the three reaches the caller. A timeout removes the monitor as
 //! well, so neither arrives after it. The wait checks only messages that arrived after the call began, so its cost
 //! does not depend on the length of the mailbox.
 
@@ -20,15 +21,18 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::links::signal::{Down, MonitorRef};
+use crate::links::signal::{Down, MonitorRef, NoReply};
 use crate::mailbox::message::{INLINE_MESSAGE_BYTES, Message};
 use crate::mailbox::request::{ReplyTarget, ReplyTo, Request};
 use crate::process::context::Context;
+use crate::process::error::TrySendError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
+use crate::runtime::config::defaults::CALL_TIMEOUT;
 use crate::runtime::handle::{Handle, Watch};
 use crate::runtime::shared::RuntimeShared;
+use crate::time::timers::timer::CallRef;
 
 /// Error returned by a call that received no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -53,6 +57,21 @@ pub enum CallError {
         /// Time that the caller waited.
         timeout: Duration,
     },
+    /// The callee, or another process that it had passed the request to, dropped it without a reply.
+    #[error("{to} dropped the request without a reply")]
+    Dropped {
+        /// Pid of the callee.
+        to: Pid,
+    },
+    /// The callee waits for the start of the caller, so it cannot reply; see
+    /// [`Context::start_link`](crate::Context::start_link).
+    #[error("{to} waits until {caller} has started, so it cannot answer")]
+    AwaitsStart {
+        /// Pid of the callee.
+        to: Pid,
+        /// Pid of the caller.
+        caller: Pid,
+    },
     /// The callee ended before it replied.
     #[error("{to} ended before it replied: {reason}")]
     Ended {
@@ -66,6 +85,32 @@ pub enum CallError {
 impl CallError {
     pub(crate) fn ended(to: Pid, reason: ExitReason) -> Self {
         if reason == ExitReason::NoProcess { Self::NoProcess { to } } else { Self::Ended { to, reason } }
+    }
+
+    fn unanswered(to: Pid, why: Unanswered) -> Self {
+        match why {
+            Unanswered::Ended(reason) => Self::ended(to, reason),
+            Unanswered::Dropped => Self::Dropped { to },
+        }
+    }
+}
+
+/// Why no reply comes.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The callee has ended.
+    Ended(ExitReason),
+    /// The request was dropped.
+    Dropped,
+}
+
+impl Unanswered {
+    /// Returns the exit reason of the callee, which only its end can have caused.
+    pub(crate) fn into_reason(self) -> ExitReason {
+        match self {
+            Self::Ended(reason) => reason,
+            Self::Dropped => ExitReason::Killed,
+        }
     }
 }
 
@@ -81,9 +126,12 @@ struct Reply<R> {
 impl<R: Send + 'static> ReplyTo<R> {
     /// Sends the reply. Returns the value if the caller no longer waits for it.
     pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
-        match self.0 {
-            ReplyTarget::Process(caller, reference) => by.with_shared(|shared| reply(shared, caller, reference, value)),
+        match self.into_target() {
+            ReplyTarget::Process { slot, generation, reference, .. } => {
+                by.with_shared(|shared| reply(shared, Pid::local(slot, generation), reference, value))
+            }
             ReplyTarget::Outside(caller) => caller.send(value).err(),
+            ReplyTarget::Done => Some(value),
         }
     }
 }
@@ -92,14 +140,40 @@ fn reply<R: Send + 'static>(shared: &RuntimeShared, caller: Pid, reference: Moni
     shared.deliver_reply(caller, reference, value, |value| Reply { reference, value })
 }
 
-/// A party that can call and reply: a process through its [`Context`], or a thread outside through a [`Handle`].
+/// A party that can call, send and reply: a process through its [`Context`], or code outside through a [`Handle`], for
+/// example in the state of an HTTP handler.
 pub trait Caller: Sealed {
-    /// Sends a request and waits for its reply, without a timeout.
+    /// Sends a request and waits at most `timeout` for its reply; see [`Context::call`].
+    ///
+    /// # Errors
+    /// [`CallError`] as of [`Context::call`].
+    fn call<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        request: Q,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<R, CallError>> + Send;
+
+    /// Like [`call`](Self::call), with a timeout of [5 s](crate::defaults::CALL_TIMEOUT).
+    ///
+    /// # Errors
+    /// [`CallError`] as of [`Context::call`].
     fn request<Q: Send + 'static, R: Send + 'static>(
         &self,
         to: Pid,
         request: Q,
-    ) -> impl Future<Output = Result<R, CallError>> + Send;
+    ) -> impl Future<Output = Result<R, CallError>> + Send {
+        self.call(to, request, CALL_TIMEOUT)
+    }
+
+    /// Sends a message, and waits while the receiver's mailbox is full; see [`Context::send`].
+    fn deliver<T: Send + 'static>(&self, to: Pid, message: T) -> impl Future<Output = ()> + Send;
+
+    /// Sends a message without waiting; see [`Context::try_send`].
+    ///
+    /// # Errors
+    /// [`TrySendError`] with the reason why it was not sent.
+    fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError>;
 }
 
 #[doc(hidden)]
@@ -107,12 +181,32 @@ pub trait Caller: Sealed {
 pub trait Sealed: Sync {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T;
+
+    /// Sends a request to stop, and waits at most `timeout` for the end; returns the exit reason.
+    fn stop<T: Send + 'static>(
+        &self,
+        to: Pid,
+        request: T,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ExitReason, CallError>> + Send;
 }
 
 impl Sealed for Context {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
         act(&self.running().local.shared)
+    }
+
+    async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
+        if to == self.pid() {
+            return Err(CallError::CallingSelf { pid: to });
+        }
+        let stopped = async {
+            let end = PendingReply::<()>::of(self, to);
+            self.send(to, request).await;
+            end.await.map_or_else(Unanswered::into_reason, |()| ExitReason::Normal)
+        };
+        self.within(timeout, stopped).await.ok_or(CallError::Timeout { to, timeout })
     }
 }
 
@@ -121,40 +215,143 @@ impl Sealed for Handle {
     fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
         act(&self.shared)
     }
+
+    async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
+        let end = self.watch(to);
+        let stopped = async {
+            self.send(to, request).await;
+            end.await
+        };
+        self.within(timeout, stopped).await.ok_or(CallError::Timeout { to, timeout })
+    }
 }
 
-impl Caller for Context {
-    async fn request<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
+impl Context {
+    async fn call_unbounded<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
         if to == self.pid() {
             return Err(CallError::CallingSelf { pid: to });
         }
+        if self.parent() == Some(to) && {
+            let running = self.running();
+            running.local.shared.awaits_start(running.slot, self.pid(), to)
+        } {
+            return Err(CallError::AwaitsStart { to, caller: self.pid() });
+        }
         let answer = PendingReply::<R>::of(self, to);
         self.send(to, Request { request, reply: answer.reply_to() }).await;
-        answer.await.map_err(|reason| CallError::ended(to, reason))
+        answer.await.map_err(|why| CallError::unanswered(to, why))
+    }
+}
+
+impl Caller for Context {
+    async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
+    where
+        Q: Send + 'static,
+        R: Send + 'static,
+    {
+        Self::call(self, to, request, timeout).await
+    }
+
+    async fn deliver<T: Send + 'static>(&self, to: Pid, message: T) {
+        self.send(to, message).await;
+    }
+
+    fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError> {
+        self.try_send(to, message)
     }
 }
 
 impl Caller for Handle {
-    async fn request<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
+    async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
+    where
+        Q: Send + 'static,
+        R: Send + 'static,
+    {
+        Self::call(self, to, request, timeout).await
+    }
+
+    async fn deliver<T: Send + 'static>(&self, to: Pid, message: T) {
+        self.send(to, message).await;
+    }
+
+    fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError> {
+        self.try_send(to, message)
+    }
+}
+
+impl Handle {
+    /// Sends a request from outside and waits at most `timeout` for its reply, in any executor; see [`Context::call`].
+    ///
+    /// # Errors
+    /// [`CallError`] as of [`Context::call`].
+    pub async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
+    where
+        Q: Send + 'static,
+        R: Send + 'static,
+    {
         let (reply, replied) = ReplyTo::outside();
-        let end = self.watch(to);
-        self.send(to, Request { request, reply }).await;
-        reply_or_end(replied, end).await.map_err(|reason| CallError::ended(to, reason))
+        let mut end = self.watch(to);
+        let answer = async {
+            self.send(to, Request { request, reply }).await;
+            reply_or_end(replied, &mut end).await.map_err(|why| CallError::unanswered(to, why))
+        };
+        self.within(timeout, answer).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+    }
+
+    /// Waits at most `timeout`. The timer is set only if the future is not ready at once.
+    pub(crate) async fn within<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut elapsed = None;
+        let mut timer = OutsideTimer { runtime: self, call: None };
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(value));
+            }
+            if timeout == Duration::MAX {
+                return Poll::Pending;
+            }
+            let elapsed = elapsed.get_or_insert_with(|| timer.set(timeout));
+            Pin::new(elapsed).poll(cx).map(|_| None)
+        })
+        .await
+    }
+}
+
+/// Timer of a wait outside of processes; cancelled when it is dropped.
+struct OutsideTimer<'a> {
+    runtime: &'a Handle,
+    call: Option<CallRef>,
+}
+
+impl OutsideTimer<'_> {
+    fn set(&mut self, timeout: Duration) -> oneshot::Receiver<()> {
+        let (elapse, elapsed) = oneshot::channel();
+        let shared = &self.runtime.shared;
+        let at_ns = shared.now_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        self.call = Some(shared.call_at(at_ns, move || drop(elapse)));
+        elapsed
+    }
+}
+
+impl Drop for OutsideTimer<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.runtime.shared.cancel_call(call);
+        }
     }
 }
 
 /// Waits, outside of processes, for a reply or for the end of the process that should reply.
-pub(crate) async fn reply_or_end<R>(replied: oneshot::Receiver<R>, end: Watch) -> Result<R, ExitReason> {
-    let (mut replied, mut end) = (Some(pin!(replied)), pin!(end));
-    poll_fn(|cx| {
-        match replied.as_mut().map(|reply| reply.as_mut().poll(cx)) {
-            Some(Poll::Ready(Ok(value))) => return Poll::Ready(Ok(value)),
-            // The `ReplyTo` was dropped, so no reply can come. The callee may be ending, or it only dropped the
-            // request: keep waiting for its end.
-            Some(Poll::Ready(Err(_))) => replied = None,
-            Some(Poll::Pending) | None => {}
-        }
-        end.as_mut().poll(cx).map(Err)
+pub(crate) async fn reply_or_end<R>(replied: oneshot::Receiver<R>, end: &mut Watch) -> Result<R, Unanswered> {
+    let (mut replied, mut end) = (pin!(replied), Pin::new(end));
+    poll_fn(|cx| match replied.as_mut().poll(cx) {
+        Poll::Ready(Ok(value)) => Poll::Ready(Ok(value)),
+        // The `ReplyTo` was dropped. If it was dropped because its process ended, the end was reported before.
+        Poll::Ready(Err(_)) => Poll::Ready(Err(match end.as_mut().poll(cx) {
+            Poll::Ready(reason) => Unanswered::Ended(reason),
+            Poll::Pending => Unanswered::Dropped,
+        })),
+        Poll::Pending => end.as_mut().poll(cx).map(|reason| Err(Unanswered::Ended(reason))),
     })
     .await
 }
@@ -192,9 +389,9 @@ impl Context {
         R: Send + 'static,
     {
         if timeout == Duration::MAX {
-            return self.request(to, request).await;
+            return self.call_unbounded(to, request).await;
         }
-        self.within(timeout, self.request(to, request)).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+        self.within(timeout, self.call_unbounded(to, request)).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
     }
 }
 
@@ -224,19 +421,22 @@ impl<'a, R: Send + 'static> PendingReply<'a, R> {
     }
 
     fn reply_to(&self) -> ReplyTo<R> {
-        ReplyTo::process(self.context.pid(), self.reference)
+        ReplyTo::process(self.context.running().local.shared.number, self.context.pid(), self.reference)
     }
 }
 
 fn is_reply_to<R: 'static>(message: &Message, reference: MonitorRef) -> bool {
     match message.downcast_ref::<Reply<R>>() {
         Some(reply) => reply.reference == reference,
-        None => message.downcast_ref::<Down>().is_some_and(|down| down.reference == reference),
+        None => match message.downcast_ref::<Down>() {
+            Some(down) => down.reference == reference,
+            None => message.downcast_ref::<NoReply>().is_some_and(|none| none.reference == reference),
+        },
     }
 }
 
 impl<R: Send + 'static> Future for PendingReply<'_, R> {
-    type Output = Result<R, ExitReason>;
+    type Output = Result<R, Unanswered>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -253,7 +453,13 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
                 running.local.shared.remove_monitored_by(this.target, reference);
                 Ok(reply.value)
             }
-            Err(message) => Err(message.downcast::<Down>().map_or(ExitReason::NoProcess, |down| down.reason)),
+            Err(message) => match message.downcast::<Down>() {
+                Ok(down) => Err(Unanswered::Ended(down.reason)),
+                Err(_) => {
+                    running.local.shared.remove_monitored_by(this.target, reference);
+                    Err(Unanswered::Dropped)
+                }
+            },
         })
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::links::bonds::LinkOptions;
-use crate::mailbox::call::{PendingReply, reply_or_end};
+use crate::mailbox::call::{PendingReply, Unanswered, reply_or_end};
 use crate::mailbox::request::ReplyTo;
 use crate::process::context::Context;
 use crate::process::error::InitError;
@@ -37,7 +37,7 @@ impl Context {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let (pid, started) = self.begin_link(body)?;
-        started.await.map(|()| pid).map_err(InitError::Ended)
+        started.await.map(|()| pid).map_err(|why| InitError::Ended(why.into_reason()))
     }
 
     /// Like `start_link`, in two steps: returns the pid and a future that completes when the process has started.
@@ -49,8 +49,8 @@ impl Context {
         let running = self.running();
         let shared = &running.local.shared;
         let search = running.search_from_end();
-        let reference = shared.next_reference().for_call();
-        let acknowledge = ReplyTo::process(self.pid(), reference);
+        let reference = shared.next_reference().for_start();
+        let acknowledge = ReplyTo::process(shared.number, self.pid(), reference);
         let aborted = AbortedStart::default();
         let start = |ctx: Self| {
             let (parent, child, aborted) = (self.pid(), ctx.pid(), aborted.clone());
@@ -90,8 +90,13 @@ impl Handle {
         if aborted.is_set() {
             kill_after_first_poll(self, pid);
         }
-        let end = end.unwrap_or_else(|| self.watch(pid));
-        reply_or_end(started, end).await.map(|()| pid).map_err(InitError::Ended)
+        let mut end = end.unwrap_or_else(|| self.watch(pid));
+        match reply_or_end(started, &mut end).await {
+            Ok(()) => Ok(pid),
+            Err(Unanswered::Ended(reason)) => Err(InitError::Ended(reason)),
+            // The process will end, or is killed because it dropped its token.
+            Err(Unanswered::Dropped) => Err(InitError::Ended(end.await)),
+        }
     }
 }
 
@@ -164,6 +169,7 @@ impl Starting {
     pub fn refuse(mut self, ctx: &Context, reason: ExitReason) -> ExitReason {
         if let Some(token) = self.0.take() {
             ctx.unlink(token.parent);
+            token.acknowledge.forget();
         }
         reason
     }
@@ -173,6 +179,8 @@ impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(token) = self.0.take() {
             token.aborted.set();
+            // The parent learns the exit reason of the child instead.
+            token.acknowledge.forget();
             // If the process is already ending, its own exit reason is kept.
             token.runtime.exit(token.child, ExitReason::Killed);
         }

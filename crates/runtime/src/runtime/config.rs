@@ -29,6 +29,8 @@ pub mod defaults {
         let memory = crate::runtime::cgroup::memory_bytes().map_or(machine, |limit| limit.min(machine));
         (memory / MAILBOX_TOTAL_SHARE).max(MAILBOX_TOTAL_BYTES_MIN)
     }
+    /// Maximum wait for the reply to a call that states no timeout.
+    pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
     /// Duration of a poll after which its process is reported as stuck.
     pub const STUCK_AFTER: Duration = Duration::from_millis(200);
 }

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "gives the owner of a chunk of the process table its type back")]
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -43,8 +43,13 @@ use crate::topic::registry::topics::Topics;
 /// More exits between two counter reads mean a preempted reader: the fastest spawn storm takes microseconds for them.
 const TORN_READ: u64 = 200;
 
+/// Number of the next runtime of this program.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+
 /// State shared by all threads of a runtime.
 pub(crate) struct RuntimeShared {
+    /// Number of this runtime in the program.
+    pub(crate) number: u32,
     pub(crate) config: Config,
     pub(crate) started: Instant,
     pub(crate) table: ProcessTable,
@@ -103,6 +108,7 @@ impl RuntimeShared {
         // One free list for each scheduler, and one for all other threads together.
         let free_lists = config.schedulers + 1;
         let shared = Arc::new(Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             started,
             table: ProcessTable::new(config.process_limit, free_lists),
             slots: SharedPool::of(table::batch(config.process_limit, free_lists)),

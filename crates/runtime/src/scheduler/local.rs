@@ -11,6 +11,7 @@ use std::task::Waker;
 use crossbeam_deque::Worker;
 
 use super::busy_time::BusyTimer;
+use super::dropped_replies::DroppedReplies;
 use super::fuzzer::ScheduleFuzzer;
 use super::queue::age::QueueAge;
 use super::shared::SchedulerShared;
@@ -76,6 +77,7 @@ pub(crate) struct Local {
     pub(super) marked_ns: Cell<u64>,
     /// Origin of the exit signal that the running process obeys.
     pub(super) ended_by: Cell<Option<EndedBy>>,
+    pub(crate) dropped_replies: DroppedReplies,
     pub(super) now_ms: Cell<u32>,
     /// Number of polls until the next check for work from other threads.
     pub(super) polls_until_check: Cell<u32>,
@@ -126,6 +128,11 @@ impl Local {
     #[inline]
     pub(crate) fn is_running(&self, slot: Slot, generation: u32) -> bool {
         self.current.get() == Some(slot) && slot.header().generation.load(Ordering::Relaxed) == generation
+    }
+
+    /// Returns true if a process runs on this thread.
+    pub(crate) fn is_running_any(&self) -> bool {
+        self.current.get().is_some()
     }
 
     /// Returns the number of this scheduler in the runtime, counted from 0.

@@ -13,6 +13,7 @@ use tokio::task::JoinError;
 
 use super::Local;
 use super::busy_time::BusyTimer;
+use super::dropped_replies::DroppedReplies;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::queue::age::QueueAge;
@@ -94,6 +95,7 @@ impl Local {
             searching: Cell::new(false),
             search_since_ns: Cell::new(0),
             ended_cache: EndedCache::default(),
+            dropped_replies: DroppedReplies::default(),
             asleep: Cell::new(false),
             steal_monitor: StealMonitor::default(),
             shared: Arc::clone(shared),

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::links::signal::Exit;
-use crate::mailbox::call::{CallError, Caller, PendingReply};
+use crate::mailbox::call::{CallError, Caller};
 use crate::mailbox::message::Message;
 use crate::mailbox::request::{ReplyTo, Request};
 use crate::process::context::Context;
@@ -165,51 +165,41 @@ impl<S: Server> ServerRef<S> {
     /// # Errors
     /// [`CallError`] if the server is dead or ends before it replies, if it is the calling process, or after the
     /// timeout.
-    pub async fn call(self, ctx: &Context, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
-        ctx.call(self.pid, request, timeout).await
+    pub async fn call(self, by: &impl Caller, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
+        by.call(self.pid, request, timeout).await
     }
 
-    /// Sends a request, also from outside, and waits for the reply without a timeout.
+    /// Like [`call`](Self::call), with a timeout of [5 s](crate::defaults::CALL_TIMEOUT).
     ///
     /// # Errors
-    /// [`CallError`] if the server is dead or ends before it replies, or if it is the calling process.
+    /// [`CallError`] as of [`call`](Self::call).
     pub async fn request(self, by: &impl Caller, request: S::Call) -> Result<S::Reply, CallError> {
         by.request(self.pid, request).await
     }
 
     /// Sends a request without an answer, and waits while the server's mailbox is full. If the server has ended, the
     /// request is dropped.
-    pub async fn cast(self, ctx: &Context, request: S::Cast) {
-        ctx.send(self.pid, Cast(request)).await;
+    pub async fn cast(self, by: &impl Caller, request: S::Cast) {
+        by.deliver(self.pid, Cast(request)).await;
     }
 
     /// Sends a request without an answer, and never waits.
     ///
     /// # Errors
     /// [`TrySendError`] with the reason why the request was not sent.
-    pub fn try_cast(self, ctx: &Context, request: S::Cast) -> Result<(), TrySendError> {
-        ctx.try_send(self.pid, Cast(request))
+    pub fn try_cast(self, by: &impl Caller, request: S::Cast) -> Result<(), TrySendError> {
+        by.try_deliver(self.pid, Cast(request))
     }
 
     /// Asks the server to end after it has handled all earlier messages, and waits for its end.
     ///
     /// # Errors
     /// [`CallError`] when the server does not end in time, has already ended, or ends with another reason.
-    pub async fn stop(self, ctx: &Context, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
-        let to = self.pid;
-        if to == ctx.pid() {
-            return Err(CallError::CallingSelf { pid: to });
+    pub async fn stop(self, by: &impl Caller, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
+        match by.stop(self.pid, Stop(reason.clone()), timeout).await {
+            Ok(ended) if ended != reason => Err(CallError::ended(self.pid, ended)),
+            other => other.map(drop),
         }
-        let wanted = reason.clone();
-        let stopped = async {
-            let end = PendingReply::<()>::of(ctx, to);
-            ctx.send(to, Stop(reason)).await;
-            match end.await {
-                Err(reason) if reason != wanted => Err(CallError::ended(to, reason)),
-                _ => Ok(()),
-            }
-        };
-        ctx.within(timeout, stopped).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
     }
 }
 

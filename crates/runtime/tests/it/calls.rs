@@ -167,7 +167,11 @@ fn calls_of_many_to_one_that_dies_all_end() {
         }
         for _ in 0..100 {
             let reply = ctx.receive_of::<Result<u32, CallError>>().await;
-            assert!(matches!(reply, Err(CallError::Ended { .. } | CallError::NoProcess { .. })), "{reply:?}");
+            let dropped = matches!(reply, Err(CallError::Dropped { .. }));
+            assert!(
+                dropped || matches!(reply, Err(CallError::Ended { .. } | CallError::NoProcess { .. })),
+                "{reply:?}"
+            );
         }
     });
 }
@@ -187,6 +191,98 @@ fn a_call_from_outside_gets_its_reply_or_the_reason_why_there_is_none() {
     let ended = CallError::Ended { to: deaf, reason: ExitReason::other("deaf") };
     assert_eq!(outside.block_on(runtime.request::<u32, u32>(deaf, 4)), Err(ended));
     assert_eq!(outside.block_on(runtime.request::<u32, u32>(deaf, 4)), Err(CallError::NoProcess { to: deaf }));
+}
+
+/// Spawns a process that drops each request by `way`.
+fn dropper(ctx: &Context, way: fn(&Context, ReplyTo<u32>)) -> Pid {
+    ctx.spawn(move |ctx| async move {
+        loop {
+            let Request { reply, .. } = ctx.receive_of::<Request<(), u32>>().await;
+            way(&ctx, reply);
+        }
+    })
+}
+
+#[test]
+fn a_dropped_request_ends_its_call_at_once_wherever_it_is_dropped() {
+    let runtime = runtime();
+    let ways: [fn(&Context, ReplyTo<u32>); 5] = [
+        |_, reply| drop(reply),
+        |_, reply| drop(std::thread::spawn(move || drop(reply)).join()),
+        |ctx, reply| drop(ctx.spawn(move |_| async move { drop(reply) })),
+        |_, reply| drop(tokio::spawn(async move { drop(reply) })),
+        |ctx, reply| drop(ctx.spawn(move |_| async move { panic!("with {reply:?}") })),
+    ];
+    let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for way in ways {
+        let (handle, callee) = ask(&runtime, move |ctx| async move {
+            let callee = dropper(&ctx, way);
+            let me = ctx.pid();
+            assert_eq!(ctx.call::<_, u32>(callee, (), Duration::MAX).await, Err(CallError::Dropped { to: callee }));
+            assert_eq!(bonds(&ctx, me), (0, 0), "no monitor is left");
+            (ctx.runtime(), callee)
+        });
+        let reply: Result<u32, _> = outside.block_on(handle.call(callee, (), Duration::MAX));
+        assert_eq!(reply, Err(CallError::Dropped { to: callee }));
+    }
+}
+
+#[test]
+fn a_request_that_dies_with_its_process_ends_its_call_with_the_exit_reason() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let killed = ctx.spawn(|ctx| async move {
+            let _kept = ctx.receive_of::<Request<(), u32>>().await;
+            ctx.exit(ctx.pid(), ExitReason::Killed);
+            pending::<()>().await;
+        });
+        let reason = ExitReason::Killed;
+        assert_eq!(ctx.call::<_, u32>(killed, (), LONG).await, Err(CallError::Ended { to: killed, reason }));
+        let unread = ctx.spawn(|ctx| async move {
+            ctx.receive_of::<u8>().await;
+            ExitReason::other("unread")
+        });
+        let end = {
+            let ctx = ctx.runtime();
+            move || async move { ctx.send(unread, 0_u8).await }
+        };
+        ctx.spawn(move |ctx| async move {
+            ctx.sleep(Duration::from_millis(20)).await;
+            end().await;
+        });
+        let reason = ExitReason::other("unread");
+        assert_eq!(ctx.call::<_, u32>(unread, (), LONG).await, Err(CallError::Ended { to: unread, reason }));
+    });
+}
+
+#[test]
+fn a_call_from_outside_ends_after_its_timeout() {
+    let runtime = runtime();
+    let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let deaf = runtime.spawn(|_| pending::<()>()).unwrap();
+    let timeout = Duration::from_millis(10);
+    let reply: Result<u32, _> = outside.block_on(runtime.call(deaf, (), timeout));
+    assert_eq!(reply, Err(CallError::Timeout { to: deaf, timeout }));
+}
+
+#[test]
+fn a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let parent = ctx.pid();
+        let child = ctx
+            .start_link(move |ctx: Context, starting: Starting| async move {
+                let caller = ctx.pid();
+                let reply: Result<u32, _> = ctx.call(parent, 1_u32, LONG).await;
+                assert_eq!(reply, Err(CallError::AwaitsStart { to: parent, caller }));
+                starting.acknowledge();
+                assert_eq!(ctx.call(parent, 2_u32, LONG).await, Ok(4_u32));
+            })
+            .await;
+        child.expect("it has started");
+        let Request { request, reply } = ctx.receive_of::<Request<u32, u32>>().await;
+        reply.send(&ctx, request * 2);
+    });
 }
 
 #[test]

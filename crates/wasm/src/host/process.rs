@@ -106,6 +106,10 @@ impl Host for GuestState {
             rusm_runtime::CallError::NoProcess { .. } => Error::NoProcess,
             rusm_runtime::CallError::Timeout { .. } => Error::TimedOut,
             rusm_runtime::CallError::Ended { reason, .. } => Error::CalleeExited(convert::reason(&reason)),
+            // The interface has no case for these: they are told as a reason in words.
+            other @ (rusm_runtime::CallError::Dropped { .. } | rusm_runtime::CallError::AwaitsStart { .. }) => {
+                Error::CalleeExited(convert::reason(&rusm_runtime::ExitReason::other(other)))
+            }
         })
     }
 

@@ -171,7 +171,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`StartChildError`]; the child was then not added.
     pub async fn start_child(self, by: &impl Caller, spec: ChildSpec) -> Result<Pid, StartChildError> {
-        match by.request(self.0, Command::Start(Box::new(spec))).await? {
+        match by.call(self.0, Command::Start(Box::new(spec)), Duration::MAX).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -186,7 +186,7 @@ impl SupervisorRef {
         by: &impl Caller,
         arguments: A,
     ) -> Result<Pid, StartChildError> {
-        match by.request(self.0, Command::StartOne(Arc::new(arguments))).await? {
+        match by.call(self.0, Command::StartOne(Arc::new(arguments)), Duration::MAX).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -206,7 +206,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`ChildError`] if the child runs, waits for its restart, or fails to start.
     pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
-        match by.request(self.0, Command::Restart(child.into())).await? {
+        match by.call(self.0, Command::Restart(child.into()), Duration::MAX).await? {
             Reply::Restarted(restarted) => restarted,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -221,7 +221,7 @@ impl SupervisorRef {
     /// [`ChildError::NotFound`]; [`ChildError::Restarting`] if the child failed to start and waits for its next try;
     /// [`ChildError::Call`].
     pub async fn replace_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
-        match by.request(self.0, Command::Replace(child.into())).await? {
+        match by.call(self.0, Command::Replace(child.into()), Duration::MAX).await? {
             Reply::Restarted(restarted) => restarted,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -236,7 +236,7 @@ impl SupervisorRef {
     }
 
     async fn done(self, by: &impl Caller, command: Command) -> Result<(), ChildError> {
-        match by.request(self.0, command).await? {
+        match by.call(self.0, command, Duration::MAX).await? {
             Reply::Done(done) => done,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -247,7 +247,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`CallError`] if the supervisor has ended.
     pub async fn which_children(self, by: &impl Caller) -> Result<Vec<ChildInfo>, CallError> {
-        match by.request(self.0, Command::Which).await? {
+        match by.call(self.0, Command::Which, Duration::MAX).await? {
             Reply::Children(children) => Ok(children),
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -258,7 +258,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`CallError`] if the supervisor has ended.
     pub async fn count_children(self, by: &impl Caller) -> Result<Counts, CallError> {
-        match by.request(self.0, Command::Count).await? {
+        match by.call(self.0, Command::Count, Duration::MAX).await? {
             Reply::Counts(counts) => Ok(counts),
             _ => unreachable!("the reply of a supervisor matches the request"),
         }

@@ -218,7 +218,7 @@ impl SupervisorLoop {
             BegunStart::Started(pid) => Ok(pid),
             BegunStart::Starting(pid, started) => {
                 self.with_state(|state| state.starting = Some((key, pid)));
-                Ok(started.await.map(|()| pid).map_err(InitError::Ended)?)
+                Ok(started.await.map(|()| pid).map_err(|why| InitError::Ended(why.into_reason()))?)
             }
         }
     }
