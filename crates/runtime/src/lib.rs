@@ -46,6 +46,7 @@ pub use process::pid::{ParsePidError, Pid};
 pub use process::side_table::NAME_MAX_BYTES;
 pub use process::start::Starting;
 pub use runtime::config::{Config, StartError, defaults};
+pub use runtime::crashes::{Crash, CrashHook};
 pub use runtime::handle::{Handle, Watch};
 pub use runtime::panics::PanicInfo;
 pub use runtime::{Runtime, ShutdownReport, cgroup};

@@ -8,6 +8,7 @@
 pub(crate) mod backpressure;
 pub(crate) mod budget;
 pub(crate) mod call;
+mod dropped;
 pub(crate) mod gate;
 pub(crate) mod introductions;
 pub(crate) mod message;

@@ -200,7 +200,7 @@ impl Simulation {
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        let config = Config { schedulers: 1, ..self.config.clone() };
+        let config = Config { schedulers: 1, log_crashes: false, ..self.config.clone() };
         let (shared, mut queues) = RuntimeShared::new(config).unwrap_or_else(|error| panic!("{error}"));
         panic_hook::install();
         let teardown = TeardownGuard(Arc::clone(&shared));

@@ -152,6 +152,12 @@ impl SideTables {
         SideTableGuard::lock_live(slot, pid)?.get()?.body_info.clone()
     }
 
+    /// Returns the first registered name of a live process, or its label.
+    pub(crate) fn name(slot: Slot, pid: Pid) -> Option<Arc<str>> {
+        let (name, label) = Self::name_and_label(slot, pid);
+        name.or(label)
+    }
+
     /// Returns the kind of a live process, if it is not the type of its future.
     pub(crate) fn kind(slot: Slot, pid: Pid) -> Option<ProcessKind> {
         let mut locked = SideTableGuard::lock_live(slot, pid)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::runtime::crashes::CrashHook;
 use crate::scheduler::parking::SCHEDULERS_MAX;
 
 /// Values of [`Config::default`]; help texts and documents cite them.
@@ -58,6 +59,10 @@ pub struct Config {
     pub mailbox_total_bytes: u64,
     /// Duration of a poll after which its process is reported as stuck. Default 200 ms; the resolution is 100 ms.
     pub stuck_after: Duration,
+    /// Logs crashes at `error`, and at most once in a second for each cause. Default: yes.
+    pub log_crashes: bool,
+    /// Called with each crash. Default: none.
+    pub on_crash: Option<CrashHook>,
 }
 
 impl Default for Config {
@@ -69,6 +74,8 @@ impl Default for Config {
             mailbox_bytes: defaults::MAILBOX_BYTES,
             mailbox_total_bytes: defaults::mailbox_total_bytes(),
             stuck_after: defaults::STUCK_AFTER,
+            log_crashes: true,
+            on_crash: None,
         }
     }
 }

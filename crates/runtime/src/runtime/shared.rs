@@ -30,6 +30,7 @@ use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, WATCHED, pinned
 use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
+use crate::runtime::crashes::CrashLog;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
 use crate::scheduler::{Pause, SchedulerShared};
 use crate::stream::ring::registry::RingRegistry;
@@ -63,6 +64,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) events: Events,
     pub(crate) ended: EndedMemory,
     pub(crate) causes: Causes,
+    pub(crate) crash_log: CrashLog,
     pub(crate) watches: Watches,
     pub(crate) restart_pressures: RestartPressures,
     pub(crate) timers: Timers,
@@ -121,6 +123,7 @@ impl RuntimeShared {
             events: Events::new(started),
             ended: EndedMemory::default(),
             causes: Causes::new(config.schedulers),
+            crash_log: CrashLog::default(),
             watches: Watches::new(started, config.schedulers),
             restart_pressures: RestartPressures::default(),
             timers: Timers::default(),

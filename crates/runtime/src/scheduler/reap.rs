@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
-use crate::links::registry::Released;
+use crate::links::registry::{Released, SideTables};
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
@@ -15,15 +15,19 @@ use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
 use crate::observe::inspect::watch::{MARK_EVERY_NS, PREVIEW_MAX, Preview, PreviewedMessage, Watch};
 use crate::observe::kinds::{GroupKey, ProcessKind};
 use crate::process::exit::{ExitReason, panic_reason};
-use crate::process::header::{WATCHED, bump};
+use crate::process::header::{NAMED, WATCHED, bump};
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
 use crate::process::table::{CONTROL_BLOCK_BYTES, Slot};
 use crate::process::task::Exit;
+use crate::runtime::crashes::{self, Crash};
 use crate::runtime::panics;
 
 /// Number of emptied side tables that a scheduler keeps for new processes.
 const SPARE_SIDE_TABLES_MAX: usize = 256;
+
+/// Maximum number of ancestors in the report of a crash.
+const ANCESTORS_MAX: usize = 8;
 
 impl Local {
     /// Takes a free slot; `None` at the limit or when the runtime stops.
@@ -162,8 +166,8 @@ impl Local {
         if reason.is_normal() && by == EndedBy::Itself && !is_watched {
             return;
         }
-        let ended =
-            self.ended_process(slot, pid, released.and_then(Released::name), reason.without_value(), by, mailbox_len);
+        let name = released.and_then(Released::name);
+        let ended = self.ended_process(slot, pid, name, reason.without_value(), by.clone(), mailbox_len);
         let kept = self.ends_left.get();
         let keep = (kept != 0 || is_watched).then(|| ended.clone());
         let cause = if reason.is_normal() {
@@ -174,9 +178,64 @@ impl Local {
             let who = name.as_deref().map_or(Who::Type(ended.future_type), Who::Named);
             shared.causes.record(self.id, &who, ended)
         };
+        if by == EndedBy::Itself && !reason.is_normal() {
+            self.report_failure(slot, pid, released, reason, cause);
+        }
         if let Some(ended) = keep {
             self.ends_left.set(kept.saturating_sub(1));
             shared.ended.record(cause, ended);
+        }
+    }
+
+    /// Returns the processes that had spawned a process, its parent first, as far as they are alive, and the first that
+    /// is not.
+    fn ancestors(&self, slot: Slot) -> Vec<(Pid, Option<Arc<str>>)> {
+        let mut ancestors = Vec::new();
+        let mut parent = slot.parent();
+        while parent.0 != 0 && ancestors.len() < ANCESTORS_MAX {
+            let pid = Pid::local(parent.0, parent.1);
+            let alive = self.shared.table.slot(pid).filter(|_| self.shared.is_alive(pid));
+            let named = alive.filter(|slot| slot.header().flags.load(Ordering::Relaxed) & NAMED != 0);
+            ancestors.push((pid, named.and_then(|slot| SideTables::name(slot, pid))));
+            let Some(alive) = alive else { break };
+            parent = alive.parent();
+        }
+        ancestors
+    }
+
+    /// Logs a process that has failed by itself, and tells the program.
+    fn report_failure(
+        &self,
+        slot: Slot,
+        pid: Pid,
+        released: Option<&Released>,
+        reason: &ExitReason,
+        cause: Option<u16>,
+    ) {
+        let shared = &self.shared;
+        let turn = if shared.config.log_crashes { shared.crash_log.take_turn(cause, shared.now_ns()) } else { None };
+        if turn.is_none() && shared.config.on_crash.is_none() {
+            return;
+        }
+        let rare = released.and_then(|released| released.rare.as_ref());
+        let label = rare.and_then(|rare| rare.label.clone());
+        let is_label = |name: &Arc<str>| label.as_ref().is_some_and(|label| Arc::ptr_eq(label, name));
+        let location = if let ExitReason::Panic(info) = reason { info.location.as_deref() } else { None };
+        let crash = Crash {
+            pid,
+            name: rare.and_then(|rare| rare.name.clone()).filter(|name| !is_label(name)),
+            label,
+            ancestors: self.ancestors(slot),
+            future_type: slot.future_type(),
+            reason: reason.clone(),
+            backtrace: location.and_then(|location| shared.causes.backtrace(location)),
+            at: shared.started.elapsed(),
+        };
+        if let Some(hook) = &shared.config.on_crash {
+            hook.call(&crash);
+        }
+        if let Some(skipped) = turn {
+            panics::contain(|| crashes::log(&crash, skipped));
         }
     }
 

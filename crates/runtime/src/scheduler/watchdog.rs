@@ -44,6 +44,7 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
             *shared.stuck.lock().unwrap_or_else(PoisonError::into_inner) = stuck;
         }
         NodePool::trim(&shared.nodes);
+        shared.crash_log.flush(shared.now_ns(), |cause| shared.causes.text(cause));
         shared.fire_without_runner();
         trimmer.check(shared);
     }

@@ -204,14 +204,18 @@ fn dropper(ctx: &Context, way: fn(&Context, ReplyTo<u32>)) -> Pid {
 }
 
 #[test]
-fn a_dropped_request_ends_its_call_at_once_wherever_it_is_dropped() {
+fn s24_a_dropped_request_ends_its_call_at_once_wherever_it_is_dropped() {
     let runtime = runtime();
     let ways: [fn(&Context, ReplyTo<u32>); 5] = [
         |_, reply| drop(reply),
         |_, reply| drop(std::thread::spawn(move || drop(reply)).join()),
-        |ctx, reply| drop(ctx.spawn(move |_| async move { drop(reply) })),
+        |ctx, reply| {
+            ctx.spawn(move |_| async move { drop(reply) });
+        },
         |_, reply| drop(tokio::spawn(async move { drop(reply) })),
-        |ctx, reply| drop(ctx.spawn(move |_| async move { panic!("with {reply:?}") })),
+        |ctx, reply| {
+            ctx.spawn(move |_| async move { panic!("with {reply:?}") });
+        },
     ];
     let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for way in ways {
@@ -228,7 +232,7 @@ fn a_dropped_request_ends_its_call_at_once_wherever_it_is_dropped() {
 }
 
 #[test]
-fn a_request_that_dies_with_its_process_ends_its_call_with_the_exit_reason() {
+fn s24_a_request_that_dies_with_its_process_ends_its_call_with_the_exit_reason() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {
         let killed = ctx.spawn(|ctx| async move {
@@ -266,7 +270,7 @@ fn a_call_from_outside_ends_after_its_timeout() {
 }
 
 #[test]
-fn a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
+fn s24_a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {
         let parent = ctx.pid();

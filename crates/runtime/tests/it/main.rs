@@ -9,6 +9,7 @@ mod calls;
 mod combinators;
 mod counters;
 mod counters_faults;
+mod crashes;
 #[path = "../common/crew.rs"]
 mod crew;
 mod double_panic;

@@ -9,4 +9,4 @@ mod restarts;
 mod starts;
 mod stops;
 mod tree;
-mod world;
+pub(crate) mod world;

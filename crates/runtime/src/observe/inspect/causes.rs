@@ -94,8 +94,15 @@ struct Interned {
 pub(crate) struct Causes {
     interned: Mutex<Interned>,
     schedulers: Box<[CachePadded<Mutex<SchedulerCauses>>]>,
-    /// Backtraces of the first panic at each location.
-    backtraces: Mutex<HashMap<String, Arc<Backtrace>>>,
+    panics: Mutex<HashMap<String, PanicPlace>>,
+}
+
+/// A location of panics.
+struct PanicPlace {
+    /// Backtrace of the first panic.
+    backtrace: Arc<Backtrace>,
+    /// Time of the last panic that the program's hook got.
+    told_at: Duration,
 }
 
 /// Identity of the process in a cause.
@@ -111,7 +118,7 @@ impl Causes {
         Self {
             interned: Mutex::default(),
             schedulers: (0..schedulers).map(|_| CachePadded::default()).collect(),
-            backtraces: Mutex::default(),
+            panics: Mutex::default(),
         }
     }
 
@@ -212,17 +219,34 @@ impl Causes {
         }
     }
 
-    /// Keeps the backtrace of the first panic at a location; `capture` runs only then.
-    pub(crate) fn keep_backtrace(&self, location: &str, capture: impl FnOnce() -> Backtrace) {
-        let mut backtraces = self.backtraces.lock().unwrap_or_else(PoisonError::into_inner);
-        if backtraces.len() < CAUSES_MAX && !backtraces.contains_key(location) {
-            backtraces.insert(location.to_owned(), Arc::new(capture()));
+    /// Returns who and why of a cause, with `*` for numbers.
+    pub(crate) fn text(&self, id: u16) -> Option<(Arc<str>, Arc<str>)> {
+        let interned = self.interned.lock().unwrap_or_else(PoisonError::into_inner);
+        interned.texts.get(usize::from(id)).map(|text| (Arc::clone(&text.who), Arc::clone(&text.why)))
+    }
+
+    /// Keeps the backtrace of the first panic at a location; `capture` runs only then. Returns true if none was told in
+    /// the last second before `now`.
+    pub(crate) fn keep_backtrace(&self, location: &str, now: Duration, capture: impl FnOnce() -> Backtrace) -> bool {
+        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = panics.get_mut(location) {
+            let is_due = now.saturating_sub(known.told_at) >= Duration::from_secs(1);
+            if is_due {
+                known.told_at = now;
+            }
+            return is_due;
         }
+        if panics.len() < CAUSES_MAX {
+            let backtrace = Arc::new(capture());
+            panics.insert(location.to_owned(), PanicPlace { backtrace, told_at: now });
+        }
+        true
     }
 
     /// Returns the backtrace of the first panic at a location.
     pub(crate) fn backtrace(&self, location: &str) -> Option<Arc<Backtrace>> {
-        self.backtraces.lock().unwrap_or_else(PoisonError::into_inner).get(location).cloned()
+        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        panics.get(location).map(|place| Arc::clone(&place.backtrace))
     }
 }
 

@@ -26,7 +26,7 @@ use super::child::{Key, PendingRestart, RunState};
 use super::child_spec::{Arguments, BegunStart, ChildSpec, Start, StartError};
 use super::command::{ChildError, ChildRef, Command, Reply, StartChildError, SupervisorRef};
 use super::policy::{Shutdown, Strategy};
-use super::spec::{FailedChild, Supervisor};
+use super::spec::{FailedChild, GaveUp, Supervisor};
 use super::state::{Decision, SupervisorState};
 
 /// Runs a supervisor: the body of its process.
@@ -143,8 +143,9 @@ impl SupervisorLoop {
                 Decision::Nothing => {}
                 Decision::Restart(key) => self.restart_or_wait(key).await,
                 Decision::GiveUp(key) => {
-                    reports::gave_up(&self.ctx, key, self.with_state(|state| state.lost(key)));
-                    return ExitReason::Shutdown;
+                    let (lost, why) = self.with_state(|state| (state.lost(key), state.why_gave_up(key)));
+                    reports::gave_up(&self.ctx, key, lost, why.as_ref());
+                    return why.map_or(ExitReason::Shutdown, GaveUp::into_exit);
                 }
                 Decision::AutoShutdown => return ExitReason::Shutdown,
             }

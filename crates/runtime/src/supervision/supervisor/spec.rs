@@ -72,6 +72,29 @@ pub struct FailedChild {
     pub error: InitError,
 }
 
+/// Why a supervisor gave up: its children ended more often than its intensity allows. The value of its exit reason,
+/// [`ShutdownWith`](ExitReason::ShutdownWith).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("child {child:?} ended again after {} restarts within {:?}: {}", intensity.restarts, intensity.period, last(ends))]
+pub struct GaveUp {
+    /// Id of the child that ended last.
+    pub child: Arc<str>,
+    /// The restarts that the supervisor allows.
+    pub intensity: Intensity,
+    /// Reasons of the last ends of that child, newest first, at most [`ENDS_KEPT`](super::ENDS_KEPT).
+    pub ends: Vec<ExitReason>,
+}
+
+fn last(ends: &[ExitReason]) -> String {
+    ends.first().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+}
+
+impl GaveUp {
+    pub(super) fn into_exit(self) -> ExitReason {
+        ExitReason::ShutdownWith(Detail::with(self.to_string(), self))
+    }
+}
+
 impl Supervisor {
     /// Creates a supervisor without children that allows one restart in five seconds.
     pub fn new(strategy: Strategy) -> Self {

@@ -18,7 +18,7 @@ use super::command::{ChildInfo, ChildRef, ChildState, Counts};
 use super::history::End;
 use super::policy::{AutoShutdown, ChildType, Restart, Strategy};
 use super::restart_window::{Intensity, RestartWindow};
-use super::spec::{SpecError, Supervisor};
+use super::spec::{GaveUp, SpecError, Supervisor};
 
 /// Consequence of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,6 +320,16 @@ impl SupervisorState {
         let waits = |child: &Child| child.awaits_restart || matches!(child.state, RunState::Restarting(_));
         let lost = self.children.iter().filter(|(other, child)| **other == key || waits(child));
         lost.map(|(key, child)| (*key, Arc::clone(&child.id), child.ended_with())).collect()
+    }
+
+    /// Returns why the supervisor gives up after the end of `key`.
+    pub(super) fn why_gave_up(&self, key: Key) -> Option<GaveUp> {
+        let child = self.children.get(&key)?;
+        let mut ends: Vec<ExitReason> = child.history.newest_first().map(|end| end.reason.clone()).collect();
+        if ends.is_empty() {
+            ends.push(child.ended_with());
+        }
+        Some(GaveUp { child: Arc::clone(&child.id), intensity: self.intensity(), ends })
     }
 
     /// Removes all children, once none is running.

@@ -10,7 +10,7 @@ use rusm_runtime::supervisor::{
 };
 use rusm_runtime::{Context, ExitReason};
 
-use super::world::{LONG, World, crash, eventually, obedient, plenty};
+use super::world::{LONG, World, crash, eventually, gave_up, obedient, plenty};
 
 #[test]
 fn s18_one_for_one_restarts_the_child_that_died() {
@@ -120,7 +120,7 @@ fn s20_exactly_the_intensity_does_not_end_a_supervisor_and_one_more_does() {
 
     world.end(supervisor, "b", crash());
 
-    assert_eq!(world.on(end), ExitReason::Shutdown);
+    assert!(gave_up(&world.on(end)));
     assert_eq!(world.lines(), ["-a"], "its other child was stopped");
 }
 
@@ -191,7 +191,7 @@ fn s20_a_failed_restart_counts_as_another_restart() {
 
     world.end(supervisor, "once", crash());
 
-    assert_eq!(world.on(end), ExitReason::Shutdown);
+    assert!(gave_up(&world.on(end)));
     assert_eq!(starts.load(Ordering::Relaxed), 1 + 4);
     assert_eq!(world.log.take(), ["+a", "-a", "+a", "-a", "+a", "-a", "+a", "-a", "+a", "-a"]);
 }

@@ -138,3 +138,9 @@ pub(crate) fn crash() -> ExitReason {
 pub(crate) fn plenty(strategy: Strategy) -> Supervisor {
     Supervisor::new(strategy).intensity(1000, LONG)
 }
+
+/// Returns true if an exit reason says that a supervisor gave up.
+pub(crate) fn gave_up(reason: &ExitReason) -> bool {
+    let ExitReason::ShutdownWith(detail) = reason else { return false };
+    detail.value::<rusm_runtime::supervisor::GaveUp>().is_some()
+}

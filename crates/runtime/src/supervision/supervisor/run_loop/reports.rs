@@ -8,9 +8,11 @@ use crate::process::context::Context;
 use crate::process::error::InitError;
 use crate::process::header::bump;
 use crate::process::pid::Pid;
+use crate::runtime::{crashes, panics};
 
 use crate::supervision::supervisor::child::Key;
 use crate::supervision::supervisor::restart_pressure::RestartPressure;
+use crate::supervision::supervisor::spec::GaveUp;
 use crate::supervision::supervisor::state::{LostChild, SupervisorState};
 
 /// Shortest time between two reports of a supervisor's restart pressure.
@@ -39,14 +41,16 @@ pub(super) fn restart_failed(ctx: &Context, child: Arc<str>, error: InitError) {
 }
 
 /// Reports that the supervisor gives up because of one child, and loses it with all others that wait for a restart.
-pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<LostChild>) {
+pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<LostChild>, why: Option<&GaveUp>) {
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.gave_up, 1);
+    if let Some(why) = why.filter(|_| local.shared.config.log_crashes) {
+        panics::contain(|| crashes::log_gave_up(supervisor, why));
+    }
     // The events about the last child are sent even in a storm of events: each ends a supervisor, so there cannot be
     // many.
     let events = &local.shared.events;
     if let Some((_, child, reason)) = all.iter().find(|(key, ..)| *key == last) {
-        tracing::warn!(%supervisor, %child, "too many restarts");
         events.record_blocking(EventKind::GaveUp { supervisor, child: Arc::clone(child), reason: reason.clone() });
     }
     for (key, child, reason) in all {

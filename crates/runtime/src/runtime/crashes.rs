@@ -1,0 +1,239 @@
+//! Reports of crashes: each process that fails by itself is logged at `error`, and given to the program as data.
+//!
+//! ```text
+//!   process fails ──▶ Config::on_crash, always
+//!              └────▶ log: at once, or if its cause was logged less than a second ago, as a number in the next line
+//!   watchdog ───────▶ log: the number that no later crash has told
+//! ```
+//!
+//! The log is `tracing`, or standard error if the program has no subscriber.
+
+use std::backtrace::Backtrace;
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusm_text::escaped;
+
+use crate::observe::inspect::causes::CAUSES_MAX;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::runtime::panics;
+
+/// Shortest time between two lines about one cause, in nanoseconds.
+const LOG_INTERVAL_NS: u64 = 1_000_000_000;
+/// Maximum number of bytes of a name in a line.
+const NAME_MAX_BYTES: usize = 256;
+
+/// A process that has failed: it panicked, or returned a reason that is not [normal](ExitReason::is_normal).
+///
+/// Processes that were ended by others, by an exit signal or through a link, do not count.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Crash {
+    /// Pid of the process.
+    pub pid: Pid,
+    /// First registered name.
+    pub name: Option<Arc<str>>,
+    /// Label.
+    pub label: Option<Arc<str>>,
+    /// Processes that had spawned it, its parent first, at most 8, with their names or labels while they are alive.
+    pub ancestors: Vec<(Pid, Option<Arc<str>>)>,
+    /// Rust type of its future.
+    pub future_type: &'static str,
+    /// Exit reason.
+    pub reason: ExitReason,
+    /// Backtrace of the first panic at the same place.
+    pub backtrace: Option<Arc<Backtrace>>,
+    /// Time since the runtime started.
+    pub at: Duration,
+}
+
+impl Crash {
+    /// Writes one line.
+    fn line(&self) -> String {
+        let mut line = format!("process {}", self.pid);
+        for name in [&self.name, &self.label].into_iter().flatten() {
+            let _ = write!(line, " {}", escaped(name).within(NAME_MAX_BYTES));
+        }
+        let _ = write!(line, " crashed: {} ({}", self.reason, self.future_type);
+        for (pid, name) in &self.ancestors {
+            let _ = write!(line, " < {pid}");
+            if let Some(name) = name {
+                let _ = write!(line, " {}", escaped(name).within(NAME_MAX_BYTES));
+            }
+        }
+        line.push(')');
+        line
+    }
+}
+
+/// Function that is called with each crash; see [`Config::on_crash`](crate::Config::on_crash).
+#[derive(Clone)]
+pub struct CrashHook(Arc<dyn Fn(&Crash) + Send + Sync>);
+
+impl CrashHook {
+    /// Creates a hook. It runs on the scheduler on which the process ended, so it must be quick and must not block. A
+    /// panic in it is caught.
+    pub fn new(hook: impl Fn(&Crash) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    pub(crate) fn call(&self, crash: &Crash) {
+        panics::contain(|| (self.0)(crash));
+    }
+}
+
+impl fmt::Debug for CrashHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CrashHook")
+    }
+}
+
+/// When each cause was last logged, and what was not.
+struct LoggedCause {
+    /// In nanoseconds since the start of the runtime; 0 for never.
+    at_ns: AtomicU64,
+    /// Crashes since then that were not logged.
+    skipped: AtomicU64,
+}
+
+/// The log of the crashes of a runtime.
+pub(crate) struct CrashLog {
+    /// By number of the cause; the last one stands for all causes beyond the limit.
+    causes: Box<[LoggedCause]>,
+    has_skipped: AtomicBool,
+}
+
+impl Default for CrashLog {
+    fn default() -> Self {
+        let new = || LoggedCause { at_ns: AtomicU64::new(0), skipped: AtomicU64::new(0) };
+        Self { causes: (0..=CAUSES_MAX).map(|_| new()).collect(), has_skipped: AtomicBool::new(false) }
+    }
+}
+
+impl CrashLog {
+    /// Returns how many crashes of a cause were not logged before this one; `None` if this one must wait as well.
+    pub(crate) fn take_turn(&self, cause: Option<u16>, now_ns: u64) -> Option<u64> {
+        let cause = &self.causes[cause.map_or(CAUSES_MAX, usize::from)];
+        let before = cause.at_ns.load(Ordering::Relaxed);
+        let is_due = before == 0 || now_ns.saturating_sub(before) >= LOG_INTERVAL_NS;
+        let won =
+            is_due && cause.at_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if won {
+            return Some(cause.skipped.swap(0, Ordering::Relaxed));
+        }
+        cause.skipped.fetch_add(1, Ordering::Relaxed);
+        self.has_skipped.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Logs the numbers of crashes that no later crash has told. `describe` returns kind and reason of a cause.
+    pub(crate) fn flush(&self, now_ns: u64, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
+        if !self.has_skipped.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        for (number, cause) in self.causes.iter().enumerate() {
+            if cause.skipped.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let logged_ns = cause.at_ns.load(Ordering::Relaxed);
+            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS {
+                self.has_skipped.store(true, Ordering::Relaxed);
+                continue;
+            }
+            cause.at_ns.store(now_ns.max(1), Ordering::Relaxed);
+            let skipped = cause.skipped.swap(0, Ordering::Relaxed);
+            let (who, why) = describe(number as u16).unwrap_or_else(|| ("others".into(), "various reasons".into()));
+            let (who, why) = (escaped(&who).within(NAME_MAX_BYTES), escaped(&why).within(NAME_MAX_BYTES));
+            if tracing::dispatcher::has_been_set() {
+                tracing::error!(more = skipped, %who, reason = %why, "more crashes");
+            } else {
+                print(&format!("{skipped} more crashes of {who}: {why}"), None);
+            }
+        }
+    }
+}
+
+/// Logs a crash; `skipped` crashes of the same cause came before it and were not logged.
+#[cold]
+pub(crate) fn log(crash: &Crash, skipped: u64) {
+    let backtrace = crash.backtrace.as_ref().filter(|_| wants_backtrace());
+    if tracing::dispatcher::has_been_set() {
+        tracing::error!(
+            pid = %crash.pid,
+            name = crash.name.as_deref(),
+            label = crash.label.as_deref(),
+            reason = %crash.reason,
+            ancestors = %crash.ancestors.iter().map(|(pid, _)| pid.to_string()).collect::<Vec<_>>().join(" "),
+            future = crash.future_type,
+            not_logged = (skipped > 0).then_some(skipped),
+            backtrace = backtrace.map(|backtrace| backtrace.to_string()),
+            "process crashed"
+        );
+        return;
+    }
+    let mut line = crash.line();
+    if skipped > 0 {
+        let _ = write!(line, "; {skipped} more of this kind before it");
+    }
+    print(&line, backtrace.map(Arc::as_ref));
+}
+
+/// Logs that a supervisor gives up.
+#[cold]
+pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::error!(%supervisor, reason = %why, "supervisor gave up");
+    } else {
+        print(&format!("supervisor {supervisor} gave up: {why}"), None);
+    }
+}
+
+fn wants_backtrace() -> bool {
+    std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
+}
+
+fn print(line: &str, backtrace: Option<&Backtrace>) {
+    let text = backtrace.map_or_else(|| format!("{line}\n"), |backtrace| format!("{line}\n{backtrace}"));
+    // Without standard error there is nobody to tell.
+    drop(std::io::stderr().write_all(text.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = LOG_INTERVAL_NS;
+
+    #[test]
+    fn a_storm_of_one_cause_is_logged_once_in_a_second_with_the_number() {
+        let log = CrashLog::default();
+        assert_eq!(log.take_turn(Some(3), 5), Some(0));
+        let logged = (0..1_000).filter_map(|n| log.take_turn(Some(3), 5 + n)).count();
+        assert_eq!(logged, 0);
+        assert_eq!(log.take_turn(Some(4), 6), Some(0), "another cause does not wait");
+        assert_eq!(log.take_turn(Some(3), 5 + SECOND), Some(1_000));
+    }
+
+    #[test]
+    fn rare_crashes_are_all_logged() {
+        let log = CrashLog::default();
+        let turns: Vec<_> = (1..100).map(|n| log.take_turn(None, n * SECOND)).collect();
+        assert!(turns.iter().all(|turn| *turn == Some(0)), "{turns:?}");
+    }
+
+    #[test]
+    fn the_rest_of_a_storm_is_told_after_a_second() {
+        let log = CrashLog::default();
+        for _ in 0..10 {
+            log.take_turn(Some(0), 1);
+        }
+        log.flush(2, |_| None);
+        assert_eq!(log.causes[0].skipped.load(Ordering::Relaxed), 9, "too early");
+        log.flush(1 + SECOND, |_| None);
+        assert_eq!(log.causes[0].skipped.load(Ordering::Relaxed), 0);
+    }
+}

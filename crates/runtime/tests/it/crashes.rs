@@ -1,0 +1,88 @@
+//! Crashes are told: to the program as data, with names, ancestors and backtrace, and to the parent of a tree that
+//! gives up.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusm_runtime::supervisor::{ChildSpec, GaveUp, Intensity, Strategy, Supervisor};
+use rusm_runtime::{Config, Crash, CrashHook, Exit, ExitReason, Runtime};
+
+/// Starts a runtime that logs nothing and passes its crashes on.
+fn told() -> (Runtime, mpsc::Receiver<Crash>) {
+    let (tell, crashes) = mpsc::channel();
+    let on_crash = CrashHook::new(move |crash| {
+        let _ = tell.send(crash.clone());
+    });
+    let config = Config { schedulers: 1, log_crashes: false, on_crash: Some(on_crash), ..Config::default() };
+    (Runtime::start(config).unwrap(), crashes)
+}
+
+#[test]
+fn a_panic_is_told_with_name_label_ancestors_and_backtrace() {
+    let (runtime, crashes) = told();
+    let root = runtime.spawn(|ctx| async move {
+        ctx.register("root").unwrap();
+        ctx.spawn(|ctx| async move {
+            ctx.register("worker").unwrap();
+            ctx.set_label("job 7");
+            panic!("out of {}", "paper");
+        });
+        ctx.receive().await;
+    });
+    let crash = crashes.recv().unwrap();
+    assert_eq!((crash.name.as_deref(), crash.label.as_deref()), (Some("worker"), Some("job 7")));
+    assert_eq!(crash.ancestors, [(root.unwrap(), Some("root".into()))]);
+    let ExitReason::Panic(info) = &crash.reason else { panic!("{crash:?}") };
+    assert_eq!(info.message, "out of paper");
+    assert!(crash.backtrace.is_some());
+    assert!(crash.future_type.contains("crashes"), "{}", crash.future_type);
+}
+
+#[test]
+fn an_abnormal_return_is_a_crash_and_an_exit_signal_is_none() {
+    let (runtime, crashes) = told();
+    let killed = runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).unwrap();
+    runtime.exit(killed, ExitReason::other("from outside"));
+    runtime.wait(killed);
+    let linked = runtime.spawn(|ctx| async move {
+        let failing = ctx.spawn_link(|_| async { ExitReason::other("by itself") });
+        ctx.receive().await;
+        drop(failing);
+    });
+    runtime.wait(linked.unwrap());
+    runtime.spawn(|_| async { ExitReason::Shutdown }).unwrap();
+    runtime.spawn(|_| async { ExitReason::other("last") }).unwrap();
+    let reasons: Vec<_> = crashes.iter().take(2).map(|crash| crash.reason).collect();
+    assert_eq!(reasons, [ExitReason::other("by itself"), ExitReason::other("last")]);
+}
+
+#[test]
+fn a_hook_that_panics_harms_nothing() {
+    let on_crash = Some(CrashHook::new(|_| panic!("in the hook")));
+    let runtime = Runtime::start(Config { log_crashes: false, on_crash, ..Config::default() }).unwrap();
+    for _ in 0..100 {
+        let failing = runtime.spawn(|_| async { ExitReason::other("failed") }).unwrap();
+        assert!(matches!(runtime.wait(failing), ExitReason::Other(_) | ExitReason::NoProcess));
+    }
+}
+
+#[test]
+fn a_supervisor_that_gives_up_says_which_child_and_why() {
+    let (runtime, crashes) = told();
+    let period = Duration::from_mins(1);
+    let root = runtime.spawn(move |ctx| async move {
+        ctx.trap_exits(true);
+        let failing = ChildSpec::new("db", |_| async { ExitReason::other("no disk") });
+        let tree = Supervisor::new(Strategy::OneForOne).intensity(2, period).child(failing);
+        let tree = tree.start_link(&ctx).await.expect("the child fails later");
+        assert!(tree.pid() != ctx.pid());
+        ctx.receive_of::<Exit>().await.reason
+    });
+    let reason = runtime.wait(root.unwrap());
+    let ExitReason::ShutdownWith(detail) = &reason else { panic!("{reason}") };
+    assert_eq!(detail.text(), "child \"db\" ended again after 2 restarts within 60s: no disk");
+    let why: &GaveUp = detail.value().expect("the cause is the value");
+    assert_eq!((&*why.child, why.intensity), ("db", Intensity { restarts: 2, period }));
+    assert_eq!(why.ends, vec![ExitReason::other("no disk"); 3]);
+    assert_eq!(crashes.iter().take(3).count(), 3);
+}
