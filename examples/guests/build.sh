@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Rebuilds the prebuilt guests and records their inputs in prebuilt/MANIFEST.toml.
 #
-#   examples/guests/build.sh [rust] [c] [ts] [wat]      all four without arguments
+#   examples/guests/build.sh [rust] [c] [ts] [wat] [wasi]      all five without arguments
 #
 # Rust needs: rustup target add wasm32-unknown-unknown, or only Debian packages (docs/guests.md). C needs clang 19 and
-# lld 19 (apt-get install clang-19 lld-19). TypeScript needs node 18 or newer with npm. Text needs only cargo.
+# lld 19 (apt-get install clang-19 lld-19). TypeScript needs node 18 or newer with npm. Text needs only cargo. The guests
+# of wasi:http need: rustup target add wasm32-wasip2.
 # Building and testing rusm does not need this script: its results are in the repository.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -128,11 +129,23 @@ build_wat() {
     done
 }
 
-for language in "${@:-rust c ts wat}"; do
+# Components of wasi:http, without our SDK. Rust's own linker makes components of them.
+build_wasi() {
+    local triple=wasm32-wasip2 copy=$target/wasi-copy
+    rm -rf "$copy" && mkdir -p "$copy" prebuilt/wasi
+    (cd wasi && tar -c --exclude=./target .) | tar -x -C "$copy"
+    local flags="target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$copy=guests']"
+    (cd "$copy" && CARGO_TARGET_DIR=$target/wasi cargo build --quiet --release --locked --target $triple --config "$flags")
+    cp "$target/wasi/$triple/release/http.wasm" prebuilt/wasi/http.wasm
+    record prebuilt/wasi/http.wasm "cargo build --release --target $triple" "$(rustc --version)" \
+        wasi/Cargo.toml wasi/Cargo.lock wasi/http
+}
+
+for language in "${@:-rust c ts wat wasi}"; do
     for one in $language; do
         case $one in
-            rust | c | ts | wat) "build_$one" ;;
-            *) echo "$one is not valid: use rust, c, ts or wat" >&2 && exit 2 ;;
+            rust | c | ts | wat | wasi) "build_$one" ;;
+            *) echo "$one is not valid: use rust, c, ts, wat or wasi" >&2 && exit 2 ;;
         esac
     done
 done

@@ -81,7 +81,7 @@ fn every_source_and_every_artefact_is_in_the_manifest() {
     let known: BTreeSet<&String> = artefacts.iter().flat_map(|(path, made)| made.inputs.keys().chain([path])).collect();
 
     let mut found = BTreeSet::new();
-    for folder in ["rust", "c", "ts", "wat", "prebuilt", "../../sdk/rust/src", "../../sdk/c", "../../sdk/ts"] {
+    for folder in ["rust", "c", "ts", "wat", "wasi", "prebuilt", "../../sdk/rust/src", "../../sdk/c", "../../sdk/ts"] {
         files(&guests(), folder, &mut found);
     }
     found.remove("prebuilt/MANIFEST.toml");

@@ -7,6 +7,7 @@
 
 mod dispatch;
 mod io;
+pub(crate) mod rest;
 mod tracked;
 
 use std::future::poll_fn;

@@ -44,6 +44,7 @@ mod upgrade;
 pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, Collected};
+pub use connection::rest::finish_later;
 pub use files::Files;
 pub use handler::{Handler, ResponseFuture, TowerService, service};
 pub use http;

@@ -172,16 +172,29 @@ impl Router {
         let of_host = host.and_then(|host| self.hosts.get(&Some(host.to_ascii_lowercase().into_boxed_str())));
         let mut allowed = Vec::new();
         for paths in of_host.into_iter().chain(self.hosts.get(&None)) {
-            let Ok(found) = paths.at(path) else { continue };
-            let pattern = &self.patterns[*found.value];
+            let Some((index, params)) = matched(paths, path) else { continue };
+            let pattern = &self.patterns[index];
             if let Some(route) = pattern.route(method) {
-                let params = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
-                return Routed::Found(Arc::clone(route), Params(params));
+                return Routed::Found(Arc::clone(route), params);
             }
             allowed.extend(pattern.by_method.iter().map(|(method, _)| method.as_str()));
         }
         if allowed.is_empty() { Routed::NotFound } else { Routed::NotAllowed(allowed.join(", ")) }
     }
+}
+
+/// Finds a path. The library wants at least one character for the rest of a path; `/files/` has an empty one.
+fn matched(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)> {
+    if let Ok(found) = paths.at(path) {
+        let params = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        return Some((*found.value, Params(params)));
+    }
+    let longer = path.ends_with('/').then(|| format!("{path}*"))?;
+    let found = paths.at(&longer).ok()?;
+    let mut params: Vec<_> = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    params.pop_if(|(name, value): &mut (Box<str>, Box<str>)| &**name == REST && &**value == "*")?;
+    params.push((REST.into(), "".into()));
+    Some((*found.value, Params(params)))
 }
 
 impl Pattern {
@@ -275,6 +288,8 @@ mod tests {
         assert_eq!(get("/users/7"), "GET /users/:id id=7");
         assert_eq!(get("/users/me"), "GET /users/me");
         assert_eq!(get("/files/a/b.txt"), "/files/* rest=a/b.txt");
+        assert_eq!(get("/files/"), "/files/* rest=");
+        assert_eq!((get("/users/"), get("/files")), ("404".to_owned(), "404".to_owned()));
         assert_eq!(get("/users/7/x"), "404");
         assert_eq!(found(&router, None, &Method::HEAD, "/users/7"), "GET /users/:id id=7");
         assert_eq!(found(&router, None, &Method::PUT, "/users/7"), "405 GET, POST");

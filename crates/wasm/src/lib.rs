@@ -31,6 +31,8 @@ mod config;
 mod engine;
 mod guest;
 mod host;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "store")]
 mod kv;
 mod module;
@@ -47,5 +49,7 @@ pub use guest::limits::GuestLimits;
 pub use guest::log_rate_limiter::LogRateLimiter;
 pub use guest::spawn::{GuestError, GuestOptions};
 pub use guest::traps::{MemoryLimit, Trap};
+#[cfg(feature = "http")]
+pub use http::{HttpGuest, HttpGuestError};
 pub use module::{Module, ModuleError};
 pub use stats::{Slots, WasmStats};

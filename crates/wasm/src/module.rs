@@ -1,7 +1,7 @@
 //! A compiled and linked module or component, ready to be started as a process.
 //!
 //! The exports of a file determine the kind of guest. A component with `run` is an actor of the rusm world, one with
-//! `wasi:cli/run` a command. A core module with `run` uses the raw import table, one with `_start` is a WASI command.
+//! `wasi:cli/run` a command, one with `wasi:http/incoming-handler` answers requests. A core module with `run` uses the raw import table, one with `_start` is a WASI command.
 
 pub(crate) mod load;
 
@@ -13,6 +13,8 @@ use rusm_text::escaped;
 use thiserror::Error;
 use wasmtime::{InstancePre, ModuleExport};
 use wasmtime_wasi::p2::bindings::CommandPre;
+#[cfg(feature = "http")]
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
 use super::bindings::ActorPre;
 use super::engine::counters::ModuleCounters;
@@ -71,7 +73,7 @@ impl Module {
         &self.0.name
     }
 
-    /// Returns the kind of guest: `component`, `wasi component`, `module` or `wasi module`.
+    /// Returns the kind of guest: `component`, `wasi component`, `http component`, `module` or `wasi module`.
     pub fn kind(&self) -> &'static str {
         self.0.code.kind()
     }
@@ -92,6 +94,9 @@ pub(crate) enum Code {
     Actor(ActorPre<GuestState>),
     /// A component with `wasi:cli/run`.
     Command(CommandPre<GuestState>),
+    /// A component with `wasi:http/incoming-handler`.
+    #[cfg(feature = "http")]
+    Http(ProxyPre<GuestState>),
     /// A core module with `run`; its results are ignored.
     Raw {
         pre: InstancePre<GuestState>,
@@ -109,6 +114,8 @@ impl Code {
         match self {
             Self::Actor(_) => "component",
             Self::Command(_) => "wasi component",
+            #[cfg(feature = "http")]
+            Self::Http(_) => "http component",
             Self::Raw { .. } => "module",
             Self::Wasip1(_) => "wasi module",
         }

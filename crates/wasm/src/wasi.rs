@@ -22,7 +22,7 @@ use super::bindings::rusm::runtime::log::Level;
 use super::guest::capability::Capability;
 use super::guest::guest_info::GuestInfo;
 use super::guest::state::GuestState;
-use super::guest::state::wasi::Wasi;
+use super::guest::state::wasi::{Preview2, Wasi};
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
 use rusm_runtime::Pid;
@@ -55,10 +55,15 @@ impl Wasi {
         }
         match module.code {
             Code::Raw { .. } | Code::Wasip1(_) => Self::Preview1(builder.build_p1()),
-            Code::Actor(_) | Code::Command(_) => {
+            _ => {
                 let mut table = ResourceTable::new();
                 table.set_max_capacity(RESOURCES_MAX);
-                Self::Preview2(builder.build(), table)
+                Self::Preview2(Preview2 {
+                    ctx: builder.build(),
+                    table,
+                    #[cfg(feature = "http")]
+                    http: Default::default(),
+                })
             }
         }
     }
@@ -77,7 +82,7 @@ impl GuestState {
 impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         match self.wasi.as_deref_mut() {
-            Some(Wasi::Preview2(ctx, table)) => WasiCtxView { ctx, table },
+            Some(Wasi::Preview2(Preview2 { ctx, table, .. })) => WasiCtxView { ctx, table },
             _ => unreachable!("a component that imports WASI gets it at its start"),
         }
     }

@@ -5,8 +5,8 @@
 //!      ▲  ▲                                         │
 //!      │  └─────────── bench ◀──────────────────────┤      examples ──▶ rusm ──▶ console, runtime, store, wasm
 //!      │                 │                          │
-//!   console ──▶ runtime ◀┴─ store ◀╌ wasm ──▶ runtime      (dashed: with the feature `store` of wasm)
-//!   bench ──▶ serve ──▶ runtime
+//!   console ──▶ runtime ◀┴─ store ◀╌ wasm ╌▶ serve ──▶ runtime      (dashed: with the features `store` and `http` of wasm)
+//!   bench, node ──▶ serve
 //!   text ◀── log ◀── tui, node                             (text: also by most others)
 //! ```
 //!
@@ -32,7 +32,7 @@ const DEPENDENCIES: [Dependencies; 14] = [
     Dependencies { from: "protocol", to: &["rusm-text"] },
     Dependencies { from: "runtime", to: &["rusm-text"] },
     Dependencies { from: "store", to: &["rusm-runtime", "rusm-text"] },
-    Dependencies { from: "wasm", to: &["rusm-runtime", "rusm-store", "rusm-text"] },
+    Dependencies { from: "wasm", to: &["rusm-runtime", "rusm-serve", "rusm-store", "rusm-text"] },
     Dependencies { from: "serve", to: &["rusm-runtime", "rusm-text"] },
     Dependencies { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Dependencies {
@@ -48,6 +48,7 @@ const DEPENDENCIES: [Dependencies; 14] = [
             "rusm-log",
             "rusm-protocol",
             "rusm-runtime",
+            "rusm-serve",
             "rusm-store",
             "rusm-text",
             "rusm-tui",
@@ -160,8 +161,8 @@ fn the_store_brings_neither_wasm_nor_the_wire() {
 }
 
 #[test]
-fn guests_bring_a_store_only_where_it_is_asked_for() {
-    assert_none(&tree(&["-p", "rusm-wasm"]).containing(&[&OBSERVING[..], &["redb"]].concat()));
+fn guests_bring_a_store_and_a_server_only_where_they_are_asked_for() {
+    assert_none(&tree(&["-p", "rusm-wasm"]).containing(&[&OBSERVING[..], &["redb", "rusm-serve"]].concat()));
 }
 
 #[test]

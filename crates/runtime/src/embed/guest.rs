@@ -174,6 +174,18 @@ impl GuestContext<'_> {
         held.store(u32::try_from(all).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    /// Makes a guest of the running process, which keeps its body: sets its description for observers and the bounds of
+    /// its mailbox. Returns a context of the process for the guest.
+    pub fn become_guest(self, mailbox: MailboxBounds, body_info: Arc<dyn BodyInfo>) -> Context {
+        let running = self.0.running();
+        SideTables::set_body_info(running.slot, self.0.pid(), body_info);
+        mailbox.set_capacity(running.slot);
+        if mailbox.confined {
+            running.slot.header().flags.fetch_or(CONFINED, Ordering::Relaxed);
+        }
+        Context::new(self.0.pid(), running.slot)
+    }
+
     /// Starts a process with its links, monitors and name set before its first instruction; `by_guest` if this process
     /// is a guest.
     ///

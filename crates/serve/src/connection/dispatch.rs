@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::body::{Body, Produced};
 use crate::connection::io::Activity;
+use crate::connection::rest::Rest;
 use crate::connection::tracked::TrackedBody;
 use crate::limits::Limit;
 use crate::request::trace::{TRACEPARENT, TraceContext};
@@ -329,6 +330,7 @@ impl Handled {
         let _live = shared.stats.enter(Arc::clone(&record), context.pid());
         let response = route.handler.handle(Request { head, body, params, context: Arc::clone(&context) }).await;
         let (mut head, body) = response.into_parts();
+        let rest = head.extensions.remove::<Rest>();
         let continuation = head.extensions.remove::<Continuation>();
         if body.is_ready() {
             // Fails if the connection's process has ended; that is of no consequence.
@@ -337,8 +339,12 @@ impl Handled {
             if let Some(continuation) = continuation {
                 continuation.run(&shared, &record, context).await;
             }
+            if let Some(rest) = rest {
+                rest.run(shared.limits.handler_timeout).await;
+            }
             return;
         }
+        let continuation = continuation.or_else(|| is_event_stream(&head.headers).then(Continuation::events));
         declare_length(&mut head.headers, &body);
         let (chunks, channel) = mpsc::channel(CHUNKS_WAITING);
         drop(reply.send(Response::from_parts(head, Body::channel(channel))));
@@ -352,7 +358,16 @@ impl Handled {
             None => pass_on(body, &chunks).await,
         }
         drop(active);
+        if let Some(rest) = rest {
+            rest.run(shared.limits.handler_timeout).await;
+        }
     }
+}
+
+/// Returns true for a stream of events, also of a handler that knows nothing of [`events`](crate::events).
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    content_type.get(..17).is_some_and(|start| start.eq_ignore_ascii_case(b"text/event-stream"))
 }
 
 /// Declares the length of a body that passes a channel, which does not know it.

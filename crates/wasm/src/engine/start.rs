@@ -116,6 +116,8 @@ fn components(engine: &Engine) -> wasmtime::Result<component::Linker<GuestState>
     let mut linker = component::Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasi::link_components(&mut linker)?;
+    #[cfg(feature = "http")]
+    crate::http::call::link(&mut linker)?;
     bindings::Actor::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
     host::link(&mut linker)?;
     bindings::streaming::rusm::runtime::streams::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;

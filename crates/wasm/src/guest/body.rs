@@ -53,12 +53,11 @@ impl Drop for Permit {
 pub(crate) fn run(ctx: Context, start: GuestStart) -> impl Future<Output = ExitReason> + Send {
     let GuestStart { args, permit } = start;
     let info = permit.info();
-    let share = CpuShare::new(info.bounds.cpu_max_percent, info.node.config.tick);
     let guest = async move {
         GuestContext(&ctx).account_memory((bytes_of(run_guest) + size_of::<GuestState>()) as u64);
         Box::pin(run_guest(ctx, info, args)).await
     };
-    GuestFuture { guest, share, permit }
+    GuestFuture::new(guest, permit)
 }
 
 const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize {
@@ -73,7 +72,7 @@ async fn run_guest(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> Exi
     info.node.ended(ended, store.data_mut())
 }
 
-fn store(ctx: Context, info: &Arc<GuestInfo>, args: Vec<String>) -> Store<GuestState> {
+pub(crate) fn store(ctx: Context, info: &Arc<GuestInfo>, args: Vec<String>) -> Store<GuestState> {
     let mut state = GuestState::new(ctx, Arc::clone(info), args);
     if info.module.needs_wasi {
         state.wasi = Some(Box::new(Wasi::new(&state)));
@@ -91,6 +90,8 @@ async fn call(store: &mut Store<GuestState>, code: &Code) -> wasmtime::Result<Ex
         // pay for them.
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
+        #[cfg(feature = "http")]
+        Code::Http(_) => Ok(ExitReason::other("a component of wasi:http answers requests: use rusm serve")),
         Code::Raw { pre, initialize, run, results } => {
             let instance = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
             if let Some(initialize) = initialize {
@@ -167,12 +168,19 @@ impl Drop for StartChildrenOnDrop {
 }
 
 /// Tells the ticker when the guest runs, and limits it to its share of CPU time.
-struct GuestFuture<F> {
+pub(crate) struct GuestFuture<F> {
     guest: F,
     /// `None` if the guest may use all of a scheduler.
     share: Option<Box<CpuShare>>,
     /// Dropped after the guest.
     permit: Permit,
+}
+
+impl<F: Future> GuestFuture<F> {
+    pub(crate) fn new(guest: F, permit: Permit) -> Self {
+        let share = CpuShare::new(permit.0.bounds.cpu_max_percent, permit.0.node.config.tick);
+        Self { guest, share, permit }
+    }
 }
 
 impl<F: Future> Future for GuestFuture<F> {

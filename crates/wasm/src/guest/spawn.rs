@@ -34,7 +34,7 @@ pub(crate) const ARGS_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct GuestOptions {
     args: Vec<String>,
-    profile: Arc<str>,
+    pub(crate) profile: Arc<str>,
     limits: GuestLimits,
     params: SpawnParams,
     /// Quota of the guest that starts it.
@@ -226,7 +226,12 @@ impl EngineInner {
         Ok(process.spawn_guest(by_guest, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
     }
 
-    fn start(self: &Arc<Self>, module: &Module, guest: &GuestOptions, grant: Grant) -> Result<GuestStart, GuestError> {
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        module: &Module,
+        guest: &GuestOptions,
+        grant: Grant,
+    ) -> Result<GuestStart, GuestError> {
         if !self.acquire_instance() {
             return Err(GuestError::Capacity { capacity: self.config.capacity });
         }

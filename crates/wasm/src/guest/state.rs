@@ -1,6 +1,8 @@
 //! State in a guest's store: its process, its permissions, and its open requests, timers and streams.
 
 pub(crate) mod children;
+#[cfg(feature = "http")]
+pub(crate) mod http;
 pub(crate) mod last_result;
 pub(crate) mod streams;
 pub(crate) mod topics;

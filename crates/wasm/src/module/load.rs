@@ -7,6 +7,8 @@ use std::sync::Arc;
 use wasmtime::component::{Component, types::ComponentItem};
 use wasmtime::{Engine, ExternType};
 use wasmtime_wasi::p2::bindings::CommandPre;
+#[cfg(feature = "http")]
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
 use super::{Code, Loaded, Module, ModuleError};
 use crate::bindings::ActorPre;
@@ -103,6 +105,12 @@ fn link_component(node: &EngineInner, name: &str, component: &Component) -> Resu
                 .map_err(|error| no_entry(format!("is not a WASI command: {}", one_line(error))))?;
             Ok((Code::Command(command), needs_wasi))
         }
+        #[cfg(feature = "http")]
+        Some(Entry::Http) => {
+            let proxy = ProxyPre::new(pre)
+                .map_err(|error| no_entry(format!("is not a component of wasi:http/proxy: {}", one_line(error))))?;
+            Ok((Code::Http(proxy), true))
+        }
         None => Err(no_entry(
             "exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was built for another world".to_owned(),
         )),
@@ -112,6 +120,8 @@ fn link_component(node: &EngineInner, name: &str, component: &Component) -> Resu
 enum Entry {
     Actor,
     Command,
+    #[cfg(feature = "http")]
+    Http,
 }
 
 fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
@@ -120,6 +130,8 @@ fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
     exports.find_map(|(name, item)| match item.ty {
         ComponentItem::ComponentFunc(_) if name == "run" => Some(Entry::Actor),
         ComponentItem::ComponentInstance(_) if name.starts_with("wasi:cli/run@") => Some(Entry::Command),
+        #[cfg(feature = "http")]
+        ComponentItem::ComponentInstance(_) if name.starts_with("wasi:http/incoming-handler@0.2.") => Some(Entry::Http),
         _ => None,
     })
 }

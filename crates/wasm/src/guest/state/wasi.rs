@@ -9,5 +9,13 @@ pub(crate) enum Wasi {
     /// Preview 1, for core modules.
     Preview1(WasiP1Ctx),
     /// Preview 2, for components.
-    Preview2(WasiCtx, ResourceTable),
+    Preview2(Preview2),
+}
+
+/// WASI state of a component.
+pub(crate) struct Preview2 {
+    pub(crate) ctx: WasiCtx,
+    pub(crate) table: ResourceTable,
+    #[cfg(feature = "http")]
+    pub(crate) http: super::http::HttpState,
 }

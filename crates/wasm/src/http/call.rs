@@ -1,0 +1,77 @@
+//! `wasi:http` of a guest: the call of its handler, and the requests that it sends itself.
+
+use rusm_runtime::ExitReason;
+use tokio::sync::oneshot;
+use wasmtime::component::{Linker, Resource};
+use wasmtime::{Store, StoreContextMut};
+use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use wasmtime_wasi_http::p2::bindings::http::outgoing_handler::Host as OutgoingHandler;
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
+use wasmtime_wasi_http::{RequestOptions, WasiHttpCtxView, WasiHttpView};
+
+use super::request::Incoming;
+use crate::engine::pooled_future::PooledFuture;
+use crate::guest::capability::Capability;
+use crate::guest::state::GuestState;
+use crate::guest::state::wasi::{Preview2, Wasi};
+
+/// A response as a guest sends it.
+pub(crate) type GuestResponse = rusm_serve::http::Response<HyperOutgoingBody>;
+/// A response, or the error that the guest reports instead.
+pub(crate) type Replied<T> = Result<T, ErrorCode>;
+
+impl WasiHttpView for GuestState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        match self.wasi.as_deref_mut() {
+            Some(Wasi::Preview2(Preview2 { table, http, .. })) => {
+                WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.ctx }
+            }
+            _ => unreachable!("a component that imports WASI gets it at its start"),
+        }
+    }
+}
+
+/// Links `wasi:http`. Outgoing requests are denied when they are made.
+pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    linker.instance("wasi:http/outgoing-handler@0.2.12")?.func_wrap("handle", handle_outgoing)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+type OutgoingArguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
+type OutgoingResult = wasmtime::Result<(Replied<Resource<HostFutureIncomingResponse>>,)>;
+
+/// Sends a request of the guest to another server, if it may.
+fn handle_outgoing(
+    mut caller: StoreContextMut<'_, GuestState>,
+    (request, options): OutgoingArguments,
+) -> OutgoingResult {
+    let state = caller.data_mut();
+    if state.require(Capability::Network).is_err() {
+        return Ok((Err(ErrorCode::HttpRequestDenied),));
+    }
+    match OutgoingHandler::handle(&mut state.http(), request, options) {
+        Ok(response) => Ok((Ok(response),)),
+        Err(error) => error.downcast().map(|code| (Err(code),)),
+    }
+}
+
+/// Instantiates the component, and calls its handler with the request.
+pub(crate) async fn call(
+    store: &mut Store<GuestState>,
+    pre: &ProxyPre<GuestState>,
+    incoming: Incoming,
+    reply: oneshot::Sender<Replied<GuestResponse>>,
+) -> wasmtime::Result<ExitReason> {
+    let proxy = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
+    let scheme = if incoming.is_tls() { Scheme::Https } else { Scheme::Http };
+    let mut http = store.data_mut().http();
+    let request = http.new_incoming_request(scheme, incoming.into_request())?;
+    let out = http.new_response_outparam(reply)?;
+    proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await?;
+    Ok(ExitReason::Normal)
+}

@@ -1,0 +1,245 @@
+//! From a running guest to its response. The process of the request polls all of it.
+//!
+//! ```text
+//!   guest ──▶ head ──▶ first frames ──▶ complete: one piece, with its length
+//!                                  └──▶ the guest waits, or the body is long: a stream that runs the guest on
+//!   guest after its body ──▶ runs on after the response
+//! ```
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame};
+use parking_lot::Mutex;
+use rusm_runtime::{Context, ExitReason};
+use rusm_serve::http::StatusCode;
+use rusm_serve::http::response::Parts;
+use rusm_serve::{Body, BoxError, IntoResponse, Response, finish_later};
+use tokio::sync::oneshot;
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use super::call::{GuestResponse, Replied};
+
+/// Bytes of a body that are collected before it becomes a stream.
+const COLLECTED_BYTES_MAX: usize = 64 * 1024;
+
+type GuestRun = Pin<Box<dyn Future<Output = ExitReason> + Send>>;
+
+/// A guest that the parts of its response run on. Only one of them exists at a time.
+#[derive(Clone)]
+pub(crate) struct RunningGuest(Arc<Mutex<Progress>>);
+
+enum Progress {
+    Running(GuestRun),
+    Ended(ExitReason),
+}
+
+impl RunningGuest {
+    pub(crate) fn new(run: GuestRun) -> Self {
+        Self(Arc::new(Mutex::new(Progress::Running(run))))
+    }
+
+    /// Runs the guest until it waits; returns the reason of its end once it has ended.
+    fn poll(&self, cx: &mut TaskContext<'_>) -> Poll<ExitReason> {
+        let mut progress = self.0.lock();
+        let reason = match &mut *progress {
+            Progress::Ended(reason) => return Poll::Ready(reason.clone()),
+            Progress::Running(run) => std::task::ready!(run.as_mut().poll(cx)),
+        };
+        *progress = Progress::Ended(reason.clone());
+        Poll::Ready(reason)
+    }
+
+    /// Runs the guest; true if it has ended with an error.
+    fn has_failed(&self, cx: &mut TaskContext<'_>) -> bool {
+        matches!(self.poll(cx), Poll::Ready(reason) if reason != ExitReason::Normal)
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(&*self.0.lock(), Progress::Ended(_))
+    }
+}
+
+/// Result of a guest for its request.
+pub(crate) enum Answered {
+    Response(Response),
+    /// The guest has ended without a response that could be sent.
+    Failed(ExitReason),
+}
+
+/// Runs the guest until its response can be sent.
+pub(crate) async fn answered(
+    running: &RunningGuest,
+    head: oneshot::Receiver<Replied<GuestResponse>>,
+    context: &Arc<Context>,
+) -> Answered {
+    let mut response = match replied(running, head).await {
+        Ok(Ok(response)) => {
+            let (parts, body) = response.into_parts();
+            match collect(running, body).await {
+                Collected::All(frames) => Response::from_parts(parts, whole(frames)),
+                Collected::First(frames, body) => streamed(parts, frames, body, running, context),
+                Collected::Failed(reason) => return Answered::Failed(reason),
+            }
+        }
+        Ok(Err(code)) => {
+            tracing::debug!(pid = %context.pid(), ?code, "a guest answered with an error");
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
+        }
+        Err(reason) => return Answered::Failed(reason),
+    };
+    if !running.has_ended() {
+        let (running, context) = (running.clone(), Arc::clone(context));
+        finish_later(&mut response, async move {
+            let reason = poll_fn(|cx| running.poll(cx)).await;
+            if reason != ExitReason::Normal {
+                context.exit(context.pid(), reason);
+            }
+        });
+    }
+    Answered::Response(response)
+}
+
+/// Runs the guest until it has sent the head of its response, or has ended.
+async fn replied(
+    running: &RunningGuest,
+    head: oneshot::Receiver<Replied<GuestResponse>>,
+) -> Result<Replied<GuestResponse>, ExitReason> {
+    let mut head = Some(head);
+    poll_fn(|cx| {
+        let ended = running.poll(cx);
+        if let Some(receiver) = &mut head
+            && let Poll::Ready(replied) = Pin::new(receiver).poll(cx)
+        {
+            // On an error the guest has dropped its way to answer; it may still run.
+            head = None;
+            if let Ok(replied) = replied {
+                return Poll::Ready(Ok(replied));
+            }
+        }
+        ended.map(Err)
+    })
+    .await
+}
+
+enum Collected {
+    All(Frames),
+    First(Frames, HyperOutgoingBody),
+    Failed(ExitReason),
+}
+
+/// Collects a body as far as the guest writes it without waiting.
+async fn collect(running: &RunningGuest, mut body: HyperOutgoingBody) -> Collected {
+    let (mut frames, mut bytes) = (Frames::default(), 0);
+    let end = poll_fn(|cx| {
+        loop {
+            // Frames wake the process like everything else that the guest waits for.
+            drop(running.poll(cx));
+            match Pin::new(&mut body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    bytes += frame.data_ref().map_or(0, Bytes::len);
+                    frames.0.push_back(Ok(frame));
+                    if bytes > COLLECTED_BYTES_MAX {
+                        return Poll::Ready(false);
+                    }
+                }
+                Poll::Ready(None) => return Poll::Ready(true),
+                Poll::Ready(Some(Err(error))) => {
+                    frames.0.push_back(Err(error.to_string().into()));
+                    return Poll::Ready(false);
+                }
+                Poll::Pending => return Poll::Ready(false),
+            }
+        }
+    });
+    let is_complete = end.await;
+    let failed = poll_fn(|cx| Poll::Ready(running.has_failed(cx).then(|| running.poll(cx)))).await;
+    match failed {
+        Some(Poll::Ready(reason)) => Collected::Failed(reason),
+        _ if is_complete => Collected::All(frames),
+        _ => Collected::First(frames, body),
+    }
+}
+
+/// Returns a complete body, in one piece unless it has trailers.
+fn whole(frames: Frames) -> Body {
+    let mut pieces = frames.0.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref());
+    if frames.0.iter().flatten().any(Frame::is_trailers) {
+        return Body::new(frames);
+    }
+    let bytes = pieces.clone().map(Bytes::len).sum();
+    match (frames.0.len(), pieces.next()) {
+        (1, Some(only)) => only.clone().into(),
+        (_, None) => Body::empty(),
+        (_, Some(first)) => {
+            let mut all = BytesMut::with_capacity(bytes);
+            all.extend_from_slice(first);
+            pieces.for_each(|piece| all.extend_from_slice(piece));
+            all.freeze().into()
+        }
+    }
+}
+
+/// Frames that are known, of which the last may be an error.
+#[derive(Default)]
+struct Frames(VecDeque<Result<Frame<Bytes>, BoxError>>);
+
+impl HttpBody for Frames {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(self.0.pop_front())
+    }
+}
+
+fn streamed(
+    parts: Parts,
+    frames: Frames,
+    body: HyperOutgoingBody,
+    running: &RunningGuest,
+    context: &Arc<Context>,
+) -> Response {
+    let stream = GuestBody { frames, body, running: running.clone(), context: Arc::clone(context) };
+    Response::from_parts(parts, Body::new(stream))
+}
+
+/// A body that runs its guest on.
+struct GuestBody {
+    frames: Frames,
+    body: HyperOutgoingBody,
+    running: RunningGuest,
+    context: Arc<Context>,
+}
+
+impl HttpBody for GuestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(frame) = self.frames.0.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        loop {
+            if let Poll::Ready(reason) = self.running.poll(cx)
+                && reason != ExitReason::Normal
+            {
+                // The client must see that the body is cut.
+                let cut = reason.to_string();
+                self.context.exit(self.context.pid(), reason);
+                return Poll::Ready(Some(Err(cut.into())));
+            }
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error.to_string().into()))),
+                Poll::Ready(None) if self.running.has_failed(cx) => {}
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
