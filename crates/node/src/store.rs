@@ -1,5 +1,6 @@
 //! `rusm store`: checks, repairs and exports the file of a store while no node has it open.
 
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,11 @@ pub(crate) fn run(command: StoreCommand) -> Result<u8, Failure> {
 
 fn open(file: &Path) -> Result<(Inspection, Check), Failure> {
     let inspection = Inspection::open(file)?;
+    let stdout = rustix::io::dup(io::stdout()).ok().and_then(|stdout| File::from(stdout).metadata().ok());
+    if stdout.is_some_and(|stdout| inspection.is_input(&stdout)) {
+        let what = format!("stdout is {} or its journal: redirect it to another file", shown(file));
+        return Err(Failure::Usage(what));
+    }
     let check = inspection.check().map_err(system(format!("read {}", shown(file))))?;
     Ok((inspection, check))
 }
@@ -148,7 +154,8 @@ fn repair(file: &Path, output: Option<&Path>) -> Result<u8, Failure> {
     }
     let new = output.map_or_else(
         || {
-            let mut name = file.as_os_str().to_owned();
+            // Beside the file itself: a link to it may be on another file system.
+            let mut name = inspection.canonical_path().as_os_str().to_owned();
             name.push(".repaired");
             PathBuf::from(name)
         },

@@ -2,6 +2,8 @@
 //!
 //! redb never runs on the inspected file, and the file is never written to: its journal is replayed in memory.
 
+mod replace;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
@@ -9,8 +11,6 @@ use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, WriteTransaction};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use super::error::{Damage, OpenError};
 use super::file::create;
@@ -49,16 +49,10 @@ struct Files {
 }
 
 impl Files {
-    fn of(path: &Path) -> io::Result<Self> {
-        let store = path.canonicalize()?;
-        let inode = inode_of(&fs::metadata(&store)?);
-        let journal_inode = fs::metadata(journal_of(&store)).ok().map(|found| inode_of(&found));
-        Ok(Self { store, inode, journal_inode })
-    }
-
     /// Returns true if these files still have their names.
     fn are_there(&self) -> bool {
-        Self::of(&self.store).is_ok_and(|now| (now.inode, now.journal_inode) == (self.inode, self.journal_inode))
+        let named = |path: &Path| fs::metadata(path).ok().map(|found| inode_of(&found));
+        named(&self.store) == Some(self.inode) && named(&journal_of(&self.store)) == self.journal_inode
     }
 }
 
@@ -137,23 +131,34 @@ impl Inspection {
         if found.is_file() && found.len() == 0 {
             return Err(OpenError::Empty { path: path.to_owned() });
         }
-        let read_only = |path: &Path| -> io::Result<FileBackend> {
+        let read_only = |path: &Path| -> io::Result<(FileBackend, (u64, u64))> {
             let file: File = open_regular(path, OpenOptions::new().read(true))?;
-            FileBackend::new(file).map_err(io::Error::other)
+            let inode = inode_of(&file.metadata()?);
+            Ok((FileBackend::new(file).map_err(io::Error::other)?, inode))
         };
-        let files = Files::of(path).map_err(failed)?;
-        let base = read_only(path).map_err(failed)?;
+        let store = path.canonicalize().map_err(failed)?;
+        let (base, inode) = read_only(&store).map_err(failed)?;
         if matches!(base.try_lock_shared_range(Bound::Unbounded, Bound::Unbounded), Ok(false)) {
             return Err(OpenError::InUse { path: path.to_owned() });
         }
         let storage = Overlay::new(base).map_err(failed)?;
         let (mut notes, mut is_header_restored) = (Vec::new(), false);
-        let journal = journal_of(&files.store);
+        let journal = journal_of(&store);
+        // Of the files that were opened: names may change at any time.
+        let mut files = Files { store, inode, journal_inode: None };
         let recovered = match read_only(&journal) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+            // A store whose name is too long for a journal was opened only by another program.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidFilename) => {
                 replay::recover(&storage, &redb::backends::InMemoryBackend::new())
             }
-            opened => opened.and_then(Overlay::new).and_then(|journal| replay::recover(&storage, &journal)),
+            Err(error) => {
+                files.journal_inode = fs::metadata(&journal).ok().map(|found| inode_of(&found));
+                Err(error)
+            }
+            Ok((opened, inode)) => {
+                files.journal_inode = Some(inode);
+                Overlay::new(opened).and_then(|journal| replay::recover(&storage, &journal))
+            }
         };
         match recovered {
             Ok(Recovered::Undamaged) => {}
@@ -270,6 +275,10 @@ impl Inspection {
         if fs::symlink_metadata(output).is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
+        if let Some(store) = replace::store_of(output).filter(|store| fs::symlink_metadata(store).is_ok()) {
+            let what = format!("it is the name of the journal of {}", rusm_text::escaped(store.display()));
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
         let foreign = self.salvage.tables().map(|(name, _)| name).find(|name| {
             tables::bucket_of(name).is_none() && !is_own(name) && ![COUNTERS.name(), HISTORY.name()].contains(name)
         });
@@ -358,59 +367,20 @@ impl Inspection {
         Ok(count)
     }
 
-    /// Replaces the damaged file with the repaired one. The damaged file and its journal are kept under another name,
-    /// which is returned.
-    ///
-    /// The two files exchange their names in one step, so the path of the store always leads to a whole file. Only one
-    /// program replaces files of a directory at a time.
-    ///
-    /// # Errors
-    /// The operating system's error if a file cannot be renamed, or an error if the file or its journal was replaced
-    /// since it was opened: then they are left alone, and the repaired file is removed.
-    pub fn replace(&self, repaired: &Path) -> io::Result<PathBuf> {
-        let path = &self.files.store;
-        // Released when the directory is closed, after all names are changed.
-        let directory = File::open(path.parent().unwrap_or_else(|| Path::new("/")))?;
-        directory.lock()?;
-        if !self.files.are_there() {
-            drop(fs::remove_file(repaired));
-            return Err(io::Error::other(
-                "it was replaced meanwhile, by another repair or by a node: it was left alone",
-            ));
-        }
-        let named = |number: u32| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(if number == 0 { ".damaged".to_owned() } else { format!(".damaged-{number}") });
-            PathBuf::from(name)
-        };
-        let is_free =
-            |kept: &PathBuf| fs::symlink_metadata(kept).is_err() && fs::symlink_metadata(journal_of(kept)).is_err();
-        let kept = (0..1000).map(named).find(is_free).ok_or(ErrorKind::AlreadyExists)?;
-        match renameat_with(CWD, path, CWD, repaired, RenameFlags::EXCHANGE) {
-            Ok(()) => fs::rename(repaired, &kept)?,
-            // A file system that cannot exchange names.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                fs::rename(path, &kept)?;
-                if let Err(error) = create::publish(repaired, path) {
-                    // Fails if a node has created a store meanwhile: its file stays.
-                    drop(fs::hard_link(&kept, path));
-                    return Err(error);
-                }
-                drop(fs::remove_file(repaired));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let journal = journal_of(path);
-        if fs::symlink_metadata(&journal).is_ok() {
-            fs::rename(&journal, journal_of(&kept))?;
-        }
-        create::sync_directory(path)?;
-        Ok(kept)
-    }
-
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the path of the file without symbolic links.
+    pub fn canonical_path(&self) -> &Path {
+        &self.files.store
+    }
+
+    /// Returns true if this is the metadata of the file or of its journal.
+    pub fn is_input(&self, found: &fs::Metadata) -> bool {
+        let inode = inode_of(found);
+        inode == self.files.inode || Some(inode) == self.files.journal_inode
     }
 }
 

@@ -1,6 +1,7 @@
 //! `rusm store` from a user's point of view: exit codes, one line per bucket, saved rows and lost rows.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -169,4 +170,75 @@ fn a_repair_leaves_alone_what_another_repair_or_a_node_has_put_in_place_meanwhil
     let node = Store::open(&path, StoreConfig::default()).unwrap();
     assert!(node.bucket("many").unwrap().get("acknowledged").wait().unwrap().is_some());
     assert!(kept.ends_with("node.redb.damaged") && !dir.path().join("node.redb.damaged-1").exists());
+}
+
+#[test]
+fn a_repair_renames_nothing_while_another_program_has_the_directory_or_the_repaired_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    let new = dir.path().join("node.redb.repaired");
+    let inspection = Inspection::open(&path).unwrap();
+    inspection.repair(&new).unwrap();
+
+    let directory = fs::File::open(dir.path()).unwrap();
+    directory.lock().unwrap();
+    let error = inspection.replace(&new).unwrap_err().to_string();
+
+    assert!(error.contains("another program has locked its directory") && !new.exists(), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is renamed");
+    directory.unlock().unwrap();
+    inspection.repair(&new).unwrap();
+    let node = Store::open(&new, StoreConfig::default()).unwrap();
+    let error = inspection.replace(&new).unwrap_err().to_string();
+    assert!(error.contains("another program has opened the repaired file"), "{error}");
+    drop(node);
+}
+
+#[test]
+fn a_journal_that_the_repair_has_not_read_keeps_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    let new = dir.path().join("node.redb.repaired");
+    let inspection = Inspection::open(&path).unwrap();
+    inspection.repair(&new).unwrap();
+    fs::write(dir.path().join("node.redb-journal"), "of a node that has started meanwhile").unwrap();
+
+    let error = inspection.replace(&new).unwrap_err().to_string();
+
+    assert!(error.contains("was replaced meanwhile"), "{error}");
+    assert!(dir.path().join("node.redb-journal").exists() && !new.exists());
+}
+
+#[test]
+fn a_repair_by_a_link_writes_beside_the_file_and_keeps_its_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let links = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    std::os::unix::fs::symlink(&path, links.path().join("link.redb")).unwrap();
+
+    let (code, out, err) = store(links.path(), &["repair", "link.redb"]);
+
+    assert!(code == 5 && out.starts_with("link.redb: "), "{out}{err}");
+    assert_eq!(store(dir.path(), &["check", "node.redb"]).0, 0);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(links.path()).unwrap().count(), 1, "only the link is there");
+}
+
+#[test]
+fn nothing_is_written_to_the_store_itself_or_to_the_name_of_its_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = damaged(dir.path());
+    let before = fs::read(&path).unwrap();
+    for command in ["check", "export", "repair"] {
+        let stdout = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_rusm"));
+        run.current_dir(dir.path()).env_clear().args(["store", command, "node.redb"]).stdout(stdout);
+        let Output { status, stderr, .. } = run.output().unwrap();
+        let line = String::from_utf8(stderr).unwrap();
+        assert!(status.code() == Some(2) && line.starts_with("rusm: stdout is node.redb"), "{line}");
+    }
+    let (code, _, line) = store(dir.path(), &["repair", "node.redb", "--output", "node.redb-journal"]);
+    assert!(code == 1 && line.contains("it is the name of the journal of node.redb"), "{line}");
+    assert!(fs::read(&path).unwrap() == before && fs::read_dir(dir.path()).unwrap().count() == 1);
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Mutex, RwLock};
-use redb::{BackendError, Builder, Database, DatabaseError, StorageBackend};
+use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, StorageBackend};
 use thiserror::Error;
 
 use crate::error::OpenError;
@@ -30,6 +30,9 @@ use crate::file::journal::label;
 use crate::file::pages::{HEADER, Header, PAGE, Pages, Slot};
 use crate::file::salvage::Salvage;
 use rusm_runtime::embed::panics;
+
+/// Number of attempts to read the statistics of redb's cache while its writer changes them.
+const STATS_ATTEMPTS: u32 = 16;
 
 /// An opened database.
 #[expect(clippy::large_enum_variant, reason = "only one exists for each open file")]
@@ -140,6 +143,15 @@ impl SafeDatabase {
 
     pub(crate) fn has_panicked(&self) -> bool {
         self.has_panicked.load(Relaxed)
+    }
+
+    /// Returns the size of the pages that redb keeps in memory, in bytes.
+    pub(crate) fn cache_bytes(&self) -> Option<usize> {
+        let database = self.database.as_ref().filter(|_| !self.has_panicked())?;
+        // redb subtracts counters that its writer changes meanwhile, which panics in a program with overflow checks.
+        // Only counters are loaded, so the database stays usable, and another attempt succeeds.
+        let stats = || catch_unwind(AssertUnwindSafe(|| database.cache_stats().used_bytes()));
+        panics::silence_panics(|| (0..STATS_ATTEMPTS).find_map(|_| stats().ok()))
     }
 }
 

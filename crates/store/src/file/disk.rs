@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use redb::{BackendError, DatabaseError, ReadableDatabase, StorageBackend};
+use redb::{BackendError, DatabaseError, StorageBackend};
+
+use rusm_text::escaped;
 
 use crate::config::defaults::CACHE_BYTES;
 use crate::error::{OpenError, StoreError};
@@ -108,7 +110,7 @@ impl Disk {
     /// Returns the size of the pages that redb keeps in memory.
     pub(crate) fn cache_bytes(&self) -> u64 {
         let Some(Source::Database(database)) = self.source() else { return 0 };
-        database.run(|database| database.cache_stats().used_bytes() as u64).unwrap_or(0)
+        database.cache_bytes().unwrap_or(0) as u64
     }
 
     /// Returns true if a read may take longer than a scheduler should wait, judging by recent reads.
@@ -229,8 +231,19 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
             let file = LimitedFile::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;
             Err(refused(replay::orphan_journal_error(&file).map_err(refused)?))
         }
+        None if is_dangling(path) => {
+            // To create its target could hide a store on a disk that is not mounted.
+            let what = "it is a link to a file that does not exist: mount the disk of that file, or remove the link";
+            Err(OpenError::io(path.to_owned(), io::Error::new(io::ErrorKind::NotFound, what)))
+        }
         None => create::create_if_missing(path).map_err(|error| OpenError::database(path.to_owned(), error)),
     }
+}
+
+/// Returns true for a symbolic link to a file that does not exist.
+fn is_dangling(path: &Path) -> bool {
+    let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    is_missing && fs::symlink_metadata(path).is_ok()
 }
 
 /// Returns the kind of file, if it is neither a regular file nor a directory.
@@ -247,7 +260,7 @@ fn special(found: &fs::Metadata) -> Option<&'static str> {
 /// Opens a file, and rejects anything that is not one.
 pub(crate) fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     if let Some(kind) = fs::metadata(path).ok().as_ref().and_then(special) {
-        let what = format!("{} is not a regular file but a {kind}", path.display());
+        let what = format!("{} is not a regular file but a {kind}", escaped(path.display()));
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     options.open(path)
@@ -277,7 +290,7 @@ impl JournalStorage for JournalFile {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let open = || {
             let is_new = !self.path.exists();
-            if is_new && fs::symlink_metadata(&self.path).is_ok() {
+            if is_dangling(&self.path) {
                 // To create its target could hide a journal on a disk that is not mounted.
                 return Err(io::Error::new(io::ErrorKind::NotFound, "a link to a file that does not exist"));
             }
@@ -288,7 +301,13 @@ impl JournalStorage for JournalFile {
                 synced?;
             }
             *self.opened.lock() = Some(inode_of(&file.metadata()?));
-            LimitedFile::new(file).map_err(io::Error::other)
+            let journal = LimitedFile::new(file).map_err(io::Error::other)?;
+            // A node may still use it although its store was moved away. A file system without locks has none here.
+            if matches!(journal.try_lock_range(Bound::Unbounded, Bound::Unbounded), Ok(false)) {
+                let what = "another store has it open, perhaps one that was moved: close that store first";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+            }
+            Ok(journal)
         };
         let said = |error: io::Error| io::Error::new(error.kind(), format!("its journal: {error}"));
         Ok(Box::new(open().map_err(said)?))

@@ -15,6 +15,7 @@ pub(crate) mod key_range;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::io;
 
 use redb::StorageBackend;
@@ -184,22 +185,27 @@ pub(crate) struct Pages<'a> {
     storage: &'a dyn StorageBackend,
     header: Header,
     len: u64,
+    /// Number of bytes that may still be read page by page. An intact file has no page twice, so a file that needs more
+    /// is forged, and reading it all could take forever.
+    unread: Cell<u64>,
 }
 
 impl<'a> Pages<'a> {
     pub(crate) fn new(storage: &'a dyn StorageBackend, header: &Header) -> io::Result<Self> {
-        Ok(Self { storage, header: *header, len: storage.len()? })
+        let len = storage.len()?;
+        Ok(Self { storage, header: *header, len, unread: Cell::new(len) })
     }
 
     fn read(&self, page: PageRef) -> Result<(u64, Vec<u8>), PageError> {
         let place = self.header.location(page.number);
         let (offset, len) = place.filter(|(offset, len)| offset + len <= self.len).ok_or(PageError::Damaged)?;
+        self.unread.set(self.unread.get().checked_sub(len).ok_or(PageError::Damaged)?);
         let mut bytes = vec![0; len as usize];
         self.storage.read(offset, &mut bytes).map_err(PageError::Io)?;
         Ok((offset, bytes))
     }
 
-    /// Reads a page and verifies it.
+    /// Reads a page and verifies it. Each instance reads no more bytes than the file has.
     pub(crate) fn page(&self, page: PageRef, widths: Widths) -> Result<Page, PageError> {
         let (_, bytes) = self.read(page)?;
         parse(bytes, page.checksum, widths).ok_or(PageError::Damaged)
@@ -275,7 +281,16 @@ impl<'a> Pages<'a> {
         for root in [slot.tables, slot.system].into_iter().flatten() {
             level.push(Pending::new(root.page, Widths::default(), true));
         }
+        let mut verified = 0;
         for _ in 0..DEPTH_MAX * 2 {
+            verified += level
+                .iter()
+                .filter_map(|pending| self.header.location(pending.page.number))
+                .map(|at| at.1)
+                .sum::<u64>();
+            if verified > self.len {
+                return Ok(false);
+            }
             if level.is_empty() {
                 return Ok(true);
             }

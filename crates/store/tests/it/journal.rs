@@ -122,7 +122,7 @@ fn until_the_file_must_be_synced(store: &Store, disk: &Disk) -> (u64, impl FnMut
     let mut keys = 1;
     loop {
         ask.send(keys).unwrap();
-        match told.recv_timeout(Duration::from_millis(500)) {
+        match told.recv_timeout(Duration::from_secs(3)) {
             Ok(_) if keys > 2_000 => panic!("a side is overwritten although the file was not synced"),
             Ok(_) => keys += 1,
             Err(_) => {
@@ -421,4 +421,34 @@ fn a_file_that_cannot_be_synced_is_said_before_its_journal_is_written_over() {
     assert!(found == keys || found == keys + 1, "{found} of {keys} acknowledged keys");
     holds(&store, found, 20_000);
     assert!(left.len().unwrap() > 0);
+}
+
+#[test]
+fn a_journal_that_another_store_has_open_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, other) = (directory.path().join("node.redb"), directory.path().join("other.redb"));
+    drop(Store::open(&other, StoreConfig::default()).unwrap());
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let journals = [&path, &other].map(|path| format!("{}-journal", path.display()));
+    fs::hard_link(&journals[0], &journals[1]).unwrap();
+
+    let refused = Store::open(&other, StoreConfig::default()).unwrap_err().to_string();
+
+    assert!(refused.contains("its journal: another store has it open"), "{refused}");
+    store.bucket("a").unwrap().put("key", "value").wait().unwrap();
+    drop(store);
+    let again = Store::open(&path, StoreConfig::default()).unwrap();
+    assert!(again.bucket("a").unwrap().get("key").wait().unwrap().is_some());
+}
+
+#[test]
+fn a_link_to_a_file_that_does_not_exist_is_refused_and_nothing_is_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let (link, target) = (directory.path().join("node.redb"), directory.path().join("disk.redb"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+
+    let refused = Store::open(&link, StoreConfig::default()).unwrap_err().to_string();
+
+    assert!(refused.ends_with("mount the disk of that file, or remove the link"), "{refused}");
+    assert!(!target.exists() && std::fs::read_dir(directory.path()).unwrap().count() == 1);
 }

@@ -119,3 +119,35 @@ fn every_damaged_page_is_found_as_one_range_and_the_other_rows_are_read() {
         storage.write(offset + 5, &byte).unwrap();
     }
 }
+
+#[test]
+fn a_forged_file_whose_pages_refer_to_one_page_again_and_again_is_read_in_finite_time() {
+    let (storage, header) = filled();
+    let write = |number: u64, page: &[u8]| {
+        storage.write(header.location(number).unwrap().0, page).unwrap();
+        PageRef { number, checksum: xxh3_128(page) }
+    };
+    // A table without rows, of which each level above doubles the number.
+    let table = [&[3_u8][..], &[0; 60]].concat();
+    let ends = [13_u32.to_le_bytes(), (13 + table.len() as u32).to_le_bytes()].concat();
+    let mut root = write(0, &[&[LEAF, 0, 1, 0][..], &ends, b"k", &table].concat());
+    for level in 1..=60 {
+        let checksum = root.checksum.to_le_bytes();
+        let below = [&checksum[..], &checksum, &root.number.to_le_bytes(), &root.number.to_le_bytes()].concat();
+        root = write(level, &[&[BRANCH, 0, 1, 0, 0, 0, 0, 0][..], &below, &61_u32.to_le_bytes(), b"k"].concat());
+    }
+
+    let pages = Pages::new(&storage, &header).unwrap();
+    let slot = Slot { tables: Some(Root { page: root, rows: 1 }), system: None, transaction: 1 };
+    assert!(!pages.verify(&slot, &mut |_, _| {}).unwrap());
+    let (mut rows, mut damaged) = (0, 0);
+    let mut count = |found: Found<'_>| {
+        match found {
+            Found::Row(..) => rows += 1,
+            Found::Damaged(_) => damaged += 1,
+        }
+        Ok(())
+    };
+    pages.walk(root, Widths::default(), &mut count).unwrap();
+    assert!(rows > 0 && rows < 1000 && damaged > 0 && damaged <= 60, "{rows} rows, {damaged} ranges");
+}
