@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rusm_runtime::supervisor::{
-    AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, Restart, Shutdown, StartChildError,
+    AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, GaveUp, Restart, Shutdown, StartChildError,
     Strategy, Supervisor, SupervisorRef,
 };
 use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, Starting, Watch};
@@ -397,7 +397,11 @@ impl TreeDriver {
                 if let Some(end) = self.end.take() {
                     self.ended = Some(end.await);
                 }
-                format!("!{}", self.ended.as_ref().unwrap())
+                match self.ended.as_ref().unwrap() {
+                    // Erlang's supervisors say nothing about the cause.
+                    ExitReason::ShutdownWith(why) if why.value::<GaveUp>().is_some() => "!shutdown".to_owned(),
+                    reason => format!("!{reason}"),
+                }
             }
         }
     }
