@@ -16,6 +16,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use rusm_runtime::Context;
 use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
@@ -247,7 +248,10 @@ impl WebSocket {
             };
             self.is_pinged = false;
             match next {
-                None => return Ok(None),
+                None => {
+                    self.end(Instant::now() + CLOSE_TIMEOUT).await;
+                    return Ok(None);
+                }
                 Some(Ok(tungstenite::Message::Text(text))) => return Ok(Some(WsMessage::Text(WsText(text)))),
                 Some(Ok(tungstenite::Message::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
                 // Answered by the library, with the next read or write.
@@ -260,7 +264,10 @@ impl WebSocket {
     async fn failed(&mut self, error: tungstenite::Error) -> Result<Option<WsMessage>, WsError> {
         let text = error.to_string();
         match error {
-            tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => Ok(None),
+            tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+                self.end(Instant::now() + CLOSE_TIMEOUT).await;
+                Ok(None)
+            }
             tungstenite::Error::Capacity(CapacityError::MessageTooLong { .. }) => {
                 self.stats.hit(Limit::WsBytes);
                 self.close(CloseCode::Size, "the message is too long").await;
@@ -306,6 +313,21 @@ impl WebSocket {
         let frame = CloseFrame { code, reason: reason.into() };
         if timeout_at(end, self.stream.close(Some(frame))).await.is_ok_and(|sent| sent.is_ok()) {
             while let Ok(Some(Ok(_))) = timeout_at(end, self.stream.next()).await {}
+            self.end(end).await;
         }
+    }
+
+    /// Ends the connection after the last frame, and reads what the client has still sent. Otherwise the operating system
+    /// would answer those bytes with a reset, and the client could lose the close frame.
+    async fn end(&mut self, end: Instant) {
+        let stream = self.stream.get_mut();
+        let read = async {
+            if stream.shutdown().await.is_err() {
+                return;
+            }
+            let mut buffer = [0; 1024];
+            while let Ok(1..) = stream.read(&mut buffer).await {}
+        };
+        drop(timeout_at(end, read).await);
     }
 }

@@ -7,6 +7,7 @@ mod h2;
 mod http;
 mod limits;
 mod observed;
+mod rfc6455;
 mod sse;
 mod websocket;
 

@@ -1,0 +1,90 @@
+//! The servers of rusm.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::{Config, Context, Runtime};
+use rusm_serve::{Event, Limits, Request, Response, Router, ServeConfig, Server, events, listeners, websocket};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::broadcast;
+
+use crate::load::{EVENTS_PER_SEC, STORM_BYTES};
+use crate::{PAYLOAD_BYTES, THREADS};
+
+pub fn serve(case: &str, ready: impl FnOnce(u16)) {
+    let runtime = Runtime::start(Config { schedulers: THREADS, ..Config::default() }).expect("a runtime");
+    let body = Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
+    let (publish, _) = broadcast::channel::<Arc<str>>(1024);
+    let source = publish.clone();
+    let router = match case {
+        "http" => Router::new().route("GET /", move |_: Request| std::future::ready(body.clone())),
+        "ws" => Router::new().route("GET /", echo),
+        "sse" => Router::new().route("GET /", move |_: Request| std::future::ready(stream(source.subscribe()))),
+        _ => return storm(&runtime, ready),
+    };
+    let limits = Limits { connections: 100_000, in_flight: 100_000, ..Limits::default() };
+    let config = ServeConfig { limits, ..ServeConfig::listen((Ipv4Addr::LOCALHOST, 0)) };
+    let server = Server::start(&runtime, config, router.expect("the route is valid")).expect("a server");
+    ready(server.local_addr().port());
+    if case == "sse" {
+        publish_events(&publish);
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Publishes events at a fixed rate on a thread of its own kind, which all servers of this case share.
+pub fn publish_events(publish: &broadcast::Sender<Arc<str>>) {
+    let event: Arc<str> = "x".repeat(PAYLOAD_BYTES).into();
+    let (start, mut published) = (std::time::Instant::now(), 0_u64);
+    loop {
+        let due = (start.elapsed().as_secs_f64() * EVENTS_PER_SEC) as u64;
+        while published < due {
+            drop(publish.send(Arc::clone(&event)));
+            published += 1;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+async fn echo(request: Request) -> Response {
+    websocket::upgrade(request, async |mut socket| {
+        while let Ok(Some(message)) = socket.receive().await {
+            if socket.send(message).await.is_err() {
+                break;
+            }
+        }
+    })
+}
+
+fn stream(receiver: broadcast::Receiver<Arc<str>>) -> Response {
+    events(futures_util::stream::unfold(receiver, async |mut receiver| {
+        Some((Event::data(receiver.recv().await.ok()?.to_string()), receiver))
+    }))
+}
+
+fn storm(runtime: &Runtime, ready: impl FnOnce(u16)) {
+    let (sockets, address) = listeners((Ipv4Addr::LOCALHOST, 0).into(), THREADS).expect("sockets");
+    for (scheduler, socket) in sockets.into_iter().enumerate() {
+        let accept = move |context: Context| async move {
+            let socket = tokio::net::TcpListener::from_std(socket).expect("a socket that does not block");
+            loop {
+                let (mut stream, _) = socket.accept().await.expect("there are descriptors");
+                context.spawn(move |_| async move {
+                    let mut bytes = [0; STORM_BYTES];
+                    if stream.read_exact(&mut bytes).await.is_ok() {
+                        drop(stream.write_all(&bytes).await);
+                    }
+                });
+            }
+        };
+        runtime.spawn_pinned(scheduler, accept).expect("there is room");
+    }
+    ready(address.port());
+    loop {
+        std::thread::park();
+    }
+}
