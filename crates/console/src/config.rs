@@ -47,6 +47,9 @@ impl TickRate {
 /// A function that returns the counters of the program's log.
 pub type LogSource = Arc<dyn Fn() -> LogSnapshot + Send + Sync>;
 
+/// A function that replaces the filter of the program's log, until the program ends. Its error is a line for the client.
+pub type LogFilter = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// The newest lines of the program's log. Called on the console's thread, and only while a client reads lines.
 pub trait LogLines: Send + Sync {
     /// Returns the number of lines kept since the program started.
@@ -81,6 +84,10 @@ pub struct ConsoleConfig {
     pub log: Option<LogSource>,
     /// Source of the log lines that observers with the control role may read. Default: none.
     pub log_lines: Option<Arc<dyn LogLines>>,
+    /// Replaces the filter of the log for clients with the control role. Default: none.
+    pub log_filter: Option<LogFilter>,
+    /// True if no client may change the node, whatever its token. Default: false.
+    pub read_only: bool,
     /// Version shown to observers. Default: the version of this crate.
     pub version: String,
 }
@@ -100,6 +107,8 @@ impl ConsoleConfig {
             host: Arc::new(NoScenarios),
             log: None,
             log_lines: None,
+            log_filter: None,
+            read_only: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

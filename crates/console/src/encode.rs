@@ -12,6 +12,7 @@ pub(crate) mod text;
 pub(super) mod time;
 pub(super) mod topics;
 pub(super) mod tree;
+pub(super) mod waits;
 
 use std::collections::HashMap;
 
@@ -21,6 +22,7 @@ use rusm_protocol::{
 };
 
 use super::lints::active_warnings::Warning;
+use super::lints::waits::WaitGraph;
 use super::sampler::memory::control_block_bytes;
 use super::sampler::sample::Sample;
 use super::view::table::ranking::Ranked;
@@ -192,8 +194,14 @@ struct Rates {
 }
 
 impl RowEncoder {
-    /// Encodes the rows of an order, in `columns`.
-    pub(super) fn rows(&mut self, runtime: &Handle, order: &[Ranked], columns: &[Column]) -> Vec<Vec<Cell>> {
+    /// Encodes the rows of an order, in `columns`. With `waits`, the states of parked processes say what they wait for.
+    pub(super) fn rows(
+        &mut self,
+        runtime: &Handle,
+        order: &[Ranked],
+        columns: &[Column],
+        waits: Option<&WaitGraph>,
+    ) -> Vec<Vec<Cell>> {
         let now_ns = observe::uptime(runtime).as_nanos() as u64;
         let needs_extra = columns.iter().any(|column| engines::is_body_column(*column));
         let mut seen = HashMap::with_capacity(order.len());
@@ -207,6 +215,10 @@ impl RowEncoder {
             let body_info = needs_extra.then(|| observe::body_info_of(&process_ref)).flatten();
             let cell = |column: &Column| match *column {
                 column if engines::is_body_column(column) => engines::body_cell(body_info.as_deref(), column),
+                Column::State => {
+                    let words = waits.and_then(|graph| waits::words(runtime, &process_ref, graph));
+                    Cell::Text(words.unwrap_or_else(|| state(&process_ref).to_owned()))
+                }
                 column => cell(runtime, &process_ref, column, rates, now_ns),
             };
             columns.iter().map(cell).collect()
@@ -283,7 +295,6 @@ fn cell(runtime: &Handle, seen: &ProcessRef<'_>, column: Column, rates: Option<R
     match column {
         Column::Pid => Cell::Text(seen.pid().to_string()),
         Column::Name => display_name(seen).map_or(Cell::Empty(()), Cell::Text),
-        Column::State => Cell::Text(state(seen).to_owned()),
         Column::RedsPerSec => rate(|rates| rates.reductions),
         Column::Reds => Cell::Count(seen.reductions()),
         Column::BusyPct => rate(|rates| rates.busy_pct),

@@ -32,7 +32,7 @@ mod serving;
 mod session;
 mod view;
 
-pub use config::{ConsoleConfig, Limits, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
+pub use config::{ConsoleConfig, Limits, LogFilter, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
 pub use console::Console;
 pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;

@@ -202,7 +202,7 @@ impl Recorder {
             .take(VIEW_ROWS_MAX as usize)
             .copied()
             .collect();
-        let rows = self.encoder.rows(&node.runtime, &alive, &Column::ALL);
+        let rows = self.encoder.rows(&node.runtime, &alive, &Column::ALL, None);
         Rows {
             seq: self.seq,
             total: top_rows.total(),

@@ -76,7 +76,7 @@ async fn serve(
     let lints = LintConfig { levels: config.lints, thresholds: config.lint_thresholds };
     let setup = NodeSetup { host: config.host, limits: config.limits, recorder: config.recorder, info, tick };
     let node = Node::new(runtime.clone(), setup, frames, stopping.clone());
-    let node = Rc::new(node.with_log_lines(config.log_lines));
+    let node = Rc::new(node.with_log(config.log_lines, config.log_filter).read_only(config.read_only));
     let work = async {
         tokio::join!(
             sample(&node, Sampler::new(runtime, tick, lints, Instant::now()), config.log, newest, ticker),

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use rusm_protocol::{KillReason, ReportPart, ServerMessage, encode as to_text};
+use rusm_protocol::{ReportPart, ServerMessage, encode as to_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -56,8 +56,8 @@ use super::view::table::window::{ViewSource, Window};
 use super::view::time::TimeSource;
 use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
-use rusm_runtime::Pid;
 use rusm_runtime::observe::ChildKey;
+use rusm_runtime::{ExitReason, Pid};
 
 /// Interval at which the one process in detail is sent.
 const DETAIL_EVERY: Duration = Duration::from_millis(250);
@@ -125,7 +125,7 @@ pub(super) struct Session<S> {
     /// An encoded answer to a request about the past, before it is sent.
     answer: Option<String>,
     /// A filter of processes to end, before it is applied.
-    killing: Option<(Filter, KillReason)>,
+    killing: Option<(Filter, ExitReason)>,
     /// A child to start again, before the request is sent to its supervisor.
     restarting: Option<(Pid, ChildKey)>,
     next_process: Instant,

@@ -15,6 +15,7 @@
 
 mod destination;
 mod fields;
+mod filter;
 mod panics;
 mod queue;
 mod recent;
@@ -34,6 +35,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
+pub use crate::filter::FilterHandle;
 use crate::queue::Queue;
 pub use crate::recent::{RecentLine, RecentLines};
 use crate::writer::LogState;
@@ -55,7 +57,7 @@ pub struct LogConfig {
 
 /// Handle to the running log; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<LogState>, RecentLines);
+pub struct Log(Arc<LogState>, RecentLines, Option<FilterHandle>);
 
 /// Counters of lines since the log was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,14 +84,18 @@ impl Log {
     /// If a global `tracing` subscriber is already installed.
     pub fn start(config: LogConfig, filter: EnvFilter) -> io::Result<Self> {
         let json = config.json;
-        let log = Self::open(config)?;
+        let mut log = Self::open(config)?;
         let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log.clone());
         // Reporting a lost line would print to stderr and wait for its reader.
         let lines = lines.log_internal_errors(false);
         if json {
-            lines.json().finish().with(log.recent()).init();
+            let lines = lines.json().with_filter_reloading();
+            log.2 = Some(FilterHandle::new(lines.reload_handle()));
+            lines.finish().with(log.recent()).init();
         } else {
-            lines.fmt_fields(fields::quoting()).finish().with(log.recent()).init();
+            let lines = lines.fmt_fields(fields::quoting()).with_filter_reloading();
+            log.2 = Some(FilterHandle::new(lines.reload_handle()));
+            lines.finish().with(log.recent()).init();
         }
         Ok(log)
     }
@@ -109,7 +115,7 @@ impl Log {
         let state = Arc::new(LogState::new(Queue::new(QUEUE_BYTES), config.json));
         let writer = Arc::clone(&state);
         std::thread::Builder::new().name("rusm-log".to_owned()).spawn(move || writer.serve(destination))?;
-        Ok(Self(state, RecentLines::default()))
+        Ok(Self(state, RecentLines::default(), None))
     }
 
     /// Returns the counters of written and dropped lines.
@@ -127,6 +133,11 @@ impl Log {
     /// Returns the newest lines, which are kept in memory.
     pub fn recent(&self) -> RecentLines {
         self.1.clone()
+    }
+
+    /// Returns the handle to the filter of the lines.
+    pub fn filter(&self) -> Option<FilterHandle> {
+        self.2.clone()
     }
 
     /// Waits up to `within` until every queued line has been written or dropped. Returns false on timeout.

@@ -19,9 +19,10 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry};
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::fields::write_value;
+use crate::filter::FilterHandle;
 
 /// Number of lines kept.
 const LINES_KEPT: usize = 1024;
@@ -60,15 +61,16 @@ struct Ring {
 }
 
 impl RecentLines {
-    /// Keeps lines in memory without writing them anywhere.
+    /// Keeps lines in memory without writing them anywhere. Returns the handle to their filter, too.
     ///
     /// # Errors
     /// If the program has a `tracing` subscriber already.
-    pub fn install(filter: EnvFilter) -> io::Result<Self> {
+    pub fn install(filter: EnvFilter) -> io::Result<(Self, FilterHandle)> {
         let recent = Self::default();
-        let subscriber = Registry::default().with(filter).with(recent.clone());
+        let (layer, handle) = reload::Layer::new(filter);
+        let subscriber = Registry::default().with(layer).with(recent.clone());
         subscriber.try_init().map_err(io::Error::other)?;
-        Ok(recent)
+        Ok((recent, FilterHandle::new(handle)))
     }
 
     /// Returns the number of lines kept since the program started.

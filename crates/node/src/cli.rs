@@ -80,6 +80,9 @@ pub(crate) struct ObservedFlags {
     /// Also listens on loopback TCP, with a token in a file [default: off; without an address: 127.0.0.1:4000].
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4000")]
     listen: Option<String>,
+    /// What observers may do, whatever their token: control or observe [default: control].
+    #[arg(long, value_name = "ROLE")]
+    observers: Option<String>,
     /// Samples per second for observers, 10-60 [default: 20].
     #[arg(long, value_name = "HZ")]
     tick_hz: Option<String>,
@@ -141,13 +144,15 @@ impl NodeFlags {
     /// Returns the flags that were given, by the key that they set.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self {
-            observed: ObservedFlags { name, listen, tick_hz, drain, recorder_span, recorder_memory_bytes, lints },
+            observed:
+                ObservedFlags { name, listen, observers, tick_hz, drain, recorder_span, recorder_memory_bytes, lints },
             share,
             common,
         } = self;
         [
             ("node.name", name),
             ("node.listen", listen),
+            ("node.observers", observers),
             ("node.schedulers", &common.schedulers),
             ("node.process_limit", &common.process_limit),
             ("node.mailbox_capacity", &common.mailbox_capacity),

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rusm_log::{Log, LogConfig, RecentLines};
+use rusm_log::{FilterHandle, Log, LogConfig, RecentLines};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Failure, system};
@@ -15,6 +15,9 @@ static LOG: OnceLock<Log> = OnceLock::new();
 /// The newest lines of the log, which are kept even if the log is written nowhere.
 static RECENT: OnceLock<RecentLines> = OnceLock::new();
 
+/// The filter of the log, which observers may replace.
+static FILTER: OnceLock<FilterHandle> = OnceLock::new();
+
 /// Time limit for the last lines at the end of the program: a reader that has stopped must not block the exit.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time limit for the last lines of a program that must exit at once.
@@ -24,7 +27,9 @@ const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 /// for observers.
 pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
     if screen && settings.file.is_none() {
-        let recent = RecentLines::install(filter(&settings.level)).map_err(system("start the log".to_owned()))?;
+        let (recent, handle) =
+            RecentLines::install(filter(&settings.level)).map_err(system("start the log".to_owned()))?;
+        _ = FILTER.set(handle);
         _ = RECENT.set(recent);
         return Ok(());
     }
@@ -39,6 +44,9 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
     }
     // Each command starts the log once.
     _ = RECENT.set(log.recent());
+    if let Some(handle) = log.filter() {
+        _ = FILTER.set(handle);
+    }
     _ = LOG.set(log);
     Ok(())
 }
@@ -51,6 +59,27 @@ pub(crate) fn log() -> Option<&'static Log> {
 /// Returns the newest lines of the log, if one was started.
 pub(crate) fn recent() -> Option<&'static RecentLines> {
     RECENT.get()
+}
+
+/// Returns true if the filter of the log can be replaced.
+pub(crate) fn has_filter() -> bool {
+    FILTER.get().is_some()
+}
+
+/// Replaces the filter of the log. Commands of observers are logged whatever the filter.
+///
+/// # Errors
+/// A line that says why.
+pub(crate) fn set_filter(level: &str) -> Result<(), String> {
+    let Some(handle) = FILTER.get() else { return Err("this program has no log".to_owned()) };
+    let level = level.trim();
+    if level.is_empty() {
+        return Err("an empty filter: set a level, such as info or info,rusm_store=trace".to_owned());
+    }
+    EnvFilter::try_new(level).map_err(|error| format!("{level:?} is not a valid log filter: {error}"))?;
+    const AUDIT: &str = "rusm::audit";
+    let audit = if level.contains(AUDIT) { String::new() } else { format!(",{AUDIT}=info") };
+    handle.replace(filter(&format!("{level}{audit}")))
 }
 
 /// Waits for the last lines to be written, for one second at most.

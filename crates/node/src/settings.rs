@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     /// `None` if no name was set.
     pub(crate) name: Option<String>,
     pub(crate) listen: Option<SocketAddr>,
+    /// True if observers cannot change the node.
+    pub(crate) read_only: bool,
     pub(crate) runtime: Config,
     pub(crate) tick: TickRate,
     pub(crate) lints: LintLevels,
@@ -91,6 +93,7 @@ pub(crate) struct LogSettings {
 struct NodeSection {
     name: Option<NodeName>,
     listen: Option<Address>,
+    observers: Option<Word<ObserverRole>>,
     schedulers: Option<Number<1, 64>>,
     process_limit: Option<Number<1, 256_000_000>>,
     mailbox_capacity: Option<Number<1, U32_MAX>>,
@@ -167,6 +170,7 @@ impl Settings {
             },
             name: node.name.map(|name| name.0),
             listen: node.listen.and_then(|address| address.0),
+            read_only: matches!(node.observers, Some(Word(ObserverRole::Observe))),
             tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
             lints: lints.levels(),
             lint_thresholds: lints.thresholds(),
@@ -217,6 +221,19 @@ fn rotated_bytes(raw: &RawSetting, has_file: bool) -> Result<u64, SettingsError>
     size(raw)?.filter(|bytes| has_file && *bytes >= LOG_BYTES_MIN).ok_or_else(|| {
         raw.invalid(&format!("must be a size of at least {}, and log.file must be set", format_bytes(LOG_BYTES_MIN)))
     })
+}
+
+/// What observers may do with this node, whatever their token.
+#[derive(Clone, Copy, Debug)]
+enum ObserverRole {
+    Control,
+    Observe,
+}
+
+impl Words for ObserverRole {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("control", Self::Control), ("observe", Self::Observe)]
+    }
 }
 
 impl Words for Profile {

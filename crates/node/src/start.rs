@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rusm_bench::Engine;
 use rusm_console::{
-    Console, ConsoleConfig, ConsoleError, Host, LogLine, LogLines, LogSnapshot, LogSource, NoScenarios, runtime_dir,
+    Console, ConsoleConfig, ConsoleError, Host, LogFilter, LogLine, LogLines, LogSnapshot, LogSource, NoScenarios,
+    runtime_dir,
 };
 use rusm_log::{Log, RecentLine, RecentLines};
 use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
@@ -127,6 +128,8 @@ fn open(
         host,
         log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
         log_lines: log_lines(runtime),
+        log_filter: logging::has_filter().then(|| Arc::new(logging::set_filter) as LogFilter),
+        read_only: settings.read_only,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };

@@ -162,6 +162,19 @@ pub enum ClientMessage {
         /// Exit reason that the process receives.
         #[serde(default)]
         reason: KillReason,
+        /// Words of the reason, at most [`KILL_TEXT_MAX_BYTES`](crate::KILL_TEXT_MAX_BYTES). `error` needs some, `kill` has
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// Id to which the node answers with `ack` or `error`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+    },
+    /// Replaces the filter of the node's log, until the node ends. Needs the control role.
+    SetLogFilter {
+        /// A level, or a filter such as `info,rusm_store=trace`, at most
+        /// [`LOG_FILTER_MAX_BYTES`](crate::LOG_FILTER_MAX_BYTES).
+        filter: String,
         /// Id to which the node answers with `ack` or `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
@@ -188,6 +201,8 @@ pub enum KillReason {
     /// `kill`: cannot be trapped.
     #[default]
     Kill,
+    /// `error`: an abnormal reason with words; a process that traps exits may continue. Not for `kill_all`.
+    Error,
 }
 
 /// A page of the process table: its rows, their order and the refresh rate.
@@ -217,6 +232,9 @@ pub struct View {
     /// True to sort the table again now, whatever the age of its order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorder: bool,
+    /// True if the state of a parked process says what it waits for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
 }
 
 const fn default_rows_hz() -> f64 {
@@ -234,6 +252,7 @@ impl Default for View {
             around: None,
             hz: default_rows_hz(),
             reorder: false,
+            waits: false,
         }
     }
 }

@@ -34,6 +34,12 @@ pub const TRACE_PER_SEC_MAX: u32 = 1_000;
 /// Maximum duration of a trace, in seconds.
 pub const TRACE_SECONDS_MAX: u32 = 10;
 
+/// Maximum length of the words of an exit reason, in bytes.
+pub const KILL_TEXT_MAX_BYTES: usize = 255;
+
+/// Maximum length of a filter of the log, in bytes.
+pub const LOG_FILTER_MAX_BYTES: usize = 256;
+
 /// Number of points in a frame's throughput window.
 pub const THROUGHPUT_POINTS: usize = 120;
 

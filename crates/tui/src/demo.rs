@@ -273,6 +273,7 @@ impl Demo {
                 let message = "the demo ends one process at a time".to_owned();
                 vec![ServerMessage::Error { message, code: ErrorCode::Failed, id }]
             }
+            ClientMessage::SetLogFilter { id, .. } => acknowledge(id),
             ClientMessage::Kill { pid, id, .. } => {
                 self.processes.kill(pid);
                 acknowledge(id)
@@ -418,7 +419,7 @@ impl Demo {
                 cores: SCHEDULERS as u32,
                 schedulers: SCHEDULERS as u32,
                 process_limit: 2 * PROCESSES,
-                features: vec!["console".to_owned(), "past".to_owned()],
+                features: ["console", "log_filter", "past"].map(str::to_owned).to_vec(),
                 build: "release".to_owned(),
             },
         }))

@@ -7,11 +7,12 @@ use rusm_protocol::{
 
 use super::events::REASON_MAX_BYTES;
 use super::text::cut;
-use super::{TYPE_MAX_BYTES, display_name, round, tree};
+use super::{TYPE_MAX_BYTES, display_name, round, tree, waits};
+use crate::lints::waits::WaitGraph;
 use crate::sampler::delays::latency;
 use rusm_runtime::observe::{
     self, ChildKey, DelayReport, EndReach, EndedBy, EndedProcess, PreviewedMessage, ProcessRef, ProcessState,
-    WatchReport,
+    WaitTarget, WatchReport,
 };
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 
@@ -111,16 +112,40 @@ pub(crate) fn delays(report: &DelayReport) -> DelaysInfo {
     }
 }
 
-/// Encodes what a parked process waits for, as far as its state says.
-pub(crate) fn waits(process: &ProcessRef<'_>, report: &WatchReport) -> Option<WaitsFor> {
+/// Encodes what a parked process waits for, and since when.
+pub(crate) fn waits(
+    runtime: &Handle,
+    process: &ProcessRef<'_>,
+    report: &WatchReport,
+    graph: &WaitGraph,
+) -> Option<WaitsFor> {
     let (since, is_minimum) = report.parked_for?;
+    let since_ms = Some(since.as_millis() as u64);
+    if let Some(target) = waits::target(runtime, process, graph) {
+        return Some(WaitsFor { since_ms, is_minimum, ..waits_for(runtime, &target) });
+    }
     let on = match process.state() {
         ProcessState::Waiting => "message",
         ProcessState::Sleeping => "timer",
         ProcessState::Io => "io",
         ProcessState::Running | ProcessState::Runnable | ProcessState::Exiting => return None,
     };
-    Some(WaitsFor { on: on.to_owned(), since_ms: Some(since.as_millis() as u64), is_minimum, ..WaitsFor::default() })
+    Some(WaitsFor { on: on.to_owned(), since_ms, is_minimum, ..WaitsFor::default() })
+}
+
+fn waits_for(runtime: &Handle, target: &WaitTarget) -> WaitsFor {
+    let (on, subject) = match target {
+        WaitTarget::Reply(_) => ("reply", None),
+        WaitTarget::Room(_) => ("room", None),
+        WaitTarget::Reader { label, stream, .. } => {
+            let label = label.as_deref().map(|label| cut(label, NAME_MAX_BYTES));
+            ("stream", Some(label.unwrap_or_else(|| stream.to_string())))
+        }
+        WaitTarget::Subscriber { topic, .. } => ("topic", Some(cut(topic, NAME_MAX_BYTES))),
+        WaitTarget::Store => ("store", None),
+    };
+    let process = target.pid().map(|pid| named(runtime, pid));
+    WaitsFor { on: on.to_owned(), process, subject, ..WaitsFor::default() }
 }
 
 /// Rounds a pair of rates.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rusm_protocol::CLIENT_MESSAGE_MAX_BYTES;
+use rusm_protocol::{CLIENT_MESSAGE_MAX_BYTES, Role};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::oneshot;
@@ -191,6 +191,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
                 return None;
             };
             stream.write_all(response.as_bytes()).await.ok()?;
+            let role = if node.read_only { Role::Observe } else { role };
             return Some((session(node, stream, rest, Peer { name, role }).await, client_slot));
         }
         HandshakeOutcome::Health => respond(stream, "200 OK", "text/plain", "ok\n").await,

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, ReportPart, ServeView, ServerMessage, StoresView,
-    TraceRequest, View, decode_client, encode as to_text,
+    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, LOG_FILTER_MAX_BYTES, ReportPart, ServeView,
+    ServerMessage, StoresView, TraceRequest, View, decode_client, encode as to_text,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::Message;
@@ -18,9 +18,9 @@ use crate::host::HostError;
 use crate::session::kill_all::{exit_reason, kill_all};
 use crate::view::filter::Filter;
 use crate::view::tree::child_at;
-use rusm_runtime::Pid;
 use rusm_runtime::observe::{self, ChildKey, EndedBy};
 use rusm_runtime::supervisor::{ChildRef, SupervisorRef};
+use rusm_runtime::{ExitReason, Pid};
 
 /// Time within which a child runs again, before its client gets an error.
 const RESTART_WITHIN: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             Err(HostError { code: ErrorCode::RateLimited, message })
         };
         if let Some((filter, reason)) = self.killing.take() {
-            return self.kill_all(&filter, reason, id).await;
+            return self.kill_all(&filter, &reason, id).await;
         }
         if let Some(part) = self.reporting.take() {
             return self.send(&ServerMessage::Report(part)).await;
@@ -64,7 +64,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 
     fn execute(&mut self, message: ClientMessage) -> Result<(), HostError> {
         if changes_the_node(&message) && !self.audit(&message) {
-            let message = "this connection may only observe: attach with the control token".to_owned();
+            let message = if self.node.read_only {
+                "this node is read-only: observers cannot change it"
+            } else {
+                "this connection may only observe: attach with the control token"
+            };
+            let message = message.to_owned();
             return Err(HostError { code: ErrorCode::Forbidden, message });
         }
         match message {
@@ -120,9 +125,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 self.restarting = Some(child_at(&self.node.runtime, &path)?);
                 Ok(())
             }
-            ClientMessage::Kill { pid, reason, .. } => self.kill(&pid, reason),
+            ClientMessage::Kill { pid, reason, text, .. } => self.kill(&pid, reason, text.as_deref()),
+            ClientMessage::SetLogFilter { filter, .. } => self.set_log_filter(&filter),
             ClientMessage::KillAll { filter, reason, .. } => {
-                self.killing = Some((kill_filter(&filter)?, reason));
+                self.killing = Some((kill_filter(&filter)?, exit_reason(reason, None)?));
                 Ok(())
             }
         }
@@ -207,7 +213,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     /// Ends the processes that a filter matches, and reports their number to the client.
-    async fn kill_all(&mut self, filter: &Filter, reason: KillReason, id: Option<u64>) -> Result<(), SessionEnd> {
+    async fn kill_all(&mut self, filter: &Filter, reason: &ExitReason, id: Option<u64>) -> Result<(), SessionEnd> {
         let killed = kill_all(&self.node.runtime, filter, reason).await;
         match id {
             Some(id) => self.send(&ServerMessage::Killed { id, processes: killed.processes, left: killed.left }).await,
@@ -225,14 +231,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         Ok(())
     }
 
-    fn kill(&self, pid: &str, reason: KillReason) -> Result<(), HostError> {
+    fn set_log_filter(&self, filter: &str) -> Result<(), HostError> {
+        let Some(log) = &self.node.log_filter else {
+            let message = "the filter of this program's log cannot be changed".to_owned();
+            return Err(HostError { code: ErrorCode::Unknown, message });
+        };
+        if filter.len() > LOG_FILTER_MAX_BYTES {
+            let message = format!("a filter of {} bytes: at most {LOG_FILTER_MAX_BYTES}", filter.len());
+            return Err(HostError::out_of_range(message));
+        }
+        log(filter).map_err(HostError::out_of_range)
+    }
+
+    fn kill(&self, pid: &str, reason: KillReason, text: Option<&str>) -> Result<(), HostError> {
+        let reason = exit_reason(reason, text)?;
         let pid = parse_pid(pid)?;
         if !self.node.runtime.is_alive(pid) {
             return Err(HostError { code: ErrorCode::Unknown, message: format!("no process {pid}") });
         }
         let by = EndedBy::Observer(self.peer.name.as_str().into());
         observe::note_end_by(&self.node.runtime, pid, by);
-        self.node.runtime.exit(pid, exit_reason(reason));
+        self.node.runtime.exit(pid, reason);
         Ok(())
     }
 }
@@ -279,6 +298,7 @@ const fn changes_the_node(message: &ClientMessage) -> bool {
             | ClientMessage::Stop { .. }
             | ClientMessage::SetResourceProfile { .. }
             | ClientMessage::RestartChild { .. }
+            | ClientMessage::SetLogFilter { .. }
             | ClientMessage::Kill { .. }
             | ClientMessage::KillAll { .. }
     )
@@ -290,6 +310,7 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::Stop { id }
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::RestartChild { id, .. }
+        | ClientMessage::SetLogFilter { id, .. }
         | ClientMessage::Kill { id, .. }
         | ClientMessage::KillAll { id, .. }
         | ClientMessage::Trace { id, .. } => *id,

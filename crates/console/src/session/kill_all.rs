@@ -10,9 +10,10 @@
 
 use std::time::{Duration, Instant};
 
-use rusm_protocol::KillReason;
+use rusm_protocol::{KILL_TEXT_MAX_BYTES, KillReason};
 use rustc_hash::FxHashSet;
 
+use crate::host::HostError;
 use crate::view::filter::Filter;
 use crate::view::table::sort_key::FilterRates;
 use rusm_runtime::{ExitReason, Handle, Pid, observe};
@@ -36,7 +37,7 @@ pub(super) struct Killed {
 /// Sends the exit reason to every process that the filter matches, in passes until one finds no more.
 ///
 /// Each process gets the reason once. A process that traps exits may survive a shutdown.
-pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReason) -> Killed {
+pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: &ExitReason) -> Killed {
     let until = Instant::now() + TIME_LIMIT;
     let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
     for round in 0.. {
@@ -56,7 +57,7 @@ pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: KillReas
 struct Search<'a> {
     runtime: &'a Handle,
     filter: &'a Filter,
-    reason: KillReason,
+    reason: &'a ExitReason,
     ended: FxHashSet<Pid>,
 }
 
@@ -85,16 +86,28 @@ impl Search<'_> {
         }
         found.retain(|pid| self.ended.insert(*pid));
         for pid in &found {
-            self.runtime.exit(*pid, exit_reason(self.reason));
+            self.runtime.exit(*pid, self.reason.clone());
         }
         found.len() as u64
     }
 }
 
 /// Returns the exit reason of a command.
-pub(super) const fn exit_reason(reason: KillReason) -> ExitReason {
-    match reason {
-        KillReason::Shutdown => ExitReason::Shutdown,
-        KillReason::Kill => ExitReason::Killed,
+///
+/// # Errors
+/// If the reason needs words or has none; the error has a line for the client.
+pub(super) fn exit_reason(reason: KillReason, text: Option<&str>) -> Result<ExitReason, HostError> {
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    let refused = |message: &str| Err(HostError::out_of_range(message.to_owned()));
+    match (reason, text) {
+        (_, Some(text)) if text.len() > KILL_TEXT_MAX_BYTES => {
+            refused(&format!("a text of {} bytes: at most {KILL_TEXT_MAX_BYTES}", text.len()))
+        }
+        (KillReason::Shutdown, None) => Ok(ExitReason::Shutdown),
+        (KillReason::Shutdown, Some(text)) => Ok(ExitReason::ShutdownWith(text.into())),
+        (KillReason::Kill, None) => Ok(ExitReason::Killed),
+        (KillReason::Kill, Some(_)) => refused("kill has no text: use the reason error or shutdown"),
+        (KillReason::Error, Some(text)) => Ok(ExitReason::Other(text.into())),
+        (KillReason::Error, None) => refused("the reason error needs a text, and kill_all has none"),
     }
 }

@@ -214,7 +214,7 @@ impl ViewSource for InspectSource {
         {
             encode::watched(runtime, &report, &mut mailbox);
             found.delays = Some(Box::new(encode::delays(&report.delays)));
-            found.waits = found.waits.or_else(|| encode::waits(&process, &report));
+            found.waits = found.waits.or_else(|| encode::waits(runtime, &process, &report, &node.newest().waits));
             let is_due = self.previewed.is_none_or(|at| at.elapsed() >= PREVIEW_EVERY);
             if mailbox.len > 0 && is_due {
                 self.previewed = Some(Instant::now());

@@ -8,7 +8,7 @@ use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
 use tokio::sync::{Mutex, watch};
 
 use crate::budget::OrderBudget;
-use crate::config::{Limits, LogLines, RecorderConfig};
+use crate::config::{Limits, LogFilter, LogLines, RecorderConfig};
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::recorder::recording::Recording;
@@ -32,6 +32,10 @@ pub(crate) struct Node {
     pub(crate) refusals: RefCell<TokenBucket>,
     /// The newest lines of the program's log, if the program provides them.
     pub(crate) log_lines: Option<Arc<dyn LogLines>>,
+    /// Replaces the filter of the program's log, if the program allows it.
+    pub(crate) log_filter: Option<LogFilter>,
+    /// True if no client may change the node.
+    pub(crate) read_only: bool,
     pub(crate) recording: RefCell<Recording>,
     info: NodeInfo,
     tick: Duration,
@@ -72,6 +76,8 @@ impl Node {
             budget: OrderBudget::new(Instant::now()),
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             log_lines: None,
+            log_filter: None,
+            read_only: false,
             recording: RefCell::new(Recording::new(recorder)),
             info,
             tick,
@@ -86,9 +92,14 @@ impl Node {
         }
     }
 
-    /// Sets the source of log lines.
-    pub(crate) fn with_log_lines(self, log_lines: Option<Arc<dyn LogLines>>) -> Self {
-        Self { log_lines, ..self }
+    /// Sets the source of log lines, and what changes their filter.
+    pub(crate) fn with_log(self, log_lines: Option<Arc<dyn LogLines>>, log_filter: Option<LogFilter>) -> Self {
+        Self { log_lines, log_filter, ..self }
+    }
+
+    /// Lets no client change the node.
+    pub(crate) fn read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
     }
 
     pub(crate) fn hello(&self, role: Role) -> Hello {
@@ -116,7 +127,9 @@ impl Node {
     fn features(&self) -> Vec<String> {
         let parts = [
             ("console", true),
+            ("log_filter", self.log_filter.is_some()),
             ("past", self.recording.borrow().is_on()),
+            ("read_only", self.read_only),
             ("scenarios", !self.host.scenarios().is_empty()),
             ("store", !observe::stores(&self.runtime).is_empty()),
             ("wasm", !observe::engines(&self.runtime).is_empty()),

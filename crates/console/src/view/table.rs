@@ -155,6 +155,8 @@ impl Table {
         let late = age > order_age_max(self.view.sort.key.is_rate(), false, 0, Duration::ZERO) + LATE;
         let cost_us = (order.cost.as_secs_f64() * 1e6).round();
         self.seq += 1;
+        let sample = self.view.waits.then(|| node.newest());
+        let waits = sample.as_ref().map(|sample| sample.waits.as_ref());
         let has_ended = |row: &&Ranked| {
             let seen = observe::process_in_slot(&node.runtime, row.slot);
             seen.is_none_or(|seen| seen.generation() != row.generation)
@@ -171,7 +173,7 @@ impl Table {
             order_age_ms: age.as_millis() as u64,
             degraded: late.then(|| format!("order takes {:.1} ms of CPU: refreshed less often", cost_us / 1e3)),
             cost_us,
-            rows: self.encoder.rows(&node.runtime, window, &self.columns),
+            rows: self.encoder.rows(&node.runtime, window, &self.columns, waits),
             columns: self.columns.clone(),
         })
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper may panic like the test itself")]
 
+mod acting;
 mod attach;
 mod hostile;
 mod inspect;

@@ -43,6 +43,45 @@ async fn the_root_cause_is_listed_with_those_that_wait_for_it() {
 }
 
 #[tokio::test]
+async fn rows_and_details_say_what_a_process_waits_for() {
+    let node = node();
+    let server = node.parked();
+    let client = caller(&node);
+    node.runtime.try_send(client, server).unwrap();
+    let mut observer = node.attach().await;
+    let view = |id: u32, waits: bool| {
+        json!({"type": "view", "id": id, "columns": ["pid", "state"], "sort": {"key": "pid", "desc": false}, "hz": 10.0,
+            "waits": waits})
+    };
+
+    observer.send(&view(1, true).to_string()).await;
+    let calls = format!("call {server}");
+    let state = |message: &Value, pid: Pid| {
+        let rows = message["rows"].as_array()?;
+        rows.iter().find(|row| row[0] == pid.to_string()).map(|row| row[1].clone())
+    };
+    let idle = observer
+        .pick(|message| {
+            let waits = message["id"] == 1 && state(message, client).is_some_and(|state| state == calls.as_str());
+            waits.then(|| state(message, server).unwrap())
+        })
+        .await;
+    assert_eq!(idle, "receive");
+    observer.send(&view(2, false).to_string()).await;
+    let plain = observer.pick(|message| (message["id"] == 2).then(|| state(message, client)).flatten()).await;
+    assert_eq!(plain, "waiting", "older observers know this word");
+
+    observer.send(&json!({"type": "inspect", "view": {"id": 3, "pid": client.to_string()}}).to_string()).await;
+    let waits = observer
+        .pick(|message| {
+            let found = message["type"] == "inspection" && !message["waits"].is_null();
+            found.then(|| message["waits"].clone())
+        })
+        .await;
+    assert_eq!((&waits["on"], &waits["process"]["pid"]), (&"reply".into(), &server.to_string().into()));
+}
+
+#[tokio::test]
 async fn a_cycle_of_three_calls_is_a_lint_and_leads_the_list() {
     let node = node_with(|config| config.lint_thresholds.wait_cycle_after = Duration::from_millis(100));
     let all = [caller(&node), caller(&node), caller(&node)];

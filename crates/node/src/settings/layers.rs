@@ -17,9 +17,10 @@ const SECTIONS: [&str; 5] = ["node", "lint", "recorder", "store", "log"];
 const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 41] = [
+const VARIABLES: [(&str, &str); 42] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
+    ("node.observers", "RUSM_OBSERVERS"),
     ("node.schedulers", "RUSM_SCHEDULERS"),
     ("node.process_limit", "RUSM_PROCESS_LIMIT"),
     ("node.mailbox_capacity", "RUSM_MAILBOX_CAPACITY"),

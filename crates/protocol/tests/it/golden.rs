@@ -79,11 +79,12 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
                 around: None,
                 hz: 4.0,
                 reorder: true,
+                waits: false,
             }),
         ),
         (
             "client_view_around",
-            ClientMessage::View(View { id: 8, around: Some("<0.44.1>".to_owned()), ..View::default() }),
+            ClientMessage::View(View { id: 8, around: Some("<0.44.1>".to_owned()), waits: true, ..View::default() }),
         ),
         ("client_detail", ClientMessage::Detail { pid: Some("<0.44.1>".to_owned()) }),
         ("client_detail_none", ClientMessage::Detail { pid: None }),
@@ -139,7 +140,23 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
             "client_kill_all",
             ClientMessage::KillAll { filter: "module=bomb".to_owned(), reason: KillReason::Kill, id: Some(5) },
         ),
-        ("client_kill", ClientMessage::Kill { pid: "<0.44.1>".to_owned(), reason: KillReason::Shutdown, id: Some(4) }),
+        (
+            "client_kill",
+            ClientMessage::Kill { pid: "<0.44.1>".to_owned(), reason: KillReason::Shutdown, text: None, id: Some(4) },
+        ),
+        (
+            "client_kill_error",
+            ClientMessage::Kill {
+                pid: "<0.44.1>".to_owned(),
+                reason: KillReason::Error,
+                text: Some("leaks memory".to_owned()),
+                id: Some(5),
+            },
+        ),
+        (
+            "client_set_log_filter",
+            ClientMessage::SetLogFilter { filter: "info,rusm_store=trace".to_owned(), id: Some(6) },
+        ),
     ]
 }
 

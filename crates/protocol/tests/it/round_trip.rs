@@ -38,6 +38,7 @@ fn view() -> impl Strategy<Value = View> {
             around,
             hz,
             reorder,
+            waits: reorder,
         },
     )
 }
@@ -144,7 +145,7 @@ fn settings() -> impl Strategy<Value = Box<RunSettings>> {
 
 fn client_message() -> impl Strategy<Value = ClientMessage> {
     let params = proptest::collection::btree_map("[a-z_]{1,12}", ".{0,20}", 0..5);
-    let reason = prop_oneof![Just(KillReason::Kill), Just(KillReason::Shutdown)];
+    let reason = prop_oneof![Just(KillReason::Kill), Just(KillReason::Shutdown), Just(KillReason::Error)];
     prop_oneof![
         (".*", params, settings(), id()).prop_map(|(scenario, params, settings, id): (_, BTreeMap<_, _>, _, _)| {
             ClientMessage::Run { scenario, params, settings, id }
@@ -176,7 +177,13 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         ),
         (any::<u32>(), any::<u64>()).prop_map(|(id, at_ms)| ClientMessage::Past(PastView { id, at_ms })),
         any::<u32>().prop_map(|id| ClientMessage::History(HistoryView { id })),
-        (".*", reason, id()).prop_map(|(pid, reason, id)| ClientMessage::Kill { pid, reason, id }),
+        (".*", reason, proptest::option::of(".*"), id()).prop_map(|(pid, reason, text, id)| ClientMessage::Kill {
+            pid,
+            reason,
+            text,
+            id
+        }),
+        (".*", id()).prop_map(|(filter, id)| ClientMessage::SetLogFilter { filter, id }),
     ]
 }
 

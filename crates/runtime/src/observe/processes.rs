@@ -169,6 +169,11 @@ impl ProcessRef<'_> {
         }
     }
 
+    /// Returns true if the last poll waited for the other side of a buffer, and not for a message.
+    pub fn waits_to_send(&self) -> bool {
+        self.header.wait.load(Relaxed) & (WAIT_SEND | WAIT_MESSAGE) == WAIT_SEND
+    }
+
     /// Returns true if a poll has run for longer than the threshold.
     pub fn is_stuck(&self) -> bool {
         // Only a running process can be stuck, so most processes need no look at the list.

@@ -126,7 +126,13 @@ impl Processes {
             matched.as_ref().map_or_else(|| self.at_rank(rank, key, order_ms), |all| all[rank as usize])
         };
         let indices: Vec<u64> = positions.clone().map(at).collect();
-        let rows = indices.iter().map(|&i| columns.iter().map(|&column| self.cell(i, column, ms)).collect());
+        let cell = |i: u64, column: Column| match self.cell(i, column, ms) {
+            Cell::Text(state) if column == Column::State && view.waits && state != "exited" => {
+                Cell::Text(self.waits(i))
+            }
+            cell => cell,
+        };
+        let rows = indices.iter().map(|&i| columns.iter().map(|&column| cell(i, column)).collect());
         Rows {
             id: view.id,
             seq,
@@ -178,6 +184,18 @@ impl Processes {
             0..20 => "sleeping",
             20..30 => "io",
             _ => "waiting",
+        }
+    }
+
+    /// Returns what a parked process waits for, else its state.
+    fn waits(&self, i: u64) -> String {
+        match (self.state(i), (random(self.seed, 51, i) * 100.0) as u64) {
+            ("sleeping", _) => "timer".to_owned(),
+            ("io", 0..30) => "store".to_owned(),
+            ("waiting", 0..20) => format!("call {}", pid(9)),
+            ("waiting", 20..25) => "topic orders".to_owned(),
+            ("waiting", _) => "receive".to_owned(),
+            (state, _) => state.to_owned(),
         }
     }
 

@@ -11,7 +11,14 @@ impl Action {
     pub const fn changes_node(self) -> bool {
         matches!(
             self,
-            Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::Kill | Self::KillAll | Self::RestartChild
+            Self::Run
+                | Self::Stop
+                | Self::Profile
+                | Self::Parameters
+                | Self::Kill
+                | Self::KillAll
+                | Self::RestartChild
+                | Self::LogLevel
         )
     }
 
@@ -30,9 +37,14 @@ impl Model {
         if !action.changes_node() {
             return None;
         }
+        let has = |name: &str| self.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|it| it == name));
         match self.role() {
             _ if self.read_only => Some("this observer is read-only: start it without --read-only to change the node"),
+            Some(Role::Observe) if has("read_only") => Some("this node is read-only: observers cannot change it"),
             Some(Role::Observe) => Some("this connection may only observe: attach with the control token"),
+            Some(_) if action == Action::LogLevel && !has("log_filter") => {
+                Some("the log of this node has a fixed filter")
+            }
             _ => None,
         }
     }

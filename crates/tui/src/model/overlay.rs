@@ -57,6 +57,8 @@ pub(crate) enum Overlay {
         reason: KillReason,
         /// Number that was typed to confirm that many processes end with it.
         typed: String,
+        /// Words of the exit reason, once they are asked for.
+        words: Option<LineEdit>,
     },
     /// A cause of failures in full.
     Cause {
@@ -119,6 +121,11 @@ pub(crate) enum Ask {
 }
 
 impl Overlay {
+    /// Creates the confirmation before a process is ended.
+    pub(crate) const fn kill(pid: String, name: String) -> Self {
+        Self::Kill { pid, name, reason: KillReason::Shutdown, typed: String::new(), words: None }
+    }
+
     /// Returns the key context of the overlay.
     pub(crate) fn context(&self) -> Context {
         match self {
@@ -128,6 +135,7 @@ impl Overlay {
             | Self::Trap { .. }
             | Self::Compare { .. }
             | Self::OtherNode { .. } => Context::Help,
+            Self::Kill { words: Some(_), .. } => Context::KillWords,
             Self::Kill { .. } | Self::KillAll { .. } => Context::Kill,
             Self::Event { .. } => Context::Event,
             Self::Confirm(_) | Self::Ask { .. } => Context::Ask,

@@ -136,6 +136,7 @@ fn command_id(message: &ClientMessage) -> Option<u64> {
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::RestartChild { id, .. }
         | ClientMessage::Kill { id, .. }
+        | ClientMessage::SetLogFilter { id, .. }
         | ClientMessage::KillAll { id, .. }
         | ClientMessage::Trace { id, .. } => *id,
         ClientMessage::Report { id, .. } => Some(*id),
@@ -179,6 +180,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         return;
     }
     match (&mut model.overlay, &mut model.table.field) {
+        (Some(Overlay::Kill { words: Some(words), .. }), _) => _ = words.press(key),
         (Some(Overlay::Kill { typed, .. }), _) => process::type_number(typed, key),
         (Some(Overlay::Run(dialog)), _) => dialog.press(key),
         (Some(Overlay::Trace), _) => {
@@ -214,6 +216,7 @@ fn paste(model: &mut Model, text: &str) {
         return model.events.filter.typed();
     }
     match (&mut model.overlay, &mut model.table.field) {
+        (Some(Overlay::Kill { words: Some(words), .. }), _) => words.insert(text),
         (Some(Overlay::Run(dialog)), _) => dialog.paste(text),
         (Some(Overlay::Trace), _) => {
             if let Some(field) = &mut model.trace.field {
@@ -381,6 +384,7 @@ fn query(model: &Model) -> Option<View> {
                 columns: slots.iter().map(|slot| slot.column).collect(),
                 window: ViewWindow { offset: 0, len: rows },
                 hz: 2.0,
+                waits: true,
                 ..View::default()
             })
         }

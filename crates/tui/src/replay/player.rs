@@ -129,6 +129,7 @@ impl Player {
             | ClientMessage::Stop { id }
             | ClientMessage::SetResourceProfile { id, .. }
             | ClientMessage::Kill { id, .. }
+            | ClientMessage::SetLogFilter { id, .. }
             | ClientMessage::KillAll { id, .. } => {
                 let message = "this is a recording: nothing can be changed".to_owned();
                 return vec![Msg::Server(ServerMessage::Error { message, code: ErrorCode::Forbidden, id })];

@@ -3,6 +3,7 @@
 mod ask;
 mod columns;
 mod compare;
+mod kill;
 mod palette;
 mod run_dialog;
 mod text;
@@ -11,7 +12,7 @@ mod waits;
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use rusm_protocol::{Column, KillReason, ParameterMeta};
+use rusm_protocol::{Column, ParameterMeta};
 
 use self::text::{READING_WIDTH, keys_line, scrolled, scrolled_to};
 use crate::model::input::keys::{self, Context};
@@ -38,14 +39,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         }
         Some(Overlay::OtherNode { node, before }) => other_node(painter, node, before),
         Some(Overlay::Compare { scroll }) => compare::render(painter, area, model, *scroll),
-        Some(Overlay::Kill { pid, name, reason, typed }) => {
-            let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-            let effect = effect(model, pid, typed);
-            kill(painter, &format!("{pid}{name}"), *reason, &effect);
-        }
-        Some(Overlay::KillAll { filter, matched, reason }) => {
-            kill(painter, &format!("all {} of {filter}", format::grouped(*matched)), *reason, &[]);
-        }
+        Some(overlay @ (Overlay::Kill { .. } | Overlay::KillAll { .. })) => kill::render(painter, model, overlay),
         Some(Overlay::Columns(chooser)) => columns::render(painter, model, chooser),
         Some(Overlay::SortMenu { at }) => sort_menu(painter, model, *at),
         Some(Overlay::Confirm(question)) => ask::render(painter, model, question),
@@ -218,43 +212,6 @@ fn reading_width(area: Rect) -> u16 {
     area.width.saturating_sub(12).clamp(READING_WIDTH.min(area.width.saturating_sub(4)), 110)
 }
 
-/// Says what the end of a process means to others: what ends with it, who learns of it, and who starts it again.
-fn effect(model: &Model, pid: &str, typed: &str) -> Vec<(String, Role)> {
-    let Some(victim) = model.victim.as_ref().filter(|victim| victim.pid == pid) else {
-        return vec![("counting what ends with it".to_owned(), Role::Dim)];
-    };
-    let mut lines = Vec::new();
-    if let Some(reach) = &victim.reach {
-        let least = if reach.is_more { "at least " } else { "" };
-        lines.push(match reach.ends {
-            0 => ("no other process ends with it".to_owned(), Role::Text),
-            1 => ("1 linked process ends with it".to_owned(), Role::Warn),
-            ends => (format!("{least}{} linked processes end with it", format::grouped(ends)), Role::Bad),
-        });
-        if reach.told > 0 {
-            lines.push((format!("{} others learn of it", format::grouped(reach.told)), Role::Text));
-        }
-    }
-    lines.push(match &victim.supervised {
-        Some(info) => {
-            let name = info.supervisor.name.as_ref().unwrap_or(&info.supervisor.pid);
-            let text = match info.restart.as_str() {
-                "permanent" => format!("{name} restarts it: {} of {} used", info.budget.used, info.budget.allowed),
-                "transient" => {
-                    format!("{name} restarts it if killed: {} of {} used", info.budget.used, info.budget.allowed)
-                }
-                _ => format!("{name} does not restart it"),
-            };
-            (text, Role::Text)
-        }
-        None => ("no supervisor restarts it".to_owned(), Role::Dim),
-    });
-    if let Some(ends) = victim.reach.as_ref().map(|reach| reach.ends).filter(|ends| *ends > 10) {
-        lines.push((format!("type {ends} to confirm: {typed}"), Role::Accent));
-    }
-    lines
-}
-
 /// Draws the question before keys reach another node.
 fn other_node(painter: &mut Painter<'_>, node: &str, before: &str) {
     let theme = painter.theme;
@@ -272,39 +229,6 @@ fn other_node(painter: &mut Painter<'_>, node: &str, before: &str) {
         Span::styled(" show it", theme.style(Role::Dim)),
     ]);
     painter.line(inner, 3, &keys);
-}
-
-/// Draws the confirmation before processes are ended.
-fn kill(painter: &mut Painter<'_>, subject: &str, reason: KillReason, effect: &[(String, Role)]) {
-    let theme = painter.theme;
-    let title = Line::from(format!(" end {subject}? "));
-    let width = (title.width() as u16 + 8).clamp(46, 70);
-    let width = effect.iter().map(|(text, _)| painter::width(text) + 4).max().unwrap_or(0).max(width).min(74);
-    let below = effect.len() as u16;
-    let inner = painter.popup(width, 7 + below, &title);
-    let choice = |this: KillReason, word: &'static str| {
-        let chosen = this == reason;
-        let sign = if chosen { theme.sign("◉ ", "(*) ") } else { theme.sign("○ ", "( ) ") };
-        let role = if chosen { Role::Accent } else { Role::Dim };
-        Span::styled(format!("{sign}{word}   "), theme.style(role))
-    };
-    let reasons = vec![
-        Span::styled("reason   ", theme.style(Role::Dim)),
-        choice(KillReason::Shutdown, "shutdown"),
-        choice(KillReason::Kill, "kill"),
-    ];
-    painter.line(inner, 1, &Line::from(reasons));
-    let meaning = match reason {
-        KillReason::Shutdown => "the process can trap it",
-        KillReason::Kill => "cannot be trapped",
-    };
-    painter.line(inner, 2, &Line::from(Span::styled(format!("         {meaning}"), theme.style(Role::Dim))));
-    for (at, (text, role)) in (3..).zip(effect) {
-        let text = painter::cut(text, inner.width, theme);
-        painter.line(inner, at, &Line::from(Span::styled(text, theme.style(*role))));
-    }
-    let keys = keys_line(Context::Kill, painter);
-    painter.line(inner, 4 + below, &keys);
 }
 
 fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {

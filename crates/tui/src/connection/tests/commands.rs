@@ -21,7 +21,7 @@ async fn a_command_given_while_the_next_node_is_dialled_is_not_for_it() {
     let (stream, _) = timeout(DEADLINE, listener.accept()).await.unwrap().unwrap();
 
     // The stream is open but the handshake is not answered yet: the connection task is still dialling.
-    let kill = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
+    let kill = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, text: None, id: Some(1) };
     outgoing.commands.send(kill).await.unwrap();
     let mut socket = accept(stream).await;
     greet(&mut socket).await;

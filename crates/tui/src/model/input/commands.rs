@@ -21,6 +21,7 @@ pub(crate) enum Argument {
     Scenario,
     Profile,
     Filter,
+    Level,
 }
 
 impl Argument {
@@ -34,6 +35,7 @@ impl Argument {
             Self::Scenario => "SCENARIO",
             Self::Profile => "PROFILE",
             Self::Filter => "FILTER",
+            Self::Level => "LEVEL",
         }
     }
 }
@@ -57,7 +59,7 @@ const fn plain(name: &'static str, action: Action, help: &'static str) -> Comman
 }
 
 /// All commands.
-pub(crate) static COMMANDS: [Command; 17] = [
+pub(crate) static COMMANDS: [Command; 18] = [
     with("goto", Argument::Process, "show a process"),
     with("view", Argument::View, "show a view"),
     with("sort", Argument::Column, "sort the processes; -COLUMN reverses the order"),
@@ -68,6 +70,7 @@ pub(crate) static COMMANDS: [Command; 17] = [
     with("profile", Argument::Profile, "select a resource profile"),
     plain("follow", Action::Follow, "keep the selected process in view"),
     plain("level", Action::Level, "show only events of a higher level"),
+    with("log-level", Argument::Level, "change the level of the node's log"),
     plain("log", Action::LogLines, "show the log between the events"),
     plain("pause", Action::Pause, "freeze the screen, not the node"),
     plain("copy", Action::Copy, "copy the pid or a summary"),
@@ -76,6 +79,9 @@ pub(crate) static COMMANDS: [Command; 17] = [
     plain("repaint", Action::Repaint, "redraw every cell"),
     plain("quit", Action::Quit, "quit; :q does the same"),
 ];
+
+/// Levels of a log, from none to all.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Names that arguments may have on this node.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +105,8 @@ pub(crate) enum Order {
     Filter(String),
     Run(String),
     Profile(String),
+    /// Replace the filter of the node's log.
+    LogFilter(String),
 }
 
 /// A line that the palette offers.
@@ -150,6 +158,11 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
         Argument::Filter => match ProcessFilter::parse(argument) {
             Ok(_) => Ok(Order::Filter(argument.to_owned())),
             Err(error) => Err(error.to_string()),
+        },
+        // The node checks directives such as `info,rusm_store=trace`.
+        Argument::Level => match LEVELS.contains(&argument) || argument.contains('=') {
+            true => Ok(Order::LogFilter(argument.to_owned())),
+            false => Err(format!("unknown level {argument:?}: {}", suggestion(argument, &LEVELS))),
         },
         Argument::Scenario => one_of(&known.scenarios, "scenario").map(Order::Run),
         Argument::Profile => one_of(&known.profiles, "profile").map(Order::Profile),
@@ -223,6 +236,11 @@ fn all(known: &KnownNames) -> Vec<Candidate> {
                     add(column.word(), &format!("by {}", columns::label(column)));
                 }
             }
+            Argument::Level => {
+                for level in LEVELS {
+                    add(level, "");
+                }
+            }
             Argument::Scenario | Argument::Profile => {
                 let is_scenario = command.argument == Argument::Scenario;
                 for id in if is_scenario { &known.scenarios } else { &known.profiles } {
@@ -277,6 +295,8 @@ mod tests {
             ("sort -age", Order::Sort(SortKey { key: Column::AgeMs, desc: false })),
             ("view topics", Order::Do(Action::Show(Tab::Topics))),
             ("run ping-pong", Order::Run("ping-pong".to_owned())),
+            ("log-level debug", Order::LogFilter("debug".to_owned())),
+            ("log-level info,rusm_store=trace", Order::LogFilter("info,rusm_store=trace".to_owned())),
             ("profile max", Order::Profile("max".to_owned())),
             ("filter mem>1MB or name~kv", Order::Filter("mem>1MB or name~kv".to_owned())),
             ("kill <0.44.1>", Order::Kill("<0.44.1>".to_owned())),
@@ -295,6 +315,7 @@ mod tests {
         assert_eq!(error("gto 5"), "unknown command \"gto\": did you mean \"goto\"?");
         assert_eq!(error("view"), "view needs an argument: view VIEW");
         assert_eq!(error("view topcs"), "unknown view \"topcs\": did you mean \"topics\"?");
+        assert_eq!(error("log-level inof"), "unknown level \"inof\": did you mean \"info\"?");
         assert_eq!(error("quit now"), "quit has no argument");
         assert_eq!(error("run storm"), "unknown scenario \"storm\": expected one of spawn-storm, ping-pong");
         assert_eq!(error("filter mem>"), "a value is missing after mem>");

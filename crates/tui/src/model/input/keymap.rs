@@ -176,6 +176,7 @@ impl Context {
             Self::Filter
                 | Self::Help
                 | Self::Kill
+                | Self::KillWords
                 | Self::Ask
                 | Self::SortMenu
                 | Self::Columns
@@ -188,7 +189,7 @@ impl Context {
 
     /// Returns true if letters are typed in this context.
     pub const fn takes_text(self) -> bool {
-        matches!(self, Self::Filter | Self::RunDialog | Self::Palette)
+        matches!(self, Self::Filter | Self::RunDialog | Self::Palette | Self::KillWords)
     }
 }
 

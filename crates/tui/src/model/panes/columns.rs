@@ -103,6 +103,14 @@ const fn width_of(column: Column) -> u16 {
     }
 }
 
+/// Returns the minimum width of a column in a table of `width` cells.
+const fn width_in(column: Column, width: u16) -> u16 {
+    match column {
+        Column::State if width >= WIDE => STATE_WIDTH_WIDE,
+        _ => width_of(column),
+    }
+}
+
 /// Usual order of the columns on the screen.
 pub(crate) const ORDER: [Column; 20] = [
     Column::Pid,
@@ -129,6 +137,13 @@ pub(crate) const ORDER: [Column; 20] = [
 
 /// Cells by which the pid column grows first: pids become long when a slot has been reused a million times.
 const PID_GROWTH: u16 = 4;
+
+/// Width of the state column on wide screens: it names the process that another one waits for.
+const STATE_WIDTH_WIDE: u16 = 15;
+/// Width of a table from which on its state column is wide.
+const WIDE: u16 = 90;
+/// Cells by which the state column grows then.
+const STATE_GROWTH: u16 = 4;
 
 /// Maximum width of the name column.
 const NAME_WIDTH_MAX: u16 = 34;
@@ -209,9 +224,9 @@ pub(crate) const fn falls(column: Column) -> bool {
 pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> {
     let mut chosen: Vec<(Column, u16)> = Vec::new();
     let mut used = 0;
-    let sort_width = width_of(sort.key) + 1;
+    let sort_width = width_in(sort.key, width) + 1;
     for &column in set.priority() {
-        let w = width_of(column);
+        let w = width_in(column, width);
         let has_sort = column == sort.key || chosen.iter().any(|(c, _)| *c == sort.key);
         let reserve = if has_sort { 0 } else { sort_width };
         if used + w + 1 + reserve <= width + 1 || chosen.is_empty() || column == sort.key {
@@ -219,24 +234,9 @@ pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> 
             used += w + 1;
         }
     }
-    let spare = (width + 1).saturating_sub(used);
-    let mut x = 0;
-    ORDER
-        .iter()
-        .filter_map(|column| chosen.iter().find(|(c, _)| c == column))
-        .map(|&(column, w)| {
-            let for_pid = spare.min(PID_GROWTH);
-            let grown = match column {
-                Column::Pid => w + for_pid,
-                Column::Name if set == ColumnSet::Usual => (w + spare - for_pid).min(NAME_WIDTH_MAX),
-                Column::Module if set == ColumnSet::Guests => (w + spare - for_pid).min(NAME_WIDTH_MAX),
-                _ => w,
-            };
-            let slot = ColumnSlot { column, x, width: grown };
-            x += grown + 1;
-            slot
-        })
-        .collect()
+    let shown = ORDER.iter().filter_map(|column| chosen.iter().find(|(c, _)| c == column)).copied();
+    let long = if set == ColumnSet::Usual { Column::Name } else { Column::Module };
+    placed(shown, (width + 1).saturating_sub(used), Some(long))
 }
 
 /// Returns the chosen columns that fit into `width` cells, in their order. The sort column is always among them.
@@ -245,31 +245,36 @@ pub(crate) fn fit_chosen(width: u16, sort: SortKey, columns: &[Column]) -> Vec<C
     let mut used = 0;
     let is_chosen = columns.contains(&sort.key);
     for &column in columns.iter().chain((!is_chosen).then_some(&sort.key)) {
-        let w = width_of(column);
+        let w = width_in(column, width);
         let has_sort = column == sort.key || shown.iter().any(|(c, _)| *c == sort.key);
-        let reserve = if has_sort { 0 } else { width_of(sort.key) + 1 };
+        let reserve = if has_sort { 0 } else { width_in(sort.key, width) + 1 };
         if used + w + reserve <= width || shown.is_empty() || column == sort.key {
             shown.push((column, w));
             used += w + 1;
         }
     }
-    let mut spare = (width + 1).saturating_sub(used);
-    // A pid grows first; then the first text of any length.
     let long = [Column::Name, Column::Module].into_iter().find(|long| shown.iter().any(|(c, _)| c == long));
+    placed(shown.into_iter(), (width + 1).saturating_sub(used), long)
+}
+
+/// Places columns beside each other. The spare cells go to pids, then to states, then to the column `long`.
+fn placed(shown: impl Iterator<Item = (Column, u16)> + Clone, mut spare: u16, long: Option<Column>) -> Vec<ColumnSlot> {
+    let mut growth = |wanted: Column, most: u16| {
+        let is_shown = shown.clone().any(|(column, _)| column == wanted);
+        let cells = if is_shown { spare.min(most) } else { 0 };
+        spare -= cells;
+        (wanted, cells)
+    };
+    let mut growing = vec![growth(Column::Pid, PID_GROWTH), growth(Column::State, STATE_GROWTH)];
+    growing.extend(long.map(|long| growth(long, NAME_WIDTH_MAX.saturating_sub(width_of(long)))));
     let mut x = 0;
-    let grow = |(column, w): (Column, u16)| {
-        let most = match column {
-            Column::Pid => w + PID_GROWTH,
-            _ if long == Some(column) => NAME_WIDTH_MAX,
-            _ => w,
-        };
-        let extra = spare.min(most - w);
-        spare -= extra;
+    let place = |(column, w): (Column, u16)| {
+        let extra: u16 = growing.iter().filter(|(grown, _)| *grown == column).map(|(_, cells)| cells).sum();
         let slot = ColumnSlot { column, x, width: w + extra };
         x += slot.width + 1;
         slot
     };
-    shown.into_iter().map(grow).collect()
+    shown.clone().map(place).collect()
 }
 
 #[cfg(test)]

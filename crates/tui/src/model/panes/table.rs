@@ -169,6 +169,7 @@ impl Table {
             filter: self.filter_in_force().to_owned(),
             window: ViewWindow { offset: self.top.saturating_sub(rows_before(len, visible.into())), len },
             reorder: self.reorder,
+            waits: true,
             ..View::default()
         };
         let comparable = sent.filter(|sent| sent.filter == view.filter && sent.sort == view.sort);

@@ -19,6 +19,7 @@ use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::table::Selection;
 use crate::model::panes::wasm::WasmFocus;
+use crate::model::selection::wrapped;
 use crate::model::tab::Tab;
 
 #[expect(clippy::too_many_lines, reason = "one short arm for each action")]
@@ -73,7 +74,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Filter => model.table.edit_filter(),
         Action::Complete(steps) => complete(model, steps),
         // Handled before.
-        Action::Palette => {}
+        Action::Palette | Action::LogLevel => {}
         Action::Level => model.events.next_level(),
         Action::LogLines => log_lines(model),
         Action::Link(at) => process::follow_event_link(model, at.into(), effects),
@@ -210,15 +211,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
                 process::follow(model, pid, effects);
             }
         }
-        Some(Overlay::Kill { pid, name, reason, typed }) if !process::is_confirmed(model, &pid, &typed) => {
-            model.overlay = Some(Overlay::Kill { pid, name, reason, typed });
-        }
-        Some(Overlay::Kill { pid, reason, .. }) => {
-            model.victim = None;
-            let word = if reason == KillReason::Kill { "killed" } else { "asked to shut down" };
-            let id = Some(model.command(format!("{pid} {word}")));
-            effects.push(Effect::Send(ClientMessage::Kill { pid, reason, id }));
-        }
+        Some(overlay @ Overlay::Kill { .. }) => process::kill(model, overlay, effects),
         Some(Overlay::KillAll { filter, reason, .. }) => {
             let word = if reason == KillReason::Kill { "kill" } else { "ask to shut down" };
             let id = Some(model.command(format!("{word} all of {filter}")));
@@ -337,10 +330,15 @@ fn hide_lints(model: &mut Model) {
 
 fn choose(model: &mut Model, steps: isize) {
     match &mut model.overlay {
-        Some(Overlay::Kill { reason, .. } | Overlay::KillAll { reason, .. }) => {
+        Some(Overlay::Kill { reason, .. }) => {
+            let all = [KillReason::Shutdown, KillReason::Kill, KillReason::Error];
+            let at = all.iter().position(|known| known == reason).unwrap_or(0);
+            *reason = all[wrapped(at, steps, all.len())];
+        }
+        Some(Overlay::KillAll { reason, .. }) => {
             *reason = match reason {
                 KillReason::Shutdown => KillReason::Kill,
-                KillReason::Kill => KillReason::Shutdown,
+                KillReason::Kill | KillReason::Error => KillReason::Shutdown,
             };
         }
         Some(Overlay::Run(dialog)) => dialog.step(steps),

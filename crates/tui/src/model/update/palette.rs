@@ -1,6 +1,6 @@
 //! The command palette: what is typed there, and its orders.
 
-use rusm_protocol::{ClientMessage, Column, KillReason};
+use rusm_protocol::{ClientMessage, Column};
 
 use super::navigate::show;
 use super::{actions, bench, process};
@@ -23,6 +23,13 @@ pub(super) fn handle(model: &mut Model, action: Action, effects: &mut Vec<Effect
         open(model);
         return true;
     }
+    if action == Action::LogLevel {
+        match model.refusal(action) {
+            Some(why) => model.show_notice(why, true),
+            None => open_with(model, "log-level "),
+        }
+        return true;
+    }
     let Some(Overlay::Palette(palette)) = &mut model.overlay else { return false };
     match action {
         Action::Lines(lines) => palette.at = wrapped(palette.at, lines.clamp(-99, 99) as isize, palette.found.len()),
@@ -41,6 +48,12 @@ pub(super) fn handle(model: &mut Model, action: Action, effects: &mut Vec<Effect
 fn open(model: &mut Model) {
     let found = commands::candidates("", &known(model));
     model.overlay = Some(Overlay::Palette(Palette { found, ..Palette::default() }));
+}
+
+/// Opens the palette with the beginning of a line.
+fn open_with(model: &mut Model, line: &str) {
+    model.overlay = Some(Overlay::Palette(Palette { edit: LineEdit::new(line), ..Palette::default() }));
+    typed(model);
 }
 
 /// Finds the candidates for the changed line.
@@ -99,8 +112,7 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
         Order::Kill(pid) => {
             // The question shows what ends with the process, so its details are requested.
             process::show_process(model, pid.clone(), effects);
-            let (name, typed) = (String::new(), String::new());
-            model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown, typed });
+            model.overlay = Some(Overlay::kill(pid, String::new()));
         }
         Order::Sort(sort) => {
             show(model, Tab::Processes);
@@ -116,6 +128,13 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
             }
             show(model, Tab::Bench);
             bench::run_or_ask(model, scenario, effects);
+        }
+        Order::LogFilter(filter) => {
+            if let Some(why) = model.refusal(Action::LogLevel) {
+                return model.show_notice(why, true);
+            }
+            let id = Some(model.command(format!("log filter {filter}")));
+            effects.push(Effect::Send(ClientMessage::SetLogFilter { filter, id }));
         }
         Order::Profile(profile) => {
             let id = Some(model.command(format!("profile {profile}")));

@@ -227,6 +227,29 @@ pub(super) fn is_confirmed(model: &mut Model, pid: &str, typed: &str) -> bool {
     }
 }
 
+/// Ends a process after the question, or asks for the words of the reason first.
+pub(super) fn kill(model: &mut Model, overlay: Overlay, effects: &mut Vec<Effect>) {
+    let Overlay::Kill { pid, name, reason, typed, words } = overlay else { return };
+    if !is_confirmed(model, &pid, &typed) {
+        model.overlay = Some(Overlay::Kill { pid, name, reason, typed, words });
+        return;
+    }
+    let text = words.as_ref().map(|words| words.text().trim().to_owned());
+    if reason == KillReason::Error && text.as_ref().is_none_or(String::is_empty) {
+        let words = Some(words.unwrap_or_default());
+        model.overlay = Some(Overlay::Kill { pid, name, reason, typed, words });
+        return;
+    }
+    model.victim = None;
+    let about = match (reason, &text) {
+        (KillReason::Kill, _) => format!("{pid} killed"),
+        (KillReason::Shutdown, _) => format!("{pid} asked to shut down"),
+        (KillReason::Error, text) => format!("{pid} ended: {}", text.as_deref().unwrap_or_default()),
+    };
+    let id = Some(model.command(about));
+    effects.push(Effect::Send(ClientMessage::Kill { pid, reason, text, id }));
+}
+
 /// Adds a key to the number that confirms the end of many processes.
 pub(super) fn type_number(typed: &mut String, key: Key) {
     match key.code {
@@ -243,12 +266,12 @@ pub(super) fn confirm_kill(model: &mut Model) {
             return model.show_notice(format!("{} has already ended", pane.pid), false);
         }
         let (pid, name) = (pane.pid.clone(), pane.name().unwrap_or_default().to_owned());
-        model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown, typed: String::new() });
+        model.overlay = Some(Overlay::kill(pid, name));
         return;
     }
     if model.tab == Tab::Tree {
         if let Some((pid, name)) = child(model) {
-            model.overlay = Some(Overlay::Kill { pid, name, reason: KillReason::Shutdown, typed: String::new() });
+            model.overlay = Some(Overlay::kill(pid, name));
         }
         return;
     }
@@ -261,9 +284,7 @@ pub(super) fn confirm_kill(model: &mut Model) {
     };
     let name = name.to_owned();
     match subject(model).map(str::to_owned) {
-        Some(pid) => {
-            model.overlay = Some(Overlay::Kill { name, pid, reason: KillReason::Shutdown, typed: String::new() });
-        }
+        Some(pid) => model.overlay = Some(Overlay::kill(pid, name)),
         None => explain_no_selection(model),
     }
 }

@@ -255,7 +255,7 @@ fn a_process_is_ended_only_after_the_question() {
 
     assert!(matches!(&requested[..], [Effect::Send(ClientMessage::Inspect { view: Some(view) })] if view.reach));
     assert_eq!(early, [], "the node has not said yet what ends with it");
-    let expected = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, id: Some(1) };
+    let expected = ClientMessage::Kill { pid: "<0.1.1>".to_owned(), reason: KillReason::Kill, text: None, id: Some(1) };
     assert!(take_command.contains(&Effect::Send(expected)), "{take_command:?}");
 }
 

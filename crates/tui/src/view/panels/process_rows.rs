@@ -103,7 +103,8 @@ const fn empty(column: Column) -> &'static str {
 fn text_role(column: Column, text: &str) -> Role {
     match (column, text) {
         (Column::State, "running" | "runnable") => Role::Good,
-        (Column::State, "io") => Role::Flow,
+        (Column::State, "io" | "store") => Role::Flow,
+        (Column::State, wait) if wait.contains(' ') => Role::Text,
         (Column::State, "exiting") => Role::Warn,
         (Column::State, "stuck") => Role::Bad,
         (Column::Kind, "wasm") => Role::Store,

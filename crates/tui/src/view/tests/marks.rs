@@ -122,7 +122,7 @@ fn the_palette_finds_lines_by_a_few_letters_and_runs_them() {
 fn help_has_the_keys_of_the_view_the_commands_and_the_terms() {
     let mut watched = busy(Tab::Topics, LARGE, false);
     let top = watched.press("?").text();
-    let rest = watched.press("jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj").text();
+    let rest = watched.press("jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj").text();
 
     assert!(top.contains("help: Topics") && rest.contains("commands, after :"), "{rest}");
     assert!(rest.contains("goto PID or NAME") && rest.contains("dead letter"), "{rest}");

@@ -48,6 +48,8 @@ pub enum Context {
     Help,
     /// The confirmation before a process is ended.
     Kill,
+    /// The words of an exit reason.
+    KillWords,
     /// A cause of failures in full.
     Cause,
     /// The sort menu.
@@ -72,7 +74,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -94,6 +96,7 @@ impl Context {
         Self::SortMenu,
         Self::Columns,
         Self::Kill,
+        Self::KillWords,
         Self::Cause,
         Self::RunDialog,
         Self::Palette,
@@ -128,6 +131,7 @@ impl Context {
             Self::Filter => "filter",
             Self::Help => "help",
             Self::Kill => "kill",
+            Self::KillWords => "words of a reason",
             Self::Ask => "question",
             Self::Columns => "columns",
             Self::SortMenu => "sort menu",
@@ -281,6 +285,8 @@ pub enum Action {
     Level,
     /// Show or hide log lines between the events.
     LogLines,
+    /// Change the filter of the node's log.
+    LogLevel,
     /// Show the process at this place of a list of links.
     Link(u8),
     /// Hide all lints of the same kind as the selected one.

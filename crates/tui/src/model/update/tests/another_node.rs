@@ -12,7 +12,7 @@ fn a_question_about_a_process_of_the_node_before_is_withdrawn() {
     };
     drop(update(&mut model, hello(1), Duration::ZERO));
     let (pid, name, reason) = ("<0.1.1>".to_owned(), String::new(), KillReason::Kill);
-    model.overlay = Some(Overlay::Kill { pid, name, reason, typed: String::new() });
+    model.overlay = Some(Overlay::Kill { pid, name, reason, typed: String::new(), words: None });
     model.table.selection = Selection::Here("<0.1.1>".to_owned());
 
     drop(update(&mut model, hello(1), Duration::ZERO));
@@ -28,7 +28,7 @@ fn a_command_leaves_only_for_a_node_that_has_said_who_it_is() {
     let is_kill = |effect: &Effect| matches!(effect, Effect::Send(ClientMessage::Kill { .. }));
     let ask = |model: &mut Model| {
         let (pid, name, reason) = ("<0.1.1>".to_owned(), String::new(), KillReason::Kill);
-        model.overlay = Some(Overlay::Kill { pid, name, reason, typed: String::new() });
+        model.overlay = Some(Overlay::Kill { pid, name, reason, typed: String::new(), words: None });
         let effects = update(model, Msg::Key(Key::plain(KeyCode::Enter)), Duration::ZERO);
         (effects.iter().any(is_kill), model.commands.len())
     };

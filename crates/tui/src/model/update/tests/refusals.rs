@@ -150,3 +150,48 @@ fn chosen_columns_are_requested_and_kept_and_a_cancelled_choice_is_undone() {
     let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
     assert!(effects.contains(&Effect::SaveColumns { key: "columns", columns: Vec::new() }));
 }
+
+#[test]
+fn a_process_ends_with_typed_words_after_its_number() {
+    let mut model = attached(Tab::Processes);
+    let page = rows_of(&model, (0, 3, vec![1, 2, 3]));
+    update(&mut model, Msg::Server(page), Duration::ZERO);
+    let enter = Key::plain(KeyCode::Enter);
+    typed(&mut model, "jx");
+    counted(&mut model, 40);
+    press_all(&mut model, &[Key::plain(KeyCode::Tab); 2]);
+    let kills = |effects: &[Effect]| {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Send(ClientMessage::Kill { reason, text, .. }) => Some((*reason, text.clone())),
+            _ => None,
+        })
+    };
+
+    assert_eq!(kills(&press_all(&mut model, &[enter])), None, "the number comes first");
+    typed(&mut model, "40");
+    assert_eq!(kills(&press_all(&mut model, &[enter])), None, "then the words are asked for");
+    assert_eq!(kills(&press_all(&mut model, &[enter])), None, "which must not be empty");
+    typed(&mut model, "leaks: why? y");
+    let ended = kills(&press_all(&mut model, &[enter]));
+
+    assert_eq!(ended, Some((KillReason::Error, Some("leaks: why? y".to_owned()))));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn the_level_of_the_log_is_changed_by_a_key_and_a_line() {
+    let mut model = attached(Tab::Events);
+    typed(&mut model, "vdeb");
+
+    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+
+    let sent = effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Send(ClientMessage::SetLogFilter { filter, .. }) if filter == "debug"));
+    assert!(sent, "{effects:?}");
+    model.hello.as_mut().unwrap().node.features.push("read_only".to_owned());
+    model.hello.as_mut().unwrap().role = Role::Observe;
+    typed(&mut model, "v");
+    let said = model.status.as_ref().map(|status| status.text.clone());
+    assert_eq!(said.as_deref(), Some("this node is read-only: observers cannot change it"));
+}

@@ -1,0 +1,56 @@
+//! The filter of the running log, which can be replaced while the program runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload::Handle;
+
+/// Handle to the filter of the running log; cheap to clone.
+#[derive(Clone)]
+pub struct FilterHandle(Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>);
+
+impl FilterHandle {
+    pub(crate) fn new<S: 'static>(handle: Handle<EnvFilter, S>) -> Self {
+        Self(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    }
+
+    /// Replaces the filter of all lines from now on.
+    ///
+    /// # Errors
+    /// A line that says why, if the subscriber does not exist any more.
+    pub fn replace(&self, filter: EnvFilter) -> Result<(), String> {
+        (self.0)(filter)
+    }
+}
+
+impl fmt::Debug for FilterHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilterHandle").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{Registry, reload};
+
+    use super::*;
+    use crate::RecentLines;
+
+    #[test]
+    fn a_replaced_filter_lets_other_lines_through() {
+        let (layer, handle) = reload::Layer::new(EnvFilter::new("warn"));
+        let (handle, recent) = (FilterHandle::new(handle), RecentLines::default());
+        let subscriber = Registry::default().with(layer).with(recent.clone());
+
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("before");
+            handle.replace(EnvFilter::new("debug")).unwrap();
+            tracing::debug!("after");
+        });
+
+        let texts: Vec<String> = recent.newest(9).1.into_iter().map(|line| line.text).collect();
+        assert_eq!(texts, ["after"]);
+    }
+}
