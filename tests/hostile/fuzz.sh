@@ -22,7 +22,7 @@ picture::fuzz_recordings -p rusm-tui --test it
 fuzz_files_of_stores -p rusm-store --test damage
 fuzz_journals -p rusm-store --test damage
 hostile::fuzz_modules -p rusm-wasm --features store --test it
-view::filter::tests::fuzz_filters -p rusm-console --lib
+filter::tests::fuzz_filters -p rusm-protocol --lib
 endpoint::handshake::tests::fuzz_request_heads -p rusm-console --lib
 report::document::tests::fuzz_reports -p rusm-bench --lib
 settings::tests::fuzz_files_and_the_environment -p rusm-node --bins

@@ -80,9 +80,9 @@ def failed_at_a_call(stores, chance, folder):
 def started_meanwhile(stores, chance, folder):
     """A node starts, writes and is killed while a repair is delayed at each of its steps."""
     intact = begin(stores, chance, folder)
-    call = chance.choice(["renameat2", "rename", "linkat", "unlink", "flock", "fsync"])
+    call = chance.choice(["renameat2", "renameat2", "rename", "rename", "linkat", "unlink", "flock", "fsync"])
     side = chance.choice(["enter", "exit"])
-    rules = [f"{call}:delay_{side}=700000:when={chance.choice(['1', '1', '2', '3', '1+2'])}"]
+    rules = [f"{call}:delay_{side}=1500000:when={chance.choice(['1', '1', '2', '3', '1+2'])}"]
     if call != "renameat2" and chance.random() < 0.3:
         rules.append("renameat2:error=EINVAL")
     repair = Run(folder, "store", "repair", "node.redb", prefix=strace(*rules))
