@@ -102,7 +102,8 @@ class Run:
         return found[1:] or found
 
     def signal(self, number):
-        for pid in self.pids():
+        # A stop may have met strace before it had started the program.
+        for pid in self.pids() + ([self.process.pid] if number == signal.SIGCONT else []):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:

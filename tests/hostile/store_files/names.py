@@ -114,7 +114,7 @@ def overlapping(stores, chance, folder):
             running.append(node.run)
         else:
             args = ["repair", "node.redb", "--output", f"out-{chance.randrange(3)}.redb"] if what == "output" else [what, "node.redb"]
-            prefix = strace(f"{chance.choice(NAMES)}:delay_exit={chance.randrange(300000)}") if chance.random() < 0.5 else ()
+            prefix = strace(f"{chance.choice(NAMES)}:delay_exit={chance.randrange(60000)}") if chance.random() < 0.5 else ()
             running.append(Run(folder, "store", *args, prefix=prefix))
         time.sleep(chance.random() * 0.15)
         victim = chance.choice(running)
