@@ -136,9 +136,12 @@ build_wasi() {
     (cd wasi && tar -c --exclude=./target .) | tar -x -C "$copy"
     local flags="target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$copy=guests']"
     (cd "$copy" && CARGO_TARGET_DIR=$target/wasi cargo build --quiet --release --locked --target $triple --config "$flags")
-    cp "$target/wasi/$triple/release/http.wasm" prebuilt/wasi/http.wasm
-    record prebuilt/wasi/http.wasm "cargo build --release --target $triple" "$(rustc --version)" \
-        wasi/Cargo.toml wasi/Cargo.lock wasi/http
+    local guest
+    for guest in hello http; do
+        cp "$target/wasi/$triple/release/$guest.wasm" "prebuilt/wasi/$guest.wasm"
+        record "prebuilt/wasi/$guest.wasm" "cargo build --release --target $triple" "$(rustc --version)" \
+            wasi/Cargo.toml wasi/Cargo.lock "wasi/$guest"
+    done
 }
 
 for language in "${@:-rust c ts wat wasi}"; do

@@ -21,7 +21,12 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("start the observer"))?.block_on(async {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
-        let node = start(&mut signals, move || Node::start(&settings, DefaultName::Free(DEFAULT_NAME))).await?;
+        let node = start(&mut signals, move || {
+            let mut node = Node::start(&settings, DefaultName::Free(DEFAULT_NAME))?;
+            node.serve(&settings.app, None)?;
+            Ok(node)
+        })
+        .await?;
         let ended = tokio::select! {
             // The observer owns the terminal and restores it first. A signal that the observer does not handle, or does
             // not handle yet, ends the program here.

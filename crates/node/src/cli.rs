@@ -7,11 +7,16 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) mod bench;
 mod common;
 pub(crate) mod loadtest;
+mod new;
+mod serve;
 pub(crate) mod store;
+pub(crate) mod usage;
 
 use bench::BenchCommand;
 pub(crate) use common::{CommonFlags, ShareFlags};
 use loadtest::LoadFlags;
+pub(crate) use new::{BuildFlags, NewFlags};
+pub(crate) use serve::ServeFlags;
 use store::StoreCommand;
 
 /// A node of lightweight processes that can be watched while it runs.
@@ -38,6 +43,17 @@ pub(crate) enum Command {
     /// Exit code: 0 if all guests ended normally, 1 if a guest was given up or a temporary guest failed. After a
     /// signal: 0, or with --top 128 plus its number.
     Run(Box<RunFlags>),
+    /// Answers requests of HTTP with a component of `wasi:http` or with the files of a folder.
+    ///
+    /// Each connection and each request is a process, visible to observers. On SIGTERM or ctrl-c, `/readyz` turns off, no
+    /// connection is accepted any more, and requests in flight end.
+    ///
+    /// Exit code: 0 after a signal, 1 if the address cannot be used, 2 if the component or a setting is wrong.
+    Serve(Box<ServeFlags>),
+    /// Creates a project: a component that answers requests of HTTP.
+    New(NewFlags),
+    /// Builds the component of a project, with cargo.
+    Build(BuildFlags),
     /// Runs benchmark scenarios.
     #[command(subcommand, arg_required_else_help = false)]
     Bench(BenchCommand),
@@ -180,6 +196,12 @@ impl NodeFlags {
         ]
         .into_iter()
         .filter_map(|(key, value)| value.as_deref().map(|value| (key, value)))
+    }
+}
+
+impl From<&ServeFlags> for ObservedFlags {
+    fn from(flags: &ServeFlags) -> Self {
+        Self { name: flags.name.clone(), drain: flags.drain.clone(), ..Self::default() }
     }
 }
 

@@ -5,12 +5,14 @@ use rusm_bench::{CompareError, GridError, HeadlessError, HistoryError, LoadError
 use rusm_console::ConsoleError;
 use rusm_runtime::supervisor::Intensity;
 use rusm_runtime::{ExitReason, InitError, StartError};
+use rusm_serve::ServeError;
 use rusm_store::OpenError;
 use rusm_wasm::EngineError;
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
 use crate::run::source::SourceError;
+use crate::serve::sites::SiteError;
 use crate::settings::SettingsError;
 
 /// Error of a command; each text is one line that says what was wrong and what to do.
@@ -55,6 +57,8 @@ pub(crate) enum Failure {
     Module(#[from] SourceError),
     #[error(transparent)]
     Guests(#[from] GuestsError),
+    #[error(transparent)]
+    Site(#[from] SiteError),
 }
 
 /// Error of guests that failed to start, or failed later.
@@ -103,6 +107,9 @@ impl Failure {
                 }
             }
             Self::Observer(error) => error.code(),
+            Self::Site(error) => {
+                if matches!(error, SiteError::Server(ServeError::Listen { .. } | ServeError::Spawn(_))) { 1 } else { 2 }
+            }
             Self::Bench(HeadlessError::Run(_)) | Self::Load(_) => 5,
             Self::Start(_)
             | Self::Console(_)

@@ -17,10 +17,18 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let of = settings.clone();
-        let node = start(&mut signals, move || Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))).await?;
+        let node = start(&mut signals, move || {
+            let mut node = Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))?;
+            node.serve(&of.app, None)?;
+            Ok(node)
+        })
+        .await?;
         tracing::info!(socket = %node.socket().display(), "node is up: watch it with rusm-top");
         if let (Some(address), Some(token)) = (node.console().address(), node.console().token_file()) {
             tracing::info!(%address, token_file = %token.display(), "listens on TCP");
+        }
+        for url in node.urls() {
+            tracing::info!("listening on {url}");
         }
         let processes = settings.app.processes.len();
         if processes != 0 {
@@ -29,7 +37,11 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
                 "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );
         }
-        let signal = signals.next().await.name;
+        let signal = tokio::select! {
+            biased;
+            signal = signals.next() => signal.name,
+            () = node.follow_changes(false) => unreachable!("the files are watched until the end"),
+        };
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
         let shutdown = drain(node, &mut signals).await?;
         for pid in &shutdown.stuck {

@@ -6,7 +6,9 @@
 //!        rusm ──▶ attached.rs: the node, and rusm-top attached to it over its own socket
 //!        rusm node ──▶ headless.rs: the node until a signal, then drained
 //!        rusm run ──▶ run.rs: guests under a supervisor on such a node, until they end
+//!        rusm serve ──▶ serve.rs: servers of HTTP on such a node, until a signal
 //!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
+//!        rusm new, rusm build ──▶ serve/new.rs: a project for rusm serve
 //!        rusm store ──▶ store.rs: the file of a store, without a node
 //! ```
 //!
@@ -22,11 +24,11 @@ mod headless;
 mod loadtest;
 mod logging;
 mod run;
+mod serve;
 mod settings;
 mod signals;
 mod start;
 mod store;
-mod usage;
 
 use std::process::ExitCode;
 
@@ -58,7 +60,7 @@ fn parse_and_run() -> Result<u8, Failure> {
         Ok(cli) => run(cli),
         // Help and version are not errors, and go to stdout.
         Err(answer) if !answer.use_stderr() => answer.exit(),
-        Err(mistake) => Err(Failure::Usage(usage::line(&mistake))),
+        Err(mistake) => Err(Failure::Usage(cli::usage::line(&mistake))),
     }
 }
 
@@ -67,6 +69,9 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         None => attached::run(&cli.node),
         Some(Command::Node(flags)) => headless::run(&flags),
         Some(Command::Run(flags)) => run::run(&flags),
+        Some(Command::Serve(flags)) => serve::run(&flags),
+        Some(Command::New(flags)) => serve::new::create(&flags),
+        Some(Command::Build(flags)) => serve::new::build(&flags),
         Some(Command::Bench(command)) => bench::run(command),
         Some(Command::Loadtest(flags)) => loadtest::run(&flags),
         Some(Command::Store(command)) => store::run(command),

@@ -11,10 +11,10 @@
 //! instead.
 
 mod exits;
-mod file_watcher;
+pub(crate) mod file_watcher;
 mod guests;
 mod modules;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod source;
 pub(crate) mod topics;
 
@@ -60,6 +60,14 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let node = start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
         topics::open(node.handle(), &app.topics, store.as_ref())?;
         drop(store);
+        let mut node = node;
+        if let Err(failure) = node.serve(&app, Some(wasm.clone())) {
+            drain(node, &mut signals).await?;
+            return Err(failure);
+        }
+        for url in node.urls() {
+            tracing::info!("listening on {url}");
+        }
         let socket = node.socket().display();
         let name = node.socket().file_stem().unwrap_or_default().to_string_lossy().into_owned();
         tracing::info!(%socket, "node is up: watch it with rusm-top {name}");
@@ -113,7 +121,9 @@ async fn run_until_end(
         }
         guests.ended().await;
         // Keep the observer open: its user may want to see why the guests ended.
-        if is_seen { pending().await } else { RunEnd::Guests }
+        // Servers go on until a signal.
+        let is_serving = node.urls().next().is_some();
+        if is_seen || is_serving { pending().await } else { RunEnd::Guests }
     };
     tokio::select! {
         biased;

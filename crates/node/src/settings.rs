@@ -9,7 +9,9 @@ mod error;
 mod layers;
 mod limits;
 mod lints;
+mod profile;
 pub(crate) mod raw;
+pub(crate) mod serve;
 pub(crate) mod size;
 mod value;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusm_bench::Engine;
 use rusm_console::{
@@ -12,10 +12,13 @@ use rusm_console::{
 use rusm_log::{Log, RecentLine, RecentLines};
 use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
 use rusm_store::{Store, StoreConfig};
+use rusm_wasm::Wasm;
 
 use crate::failure::{Failure, system};
 use crate::logging;
+use crate::serve::sites::Sites;
 use crate::settings::Settings;
+use crate::settings::app::App;
 
 /// A running node.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub(crate) struct Node {
     engine: Option<Arc<Engine>>,
     runtime: Runtime,
     store: Option<Store>,
+    sites: Option<Sites>,
     drain: Duration,
 }
 
@@ -49,7 +53,7 @@ impl Node {
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
         let (console, drain) = (open(&runtime, settings, default_name, host)?, settings.drain);
-        Ok(Self { console, engine: Some(engine), runtime, store, drain })
+        Ok(Self { console, engine: Some(engine), runtime, store, sites: None, drain })
     }
 
     /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
@@ -60,7 +64,28 @@ impl Node {
     ) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, store)?;
         let (console, drain) = (open(&runtime, settings, default_name, Arc::new(NoScenarios))?, settings.drain);
-        Ok(Self { console, engine: None, runtime, store, drain })
+        Ok(Self { console, engine: None, runtime, store, sites: None, drain })
+    }
+
+    /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
+    pub(crate) fn serve(&mut self, app: &App, wasm: Option<Wasm>) -> Result<(), Failure> {
+        if !app.sites.is_empty() {
+            self.sites = Some(Sites::start(&self.runtime, &Arc::new(app.clone()), wasm, self.store.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Returns the addresses of the servers.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = String> {
+        self.sites.iter().flat_map(Sites::urls)
+    }
+
+    /// Puts changed certificates, and with `modules` changed modules, of the servers into use. Never returns.
+    pub(crate) async fn follow_changes(&self, modules: bool) {
+        match &self.sites {
+            Some(sites) => sites.follow_changes(modules).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns the runtime, for callers that start processes on it.
@@ -77,12 +102,17 @@ impl Node {
         &self.console
     }
 
-    /// Ends the run, then the processes, then the connections of the observers.
+    /// Ends the run, then the servers, then the processes, then the connections of the observers. Servers and processes
+    /// together have the time of the drain.
     pub(crate) fn stop(self) -> ShutdownReport {
         if let Some(engine) = &self.engine {
             engine.stop();
         }
-        let shutdown = self.runtime.shutdown(self.drain);
+        let end = Instant::now() + self.drain;
+        if let Some(sites) = self.sites {
+            sites.drain(self.drain);
+        }
+        let shutdown = self.runtime.shutdown(end.saturating_duration_since(Instant::now()));
         // Close the store after the last process: this makes writes of weaker durability durable.
         if let Some(store) = self.store {
             store.close();

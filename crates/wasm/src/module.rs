@@ -3,6 +3,7 @@
 //! The exports of a file determine the kind of guest. A component with `run` is an actor of the rusm world, one with
 //! `wasi:cli/run` a command, one with `wasi:http/incoming-handler` answers requests. A core module with `run` uses the raw import table, one with `_start` is a WASI command.
 
+mod foreign;
 pub(crate) mod load;
 
 use std::fmt;

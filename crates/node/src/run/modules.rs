@@ -36,7 +36,15 @@ impl Modules {
                 return Err(SourceError::Unfit { path: path.clone(), why });
             }
         }
-        Self::compiled(paths, |name, path| compile(wasm, name, path))
+        let modules = Self::compiled(paths, |name, path| compile(wasm, name, path))?;
+        let is_http = |path: &&PathBuf| wasm.module(&module_name(app, path)).is_some_and(|module| module.is_http());
+        match app.processes.iter().map(|process| &process.module).find(is_http) {
+            None => Ok(modules),
+            Some(path) => {
+                let why = "it answers requests of wasi:http: use rusm serve, or name it in [[serve.route]]".to_owned();
+                Err(SourceError::Unfit { path: path.clone(), why })
+            }
+        }
     }
 
     /// Compiles the files. Their state is recorded before, so a file that is written during compilation counts as

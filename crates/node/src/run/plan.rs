@@ -68,12 +68,12 @@ impl Plan {
     }
 }
 
-fn is_configuration(file: &Path) -> bool {
+pub(crate) fn is_configuration(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
 
 /// Removes from a module's name the characters that a node's name may not have.
-fn node_name(module: &str) -> String {
+pub(crate) fn node_name(module: &str) -> String {
     let kept = module.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
     let name: String = kept.skip_while(|c| !c.is_ascii_alphanumeric()).take(40).collect();
     if name.is_empty() { DEFAULT_NAME.to_owned() } else { name }

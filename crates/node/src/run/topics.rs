@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::settings::app::TopicStorage;
 
 /// Creates the topics, or opens those that the store already has.
-pub(super) fn open(
+pub(crate) fn open(
     runtime: &Handle,
     topics: &BTreeMap<String, TopicStorage>,
     store: Option<&Store>,

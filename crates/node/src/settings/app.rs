@@ -21,8 +21,10 @@ use toml::{Table, Value};
 use crate::settings::error::SettingsError;
 use crate::settings::layers::in_section;
 use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
+use crate::settings::profile::known_profile;
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
-use crate::settings::value::{Number, Size, Strings, Text, Time, Word, Words, time};
+use crate::settings::serve::{Context, Site};
+use crate::settings::value::{Flag, Number, Size, Strings, Text, Time, Word, Words, time};
 
 section_with_limits! {
     /// `[[process]]`, or the command line.
@@ -96,6 +98,8 @@ pub(crate) struct App {
     /// Topics that guests use.
     pub(crate) topics: BTreeMap<String, TopicStorage>,
     pub(crate) supervision: Supervision,
+    /// Servers, as `[[serve]]` describes them.
+    pub(crate) sites: Vec<Site>,
     pub(crate) wasm: WasmConfig,
 }
 
@@ -153,7 +157,11 @@ impl App {
         let wasm = WasmConfig { topics: !topics.is_empty(), ..file.wasm()? };
         let (modules, supervision) = (file.modules()?, file.supervision()?);
         let processes = file.processes(&modules, &wasm.profiles)?;
-        let app = Self { processes, modules, topics, supervision, wasm };
+        let capacity = wasm.capacity;
+        let context =
+            Context { origin: &file.name, dir: file.dir, modules: &modules, profiles: &wasm.profiles, capacity };
+        let sites = context.sites(sections.get("serve"))?;
+        let app = Self { processes, modules, topics, supervision, sites, wasm };
         app.check(&file.name)?;
         Ok(app)
     }
@@ -172,6 +180,20 @@ impl App {
         let app = Self { processes: vec![process], ..self };
         app.check("the command line")?;
         Ok(app)
+    }
+
+    /// Returns an application with the same engine, limits and profiles, but with only one server, for a component or a
+    /// folder.
+    pub(crate) fn with_single_site(
+        self,
+        target: &Path,
+        site: &RawSettings,
+        route: &RawSettings,
+    ) -> Result<Self, SettingsError> {
+        let (origin, dir) = ("the command line", Path::new(""));
+        let (modules, profiles, capacity) = (&self.modules, &self.wasm.profiles, self.wasm.capacity);
+        let single = Context { origin, dir, modules, profiles, capacity }.single(target, site, route)?;
+        Ok(Self { sites: vec![single], processes: Vec::new(), ..self })
     }
 
     /// Returns the number of guests that the application starts.
@@ -395,16 +417,6 @@ fn process_name(raw: &RawSetting, is_allowed: bool, rule: &str) -> Result<String
     Err(raw.invalid(&format!("must be 1 to {NAME_MAX_BYTES} bytes long{rule}")))
 }
 
-fn known_profile(raw: &RawSetting, profiles: &Profiles) -> Result<String, SettingsError> {
-    let text = raw.text()?;
-    if profiles.find(text).is_ok() {
-        return Ok(text.to_owned());
-    }
-    let known: Vec<&str> = profiles.names().collect();
-    let meant = did_you_mean(text, known.iter().copied());
-    Err(raw.invalid(&format!("must be one of {}{meant}", known.join(", "))))
-}
-
 impl Words for Restart {
     fn words() -> Vec<(&'static str, Self)> {
         vec![("permanent", Self::Permanent), ("transient", Self::Transient), ("temporary", Self::Temporary)]
@@ -479,18 +491,6 @@ impl TryFrom<RawSetting> for CapabilityList {
             })
         };
         raw.strings()?.into_iter().map(capability).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(try_from = "RawSetting")]
-struct Flag(bool);
-
-impl TryFrom<RawSetting> for Flag {
-    type Error = SettingsError;
-
-    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
-        raw.value.as_bool().map(Self).ok_or_else(|| raw.wrong_type("true or false"))
     }
 }
 

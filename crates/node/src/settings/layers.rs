@@ -14,7 +14,7 @@ use crate::settings::raw::{RawSetting, RawSettings, unknown};
 /// Sections of the file that describe the node.
 const SECTIONS: [&str; 5] = ["node", "lint", "recorder", "store", "log"];
 /// Sections of the file that describe an application.
-const APP_SECTIONS: [&str; 7] = ["process", "modules", "topics", "supervisor", "profile", "limits", "engine"];
+const APP_SECTIONS: [&str; 8] = ["process", "serve", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
 const VARIABLES: [(&str, &str); 42] = [

@@ -152,6 +152,19 @@ impl TryFrom<RawSetting> for Address {
     }
 }
 
+/// True or false.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "RawSetting")]
+pub(super) struct Flag(pub(super) bool);
+
+impl TryFrom<RawSetting> for Flag {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        raw.value.as_bool().map(Self).ok_or_else(|| raw.wrong_type("true or false"))
+    }
+}
+
 /// The meanings of a few words.
 pub(super) trait Words: Copy + 'static {
     /// Returns the words, each with its meaning.

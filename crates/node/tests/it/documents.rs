@@ -338,6 +338,22 @@ fn the_page_of_applications_has_every_key_and_no_other() {
 }
 
 #[test]
+fn the_page_of_servers_has_every_key_and_no_other() {
+    let (page, source) = (document("docs/serve-command.md"), document("crates/node/src/settings/serve.rs"));
+    let of_guests = document("crates/node/src/settings/limits.rs");
+    let (_, macro_call) = source.split_once("\nserve_limits! {\n").unwrap();
+    let limits = macro_call.lines().map_while(|line| line.trim().split_once(": ")).map(|(field, _)| field);
+    let mut known: BTreeSet<String> = limits.map(|field| format!("serve.limits.{field}")).collect();
+    known.extend(fields(&source, "ServeSection").iter().map(|field| format!("serve.{field}")));
+    let of_route = fields(&source, "RouteSection").into_iter().chain(fields(&of_guests, "$name"));
+    known.extend(of_route.map(|field| format!("serve.route.{field}")));
+    let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
+
+    assert!(known.len() >= 30, "the list has moved: {known:?}");
+    assert_eq!(shown, known.iter().map(String::as_str).collect());
+}
+
+#[test]
 fn the_variables_of_the_observer_are_in_the_reference() {
     let reference = document("docs/reference.md");
     let read = observer_variables();

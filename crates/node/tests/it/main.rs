@@ -10,5 +10,6 @@ mod commands;
 mod documents;
 mod loadtest;
 mod run;
+mod serve;
 mod store_commands;
 mod terminal;

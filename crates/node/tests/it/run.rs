@@ -2,7 +2,7 @@
 //! stopped and restarted.
 
 mod escapes;
-mod harness;
+pub(crate) mod harness;
 mod log;
 mod topics;
 

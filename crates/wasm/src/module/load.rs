@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::CommandPre;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
-use super::{Code, Loaded, Module, ModuleError};
+use super::{Code, Loaded, Module, ModuleError, foreign};
 use crate::bindings::ActorPre;
 use crate::engine::counters::ModuleCounters;
 use crate::engine::inner::EngineInner;
@@ -88,8 +88,14 @@ fn link_component(node: &EngineInner, name: &str, component: &Component) -> Resu
     let kind = component.component_type();
     let needs_wasi = kind.imports(&node.engine).any(|(import, _)| import.starts_with("wasi:"));
     let entry = entry_of(&node.engine, component);
-    let pre = node.components.instantiate_pre(component).map_err(|error| imports(name, &error))?;
     let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
+    // First: the imports of another world would be the lesser error.
+    if entry.is_none()
+        && let Some(why) = foreign::component(&node.engine, &kind)
+    {
+        return Err(no_entry(why));
+    }
+    let pre = node.components.instantiate_pre(component).map_err(|error| imports(name, &error))?;
     match entry {
         Some(Entry::Actor) => {
             let actor = ActorPre::new(pre).map_err(|error| {
@@ -139,6 +145,9 @@ fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
 fn link_module(node: &EngineInner, name: &str, module: &wasmtime::Module) -> Result<(Code, bool), ModuleError> {
     let needs_wasi = module.imports().any(|import| import.module() == P1);
     let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
+    if let Some(why) = foreign::module(module) {
+        return Err(no_entry(why));
+    }
     let pre = node.modules.instantiate_pre(module).map_err(|error| imports(name, &error))?;
     let plain = |export: &str| match module.get_export(export) {
         Some(ExternType::Func(kind)) => Some((kind.params().len(), kind.results().len())),

@@ -1,0 +1,104 @@
+//! `rusm serve`: a node that answers requests of HTTP with a component, a folder, or the `[[serve]]` entries of a file.
+//!
+//! ```text
+//!   app.wasm │ folder │ rusm.toml ─▶ Sites ─▶ a line for each address ─▶ signal ─▶ drained, 0
+//! ```
+
+pub(crate) mod new;
+pub(crate) mod sites;
+
+use std::path::Path;
+
+use crate::bench::output::print;
+use crate::cli::{NodeFlags, ObservedFlags, ServeFlags};
+use crate::failure::{Failure, system};
+use crate::logging;
+use crate::run::plan::{is_configuration, node_name};
+use crate::run::topics;
+use crate::settings::app::stem;
+use crate::settings::raw::{RawSetting, RawSettings};
+use crate::settings::{DEFAULT_NAME, Settings};
+use crate::signals::{Signals, drain, start};
+use crate::start::{DefaultName, Node, open_store};
+
+/// File to serve if the command line names nothing.
+const DEFAULT_FILE: &str = "rusm.toml";
+
+/// Runs until a signal, drains the node, and returns 0.
+pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
+    let (settings, name) = plan(flags)?;
+    logging::start(&settings.log, false)?;
+    let grace = settings.drain;
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    reactor.map_err(system("wait for signals"))?.block_on(async {
+        // Listen before the node becomes visible: an early signal must also drain it.
+        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let of = settings.clone();
+        let starting = move || {
+            let store = open_store(&of)?;
+            let mut node = Node::without_scenarios(&of, DefaultName::Free(&name), store.clone())?;
+            topics::open(node.handle(), &of.app.topics, store.as_ref())?;
+            node.serve(&of.app, None)?;
+            Ok(node)
+        };
+        let node = start(&mut signals, starting).await?;
+        let socket = node.socket().display();
+        let name = node.socket().file_stem().unwrap_or_default().to_string_lossy();
+        tracing::info!(%socket, "node is up: watch it with rusm-top {name}");
+        for url in node.urls() {
+            print(&format!("listening on {url}"))?;
+        }
+        let signal = tokio::select! {
+            biased;
+            signal = signals.next() => signal.name,
+            () = node.follow_changes(flags.watch) => unreachable!("the files are watched until the end"),
+        };
+        tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
+        let shutdown = drain(node, &mut signals).await?;
+        for pid in &shutdown.stuck {
+            tracing::warn!(%pid, "process was stuck in a poll and was abandoned");
+        }
+        tracing::info!(killed = shutdown.killed, "node has stopped");
+        Ok(0)
+    })
+}
+
+/// Reads the settings, and the name of the node if they name none.
+fn plan(flags: &ServeFlags) -> Result<(Settings, String), Failure> {
+    let target = match (&flags.target, &flags.common.config) {
+        (Some(target), _) => target.as_path(),
+        (None, Some(config)) => config,
+        (None, None) if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+        (None, None) => {
+            return Err(Failure::Usage(format!(
+                "nothing to serve: there is no {DEFAULT_FILE} here, and no component or folder was given"
+            )));
+        }
+    };
+    if is_configuration(target) {
+        return of_file(flags, target);
+    }
+    let mut settings = Settings::read(&NodeFlags::from((ObservedFlags::from(flags), flags.common.clone())))?;
+    let raw = |given: Vec<(&'static str, &'static str, &str)>| -> RawSettings {
+        given.into_iter().map(|(key, flag, value)| (key.to_owned(), RawSetting::of_text(key, value, flag))).collect()
+    };
+    settings.app = settings.app.with_single_site(target, &raw(flags.of_site()), &raw(flags.of_route()))?;
+    Ok((settings, node_name(&stem(target))))
+}
+
+fn of_file(flags: &ServeFlags, file: &Path) -> Result<(Settings, String), Failure> {
+    let shown = file.display();
+    if flags.common.config.as_ref().is_some_and(|config| config != file) {
+        return Err(Failure::Usage(format!("{shown} and --config are two configurations: give only one")));
+    }
+    if let Some((key, flag, _)) = flags.of_site().into_iter().chain(flags.of_route()).next() {
+        return Err(Failure::Usage(format!("{flag} is for a component or a folder: set {key} in {shown}")));
+    }
+    let mut common = flags.common.clone();
+    common.config = Some(file.to_owned());
+    let settings = Settings::read(&NodeFlags::from((ObservedFlags::from(flags), common)))?;
+    if settings.app.sites.is_empty() {
+        return Err(Failure::Usage(format!("{shown} has no [[serve]] entry: there is nothing to serve")));
+    }
+    Ok((settings, DEFAULT_NAME.to_owned()))
+}

@@ -1,0 +1,264 @@
+//! The servers of a node, from their settings to their end.
+//!
+//! ```text
+//!   Site ─▶ modules compiled, folders opened ─▶ Router ─▶ Server
+//!            ▲ a file has changed: new Router;  requests in flight keep the old one
+//!   drain: /readyz off ─▶ all servers stop accepting ─▶ requests end, at the latest after the drain
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rusm_runtime::Handle;
+use rusm_serve::http::StatusCode;
+use rusm_serve::{Files, Request, RouteError, Router, ServeConfig, ServeError, Server};
+use rusm_store::Store;
+use rusm_wasm::{EngineError, GuestOptions, Module, Wasm, WasmConfig};
+use thiserror::Error;
+
+use crate::run::file_watcher::FileWatcher;
+use crate::run::source::{self, SourceError};
+use crate::settings::app::{App, stem};
+use crate::settings::serve::{Site, SiteGuest, Target};
+
+/// Interval at which the files are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
+
+/// Reason why a server was not started.
+#[derive(Debug, Error)]
+pub(crate) enum SiteError {
+    #[error(transparent)]
+    Server(#[from] ServeError),
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    #[error(transparent)]
+    Module(#[from] SourceError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("cannot serve {path}: {source}")]
+    Folder { path: PathBuf, source: std::io::Error },
+}
+
+/// The servers of a node.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    /// Compiles and runs the components; `None` if there is no route to one.
+    wasm: Option<Wasm>,
+    app: Arc<App>,
+    servers: Vec<RunningSite>,
+    /// True until the drain begins.
+    is_ready: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct RunningSite {
+    site: Site,
+    server: Server,
+}
+
+impl Sites {
+    /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
+    ///
+    /// # Errors
+    /// [`SiteError`] for the first server that cannot start; then none runs.
+    pub(crate) fn start(
+        runtime: &Handle,
+        app: &Arc<App>,
+        wasm: Option<Wasm>,
+        store: Option<Store>,
+    ) -> Result<Self, SiteError> {
+        let has_guests = app.sites.iter().flat_map(|site| &site.routes).any(|route| guest_of(&route.target).is_some());
+        let wasm = match wasm {
+            None if has_guests => Some(Wasm::start(WasmConfig { store, ..app.wasm.clone() })?),
+            wasm => wasm,
+        };
+        let mut sites =
+            Self { wasm, app: Arc::clone(app), servers: Vec::new(), is_ready: Arc::new(AtomicBool::new(true)) };
+        let modules = sites.compiled(|_| true)?;
+        for site in &app.sites {
+            let config = ServeConfig {
+                name: site.name.clone(),
+                tls: site.tls.clone(),
+                limits: site.limits,
+                access_log: site.access_log,
+                ..ServeConfig::listen(site.listen)
+            };
+            let server = Server::start(runtime, config, sites.router(site, &modules)?)?;
+            sites.servers.push(RunningSite { site: site.clone(), server });
+        }
+        Ok(sites)
+    }
+
+    /// Returns the addresses of the servers as URLs, in the order of the settings.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = String> {
+        self.servers.iter().map(|running| {
+            let scheme = if running.site.tls.is_some() { "https" } else { "http" };
+            format!("{scheme}://{}", running.server.local_addr())
+        })
+    }
+
+    /// Compiles the modules of all routes whose paths `is_due` selects; the others stay as they are.
+    fn compiled(&self, is_due: impl Fn(&Path) -> bool) -> Result<BTreeMap<PathBuf, Module>, SourceError> {
+        let Some(wasm) = &self.wasm else { return Ok(BTreeMap::new()) };
+        let guests = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        let mut modules = BTreeMap::new();
+        for SiteGuest { module: path, .. } in guests {
+            if modules.contains_key(path) {
+                continue;
+            }
+            let name = self.name_of(path);
+            let module = match wasm.module(&name) {
+                Some(module) if !is_due(path) => module,
+                _ => load(wasm, &name, path)?,
+            };
+            modules.insert(path.clone(), module);
+        }
+        Ok(modules)
+    }
+
+    /// Returns the name of a module: its name in `[modules]`, the name of its file, or its path if another file has the
+    /// same name.
+    fn name_of(&self, path: &Path) -> String {
+        if let Some((name, _)) = self.app.modules.iter().find(|(_, module)| *module == path) {
+            return name.clone();
+        }
+        let name = stem(path);
+        let of_sites = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        let mut others = of_sites.map(|guest| &guest.module).chain(self.app.processes.iter().map(|one| &one.module));
+        let is_taken =
+            self.app.modules.contains_key(&name) || others.any(|other| *other != path && stem(other) == name);
+        if is_taken { path.display().to_string() } else { name }
+    }
+
+    fn router(&self, site: &Site, modules: &BTreeMap<PathBuf, Module>) -> Result<Router, SiteError> {
+        let mut router = Router::new();
+        for route in &site.routes {
+            router = match &route.target {
+                Target::Folder(path) => {
+                    let files = Files::open(path);
+                    let files = files.map_err(|source| SiteError::Folder { path: path.clone(), source })?;
+                    router.route(&route.pattern, files)?
+                }
+                Target::Guest(guest) => router.route(&route.pattern, self.handler(guest, modules)?)?,
+            };
+        }
+        if !site.has_health {
+            return Ok(router);
+        }
+        let is_ready = Arc::clone(&self.is_ready);
+        let ready = move |_: Request| {
+            let is_ready = is_ready.load(Relaxed);
+            async move {
+                if is_ready { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "draining\n") }
+            }
+        };
+        Ok(router.route("GET /healthz", async |_: Request| "ok\n")?.route("GET /readyz", ready)?)
+    }
+
+    fn handler(
+        &self,
+        guest: &SiteGuest,
+        modules: &BTreeMap<PathBuf, Module>,
+    ) -> Result<rusm_wasm::HttpGuest, SiteError> {
+        let (Some(wasm), Some(module)) = (&self.wasm, modules.get(&guest.module)) else {
+            unreachable!("the engine is started, and all modules are compiled, before the routers are built")
+        };
+        let options = GuestOptions::default().args(&guest.args).profile(guest.profile.as_str()).limits(guest.limits);
+        let why = |why: String| SourceError::Unfit { path: guest.module.clone(), why };
+        Ok(wasm.http_guest(module, options).map_err(|error| why(error.to_string()))?)
+    }
+
+    /// Watches the certificates, and with `modules` also the modules: a change takes effect for the next connection or
+    /// request, and on an error the old file stays in use. Never returns.
+    pub(crate) async fn follow_changes(&self, modules: bool) {
+        let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
+        let mut files: Vec<PathBuf> = certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect();
+        if modules {
+            let routes = self.app.sites.iter().flat_map(|site| &site.routes);
+            files.extend(routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())));
+        }
+        let mut watcher = FileWatcher::new(files.into_iter());
+        let mut polls = tokio::time::interval(POLL_INTERVAL);
+        polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            polls.tick().await;
+            let changed = watcher.poll();
+            if !changed.is_empty() {
+                // Compiling blocks only this thread, which waits for signals otherwise.
+                tokio::task::yield_now().await;
+                self.reload(&changed);
+            }
+        }
+    }
+
+    /// Puts changed files into use.
+    fn reload(&self, changed: &[PathBuf]) {
+        for running in &self.servers {
+            let is_new = running
+                .site
+                .tls
+                .as_ref()
+                .is_some_and(|tls| changed.iter().any(|path| *path == tls.certificate || *path == tls.key));
+            if is_new {
+                match running.server.reload_certificate() {
+                    Ok(()) => tracing::info!(target: "rusm::serve", "certificate has changed, and is in use"),
+                    Err(error) => {
+                        tracing::error!(target: "rusm::serve", "certificate has changed, but the old one stays: {error}");
+                    }
+                }
+            }
+        }
+        let routes = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        if !routes.clone().any(|guest| changed.contains(&guest.module)) {
+            return;
+        }
+        let routers = || -> Result<Vec<Router>, SiteError> {
+            let modules = self.compiled(|path| changed.iter().any(|changed| changed == path))?;
+            self.servers.iter().map(|running| self.router(&running.site, &modules)).collect()
+        };
+        match routers() {
+            Ok(routers) => {
+                for (running, router) in self.servers.iter().zip(routers) {
+                    running.server.set_router(router);
+                }
+                tracing::info!(target: "rusm::serve", "module has changed, and answers from now on");
+            }
+            Err(error) => {
+                tracing::error!(target: "rusm::serve", "module has changed, but the old one stays: {error}");
+            }
+        }
+    }
+
+    /// Ends the servers: `/readyz` turns off, they stop accepting, and requests end. Returns at the latest after `drain`.
+    pub(crate) fn drain(self, drain: Duration) {
+        let end = Instant::now() + drain;
+        self.is_ready.store(false, Relaxed);
+        for running in &self.servers {
+            running.server.begin_drain(drain);
+        }
+        for running in self.servers {
+            let address = running.server.local_addr();
+            if !running.server.drain(end.saturating_duration_since(Instant::now())) {
+                tracing::warn!(target: "rusm::serve", %address, "connections were cut at the end of the drain");
+            }
+        }
+    }
+}
+
+const fn guest_of(target: &Target) -> Option<&SiteGuest> {
+    match target {
+        Target::Guest(guest) => Some(guest),
+        Target::Folder(_) => None,
+    }
+}
+
+/// Compiles a component; later lookups of this name find the new code.
+fn load(wasm: &Wasm, name: &str, path: &Path) -> Result<Module, SourceError> {
+    let bytes = source::read(path)?;
+    let module = wasm.load(name, &bytes).map_err(|error| source::load_error(path, error))?;
+    tracing::debug!(module = name, kind = module.kind(), path = %path.display(), "module is compiled");
+    Ok(module)
+}

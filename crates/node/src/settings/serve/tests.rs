@@ -1,0 +1,90 @@
+use std::time::Duration;
+
+use super::*;
+use crate::settings::tests::settings;
+
+fn sites(file: &str) -> Result<Vec<Site>, String> {
+    settings(file, &[]).map(|read| read.app.sites).map_err(|error| error.to_string())
+}
+
+const ROUTE: &str = "[[serve.route]]\npattern = \"GET /*\"\nfolder = \"public\"\n";
+
+#[test]
+fn a_server_has_its_address_its_limits_and_its_routes() {
+    let file = format!(
+        "[modules]\nusers = \"users/app.wasm\"\n[[serve]]\nname = \"web\"\nlisten = \"0.0.0.0:80\"\ncertificate = \
+         \"c.pem\"\nkey = \"k.pem\"\nhealth = false\n[serve.limits]\nbody_bytes = \"16MiB\"\nhandler_timeout = \"5s\"\n\
+         queue = 7\n[[serve.route]]\npattern = \"/users/:id\"\nmodule = \"users\"\nprofile = \"network\"\nmemory_max = \
+         \"32MiB\"\nargs = [\"a\"]\n{ROUTE}"
+    );
+
+    let [site] = sites(&file).unwrap().try_into().unwrap();
+
+    assert_eq!((site.name.as_deref(), site.listen), (Some("web"), "0.0.0.0:80".parse().unwrap()));
+    assert_eq!(site.tls, Some(TlsFiles { certificate: "c.pem".into(), key: "k.pem".into() }));
+    assert!(!site.has_health && !site.access_log);
+    assert_eq!((site.limits.body_bytes, site.limits.handler_timeout), (16 << 20, Duration::from_secs(5)));
+    assert_eq!((site.limits.queue, site.limits.in_flight), (7, 1_000), "no more in flight than instances");
+    let guest = SiteGuest {
+        module: "users/app.wasm".into(),
+        args: vec!["a".to_owned()],
+        profile: "network".to_owned(),
+        limits: GuestLimits { memory_max_bytes: Some(32 << 20), ..GuestLimits::default() },
+    };
+    let routes = [
+        SiteRoute { pattern: "/users/:id".to_owned(), target: Target::Guest(guest) },
+        SiteRoute { pattern: "GET /*".to_owned(), target: Target::Folder("public".into()) },
+    ];
+    assert_eq!(site.routes, routes);
+}
+
+#[test]
+fn a_server_without_an_address_listens_for_this_machine_alone() {
+    let listen = |line: &str| sites(&format!("[[serve]]\n{line}\n{ROUTE}")).unwrap()[0].listen.to_string();
+
+    assert_eq!(listen(""), "127.0.0.1:8080");
+    assert_eq!(listen("listen = 3000"), "127.0.0.1:3000");
+    assert_eq!(listen("listen = \"localhost:1\""), "127.0.0.1:1");
+    assert_eq!(listen("listen = \"[::]:443\""), "[::]:443");
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest() {
+    let error = |file: String| sites(&file).unwrap_err();
+
+    assert_eq!(
+        error(format!("[[serve]]\nlisen = 1\n{ROUTE}")),
+        "unknown setting \"serve.lisen\" in rusm.toml (serve 1): did you mean \"serve.listen\"?"
+    );
+    assert_eq!(
+        error(format!("[[serve]]\n[serve.limits]\nhead_byte = 1\n{ROUTE}")),
+        "unknown setting \"serve.limits.head_byte\" in rusm.toml (serve 1): did you mean \"serve.limits.head_bytes\"?"
+    );
+    assert_eq!(
+        error("[[serve]]\nname = \"web\"\n[[serve.route]]\npattern = \"/\"\nmodul = \"a\"".to_owned()),
+        "unknown setting \"serve.route.modul\" in rusm.toml (serve \"web\"), route \"/\": did you mean \
+         \"serve.route.module\"?"
+    );
+    assert!(error("[[serv]]".to_owned()).ends_with("did you mean \"serve\"?"));
+}
+
+#[test]
+fn what_is_missing_or_contradicts_is_named() {
+    let error = |file: String| sites(&file).unwrap_err();
+    let route = |text: &str| error(format!("[[serve]]\n[[serve.route]]\n{text}"));
+
+    assert_eq!(error("[[serve]]".to_owned()), "serve.route is missing in rusm.toml (serve 1)");
+    assert_eq!(error("[serve]".to_owned()), "serve in rusm.toml must be written as [[serve]]");
+    assert_eq!(
+        error(format!("[[serve]]\nkey = \"k\"\n{ROUTE}")),
+        "serve.certificate is missing in rusm.toml (serve 1)"
+    );
+    assert_eq!(route("folder = \"a\""), "serve.route.pattern is missing in rusm.toml (serve 1)");
+    assert_eq!(
+        route("pattern = \"/\""),
+        "serve.route.module or serve.route.folder is missing in rusm.toml (serve 1), route \"/\""
+    );
+    assert!(route("pattern = \"/\"\nmodule = \"a\"\nfolder = \"b\"").ends_with("must be either a module or a folder"));
+    assert!(route("pattern = \"/\"\nmodule = \"a\"\nprofile = \"trustd\"").ends_with("did you mean \"trusted\"?"));
+    assert!(error(format!("[[serve]]\nlisten = \"here\"\n{ROUTE}")).contains("must be an address such as"));
+}
