@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rusm_runtime::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, timeout};
+use tokio::time::timeout;
 
 use crate::connection::dispatch::{ProcessExecutor, RequestService};
 use crate::connection::io::{Activity, Io, Socket};
@@ -33,6 +33,7 @@ use crate::limits::Limit;
 use crate::request::Connection;
 use crate::shared::Shared;
 use crate::stats::ServerStats;
+use crate::wait::LazyTimer;
 
 /// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -247,28 +248,16 @@ async fn watched(
     let limits = &shared.limits;
     let mut idle_end = pin!(drain.idle_end());
     let mut is_ending = false;
-    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    let mut timer = LazyTimer::default();
     poll_fn(|task| {
         let begins_to_end = !is_ending && idle_end.as_mut().poll(task).is_ready();
         is_ending |= begins_to_end;
         if let Poll::Ready(ended) = poll(task, begins_to_end) {
             return Poll::Ready(Ended::Served(ended));
         }
-        loop {
-            let Some((deadline, limit)) = activity.deadline(limits.head_timeout, limits.idle_timeout) else {
-                return Poll::Pending;
-            };
-            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-            // A deadline that moves later is noticed when the timer fires.
-            if deadline < timer.deadline() || timer.is_elapsed() {
-                timer.as_mut().reset(deadline);
-            }
-            if timer.as_mut().poll(task).is_pending() {
-                return Poll::Pending;
-            }
-            if tokio::time::Instant::now() >= deadline {
-                return Poll::Ready(Ended::Limit(limit));
-            }
+        match activity.deadline(limits.head_timeout, limits.idle_timeout) {
+            Some((deadline, limit)) => timer.poll(deadline, task).map(|()| Ended::Limit(limit)),
+            None => Poll::Pending,
         }
     })
     .await

@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::wait::rarely;
+
 /// Longest time for which an idle connection stays open during a drain, so that a request that is on its way is
 /// answered.
 const IDLE_GRACE_MAX: Duration = Duration::from_secs(1);
@@ -52,13 +54,12 @@ impl Phase {
 pub(crate) struct DrainSignal(pub(crate) watch::Receiver<Phase>);
 
 impl DrainSignal {
-    pub(crate) fn is_draining(&self) -> bool {
-        self.0.borrow().is_draining()
-    }
-
     /// Waits for the start of the drain, or the end of the server.
     pub(crate) async fn started(&mut self) -> Phase {
-        match self.0.wait_for(|phase| phase.is_draining()).await.map(|phase| *phase) {
+        // Every poll of a connection comes by here.
+        let before = self.0.clone();
+        let drains = self.0.wait_for(|phase| phase.is_draining());
+        match rarely(|| before.has_changed().unwrap_or(true), drains).await.map(|phase| *phase) {
             Ok(phase) => phase,
             // The server was dropped without a drain.
             Err(_) => Phase::draining(Duration::ZERO),

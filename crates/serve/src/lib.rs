@@ -41,6 +41,7 @@ mod sse;
 mod stats;
 mod tls;
 mod upgrade;
+mod wait;
 pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, Collected};

@@ -169,7 +169,11 @@ impl Router {
 
     /// Finds the route of a request: the host's own routes come first.
     pub(crate) fn find(&self, host: Option<&str>, method: &Method, path: &str) -> Routed {
-        let of_host = host.and_then(|host| self.hosts.get(&Some(host.to_ascii_lowercase().into_boxed_str())));
+        // The paths of all hosts come first in the map.
+        let has_hosts = self.hosts.last_key_value().is_some_and(|(host, _)| host.is_some());
+        let of_host = host
+            .filter(|_| has_hosts)
+            .and_then(|host| self.hosts.get(&Some(host.to_ascii_lowercase().into_boxed_str())));
         let mut allowed = Vec::new();
         for paths in of_host.into_iter().chain(self.hosts.get(&None)) {
             let Some((index, params)) = matched(paths, path) else { continue };

@@ -40,6 +40,10 @@ impl Shared {
         Arc::clone(&self.router.read())
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase.borrow().is_draining()
+    }
+
     pub(crate) fn drain_signal(&self) -> DrainSignal {
         DrainSignal(self.phase.clone())
     }

@@ -3,15 +3,19 @@
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html> defines the format.
 
 use std::fmt::Write as _;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use tokio::time::Instant;
 
 use crate::body::Body;
 use crate::request::Response;
 use crate::upgrade::Continuation;
+use crate::wait::LazyTimer;
 
 /// Time without an event after which a comment is sent, so that proxies keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -88,12 +92,17 @@ where
     S: Stream<Item = Event> + Send + 'static,
 {
     let events = events.map(|event| Bytes::from(event.to_string()));
-    let chunks = futures_util::stream::unfold(Box::pin(events), |mut events| async {
-        let chunk = match tokio::time::timeout(KEEP_ALIVE, events.next()).await {
-            Ok(event) => event?,
-            Err(_) => Bytes::from_static(b":\n\n"),
-        };
-        Some((Ok::<_, std::convert::Infallible>(chunk), events))
+    let start = (Box::pin(events), LazyTimer::default());
+    let chunks = futures_util::stream::unfold(start, |(mut events, mut timer)| async {
+        let mut deadline = None;
+        let chunk = poll_fn(|task| match events.poll_next_unpin(task) {
+            Poll::Ready(event) => Poll::Ready(event),
+            Poll::Pending => {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + KEEP_ALIVE);
+                timer.poll(deadline, task).map(|()| Some(Bytes::from_static(b":\n\n")))
+            }
+        });
+        Some((Ok::<_, std::convert::Infallible>(chunk.await?), (events, timer)))
     });
     let mut response = Response::new(Body::stream(chunks));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -1,8 +1,9 @@
 //! Sockets of the WebSocket protocol: the process of the request becomes the process of the socket.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use rusm_runtime::Context;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -25,12 +26,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
-use crate::drain::DrainSignal;
 use crate::limits::Limit;
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
 use crate::stats::ServerStats;
 use crate::upgrade::Continuation;
+use crate::wait::LazyTimer;
 
 /// Bytes that one read of a socket takes at most; an idle socket holds a buffer of this size.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -108,12 +109,22 @@ pub enum WsError {
     TooLong(String),
 }
 
+/// What a socket waits for.
+enum Next {
+    Frame(Option<Result<tungstenite::Message, tungstenite::Error>>),
+    /// No frame within the time after which the client is pinged.
+    Silence,
+    Drain,
+}
+
 /// An open WebSocket. Pings are answered and sent by [`receive`](Self::receive).
 pub struct WebSocket {
     stream: WebSocketStream<TokioIo<Upgraded>>,
     context: Arc<Context>,
     stats: Arc<ServerStats>,
-    drain: DrainSignal,
+    /// The turn of this socket in a drain; none after it.
+    turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    timer: LazyTimer,
     ping: Duration,
     /// True after a ping that no frame has followed.
     is_pinged: bool,
@@ -202,6 +213,7 @@ impl WebSocket {
             .max_frame_size(Some(limits.ws_frame_bytes))
             .max_message_size(Some(limits.ws_message_bytes))
             .max_write_buffer_size(limits.ws_message_bytes + READ_BUFFER_BYTES);
+        let (number, mut drain) = (u64::from(context.pid().slot()), shared.drain_signal());
         let stream =
             WebSocketStream::from_partially_read(TokioIo::new(upgraded), Vec::new(), Role::Server, Some(config));
         Self {
@@ -209,7 +221,8 @@ impl WebSocket {
             stream: futures_util::FutureExt::now_or_never(stream).expect("it waits for nothing"),
             context,
             stats: Arc::clone(&shared.stats),
-            drain: shared.drain_signal(),
+            turn: Some(Box::pin(async move { drain.turn(number).await })),
+            timer: LazyTimer::default(),
             ping: limits.ws_ping,
             is_pinged: false,
         }
@@ -229,15 +242,16 @@ impl WebSocket {
     /// [`WsError`] if the client has gone or has broken the protocol. The socket cannot be used any more.
     pub async fn receive(&mut self) -> Result<Option<WsMessage>, WsError> {
         loop {
-            let number = u64::from(self.context.pid().slot());
-            let next = tokio::select! {
-                next = timeout(self.ping, self.stream.next()) => next,
-                () = self.drain.turn(number) => {
+            let next = match self.next().await {
+                Next::Frame(frame) => Some(frame),
+                Next::Silence => None,
+                Next::Drain => {
+                    self.turn = None;
                     self.close(CloseCode::Away, "the server stops").await;
                     return Ok(None);
                 }
             };
-            let Ok(next) = next else {
+            let Some(next) = next else {
                 if self.is_pinged {
                     self.stats.hit(Limit::WsPing);
                     return Err(WsError::Gone("it does not answer pings".to_owned()));
@@ -259,6 +273,22 @@ impl WebSocket {
                 Some(Err(error)) => return self.failed(error).await,
             }
         }
+    }
+
+    async fn next(&mut self) -> Next {
+        let Self { stream, turn, timer, ping, .. } = self;
+        let mut deadline = None;
+        poll_fn(|task| {
+            if turn.as_mut().is_some_and(|turn| turn.as_mut().poll(task).is_ready()) {
+                return Poll::Ready(Next::Drain);
+            }
+            if let Poll::Ready(frame) = stream.poll_next_unpin(task) {
+                return Poll::Ready(Next::Frame(frame));
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + *ping);
+            timer.poll(deadline, task).map(|()| Next::Silence)
+        })
+        .await
     }
 
     async fn failed(&mut self, error: tungstenite::Error) -> Result<Option<WsMessage>, WsError> {

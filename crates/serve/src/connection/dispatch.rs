@@ -8,11 +8,12 @@
 //! ```
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -22,6 +23,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
+use parking_lot::Mutex;
 use rusm_runtime::observe::LiveKind;
 use rusm_runtime::{Context, ExitReason, Handle, Pid};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -39,6 +41,7 @@ use crate::shared::Shared;
 use crate::stats::record::RequestRecord;
 use crate::stats::route::RouteStats;
 use crate::upgrade::Continuation;
+use crate::wait::{LazyTimer, rarely};
 
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;
@@ -54,6 +57,8 @@ struct Inner {
     context: Option<Context>,
     connection: Connection,
     activity: Arc<Activity>,
+    /// For the deadline of a handler; while a request of HTTP/2 uses it, others create their own.
+    handler_timer: Mutex<LazyTimer>,
 }
 
 impl RequestService {
@@ -63,7 +68,7 @@ impl RequestService {
         connection: Connection,
         activity: Arc<Activity>,
     ) -> Self {
-        Self(Arc::new(Inner { shared, context, connection, activity }))
+        Self(Arc::new(Inner { shared, context, connection, activity, handler_timer: Mutex::default() }))
     }
 }
 
@@ -79,7 +84,7 @@ impl Service<http::Request<Incoming>> for RequestService {
         Box::pin(async move {
             let version = request.version();
             let mut response = inner.answer(request, active).await;
-            if inner.shared.drain_signal().is_draining() && version < Version::HTTP_2 {
+            if inner.shared.is_draining() && version < Version::HTTP_2 {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response)
@@ -286,8 +291,7 @@ impl Inner {
             return self.refuse(Limit::Queue);
         };
         let mut guard = KillOnDrop { runtime: &self.shared.runtime, pid: Some(pid) };
-        let answered = timeout(self.shared.limits.handler_timeout, answer).await;
-        match answered {
+        match self.within_handler_timeout(answer).await {
             Ok(Ok(response)) => {
                 guard.pid = None;
                 response
@@ -299,10 +303,26 @@ impl Inner {
                 record.set_crashed();
                 plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
             }
-            Err(_) => self.refuse(Limit::HandlerTimeout),
+            Err(HandlerTimeout) => self.refuse(Limit::HandlerTimeout),
         }
     }
+
+    /// Waits for a future until the deadline of a handler that begins now.
+    async fn within_handler_timeout<F: Future + Unpin>(&self, mut future: F) -> Result<F::Output, HandlerTimeout> {
+        let deadline = tokio::time::Instant::now() + self.shared.limits.handler_timeout;
+        let mut timer = std::mem::take(&mut *self.handler_timer.lock());
+        let done = poll_fn(|task| match Pin::new(&mut future).poll(task) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => timer.poll(deadline, task).map(|()| Err(HandlerTimeout)),
+        });
+        let done = done.await;
+        *self.handler_timer.lock() = timer;
+        done
+    }
 }
+
+/// The deadline of a handler has passed.
+struct HandlerTimeout;
 
 /// Counts a request that waits for its turn.
 struct Waiting<'a>(&'a crate::stats::ServerStats);
@@ -379,11 +399,13 @@ fn declare_length(headers: &mut HeaderMap, body: &Body) {
 
 /// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
 async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
+    let mut closed = pin!(rarely(|| chunks.is_closed(), chunks.closed()));
     loop {
         let frame = tokio::select! {
+            biased;
             frame = body.frame() => frame,
             // The client has gone: the rest of the body is not needed.
-            () = chunks.closed() => return,
+            () = &mut closed => return,
         };
         let (produced, is_last) = match frame {
             Some(Ok(frame)) => (Produced::Frame(frame), false),
