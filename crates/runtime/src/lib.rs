@@ -51,6 +51,7 @@ pub use runtime::handle::{Handle, Watch};
 pub use runtime::panics::PanicInfo;
 pub use runtime::{Runtime, ShutdownReport, cgroup};
 pub use stream::ring;
+pub use supervision::tasks::Task;
 pub use supervision::{server, state_machine, supervisor};
 pub use time::ticker;
 pub use time::timers::timer::TimerRef;

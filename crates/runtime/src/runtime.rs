@@ -95,6 +95,23 @@ impl Runtime {
         self.end(deadline)
     }
 
+    /// Like [`shutdown`](Self::shutdown), without blocking the thread that polls the future. If it is dropped, the
+    /// shutdown goes on.
+    pub async fn shutdown_async(self, deadline: Duration) -> ShutdownReport {
+        let (give, take) = tokio::sync::oneshot::channel();
+        // If the system has no thread left, the runtime ends here and now.
+        let runtime = Arc::new(std::sync::Mutex::new(Some(self)));
+        let theirs = Arc::clone(&runtime);
+        let end = move |runtime: &std::sync::Mutex<Option<Self>>| {
+            let runtime = runtime.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            runtime.map(|runtime| runtime.shutdown(deadline)).unwrap_or_default()
+        };
+        match Builder::new().name("rusm-shutdown".to_owned()).spawn(move || drop(give.send(end(&theirs)))) {
+            Ok(_) => take.await.unwrap_or_default(),
+            Err(_) => end(&runtime),
+        }
+    }
+
     fn end(&mut self, deadline: Duration) -> ShutdownReport {
         let shared = Arc::clone(&self.handle.shared);
         if self.threads.is_empty() {

@@ -3,3 +3,4 @@
 pub mod server;
 pub mod state_machine;
 pub mod supervisor;
+pub(crate) mod tasks;

@@ -93,6 +93,8 @@ impl Recipe {
                 schedulers: self.schedulers.unwrap_or(runtime.schedulers),
                 process_limit: self.process_limit.unwrap_or(runtime.process_limit),
                 mailbox_capacity: self.mailbox_capacity.unwrap_or(runtime.mailbox_capacity),
+                // Some scenarios crash processes on purpose, and count them.
+                log_crashes: false,
                 ..runtime.clone()
             },
             ..HeadlessOptions::new(self.request())

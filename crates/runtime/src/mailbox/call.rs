@@ -453,13 +453,12 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
                 running.local.shared.remove_monitored_by(this.target, reference);
                 Ok(reply.value)
             }
-            Err(message) => match message.downcast::<Down>() {
-                Ok(down) => Err(Unanswered::Ended(down.reason)),
-                Err(_) => {
-                    running.local.shared.remove_monitored_by(this.target, reference);
-                    Err(Unanswered::Dropped)
-                }
-            },
+            Err(message) => Err(if let Ok(down) = message.downcast::<Down>() {
+                Unanswered::Ended(down.reason)
+            } else {
+                running.local.shared.remove_monitored_by(this.target, reference);
+                Unanswered::Dropped
+            }),
         })
     }
 }

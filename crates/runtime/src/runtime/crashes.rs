@@ -9,8 +9,8 @@
 //! The log is `tracing`, or standard error if the program has no subscriber.
 
 use std::backtrace::Backtrace;
-use std::fmt::{self, Write as _};
-use std::io::Write as _;
+use std::fmt;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -51,22 +51,21 @@ pub struct Crash {
     pub at: Duration,
 }
 
-impl Crash {
-    /// Writes one line.
-    fn line(&self) -> String {
-        let mut line = format!("process {}", self.pid);
+/// Writes one line, with the names escaped.
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
         for name in [&self.name, &self.label].into_iter().flatten() {
-            let _ = write!(line, " {}", escaped(name).within(NAME_MAX_BYTES));
+            write!(f, " {}", escaped(name).within(NAME_MAX_BYTES))?;
         }
-        let _ = write!(line, " crashed: {} ({}", self.reason, self.future_type);
+        write!(f, " crashed: {} ({}", self.reason, self.future_type)?;
         for (pid, name) in &self.ancestors {
-            let _ = write!(line, " < {pid}");
+            write!(f, " < {pid}")?;
             if let Some(name) = name {
-                let _ = write!(line, " {}", escaped(name).within(NAME_MAX_BYTES));
+                write!(f, " {}", escaped(name).within(NAME_MAX_BYTES))?;
             }
         }
-        line.push(')');
-        line
+        f.write_str(")")
     }
 }
 
@@ -170,16 +169,13 @@ pub(crate) fn log(crash: &Crash, skipped: u64) {
             ancestors = %crash.ancestors.iter().map(|(pid, _)| pid.to_string()).collect::<Vec<_>>().join(" "),
             future = crash.future_type,
             not_logged = (skipped > 0).then_some(skipped),
-            backtrace = backtrace.map(|backtrace| backtrace.to_string()),
+            backtrace = backtrace.map(ToString::to_string),
             "process crashed"
         );
         return;
     }
-    let mut line = crash.line();
-    if skipped > 0 {
-        let _ = write!(line, "; {skipped} more of this kind before it");
-    }
-    print(&line, backtrace.map(Arc::as_ref));
+    let before = if skipped > 0 { format!("; {skipped} more of this kind before it") } else { String::new() };
+    print(&format!("{crash}{before}"), backtrace.map(Arc::as_ref));
 }
 
 /// Logs that a supervisor gives up.

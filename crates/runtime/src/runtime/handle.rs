@@ -54,6 +54,21 @@ impl Handle {
         Ok(spawn::spawn_external(slot, 0, |_| {}, body))
     }
 
+    /// Spawns a process, and watches it from its start: the future returns its exit reason.
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
+    pub fn spawn_monitored<B, F>(&self, body: B) -> Result<(Pid, Watch), SpawnError>
+    where
+        B: FnOnce(Context) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let slot = self.shared.take_slot()?;
+        let mut end = None;
+        let pid = spawn::spawn_external(slot, 0, |pid| end = Some(self.watch(pid)), body);
+        Ok((pid, end.unwrap_or_else(|| self.watch(pid))))
+    }
+
     /// Spawns a process that runs only on one scheduler; see [`Context::spawn_pinned`].
     ///
     /// # Errors

@@ -10,9 +10,7 @@ use rusm_runtime::{Config, Crash, CrashHook, Exit, ExitReason, Runtime};
 /// Starts a runtime that logs nothing and passes its crashes on.
 fn told() -> (Runtime, mpsc::Receiver<Crash>) {
     let (tell, crashes) = mpsc::channel();
-    let on_crash = CrashHook::new(move |crash| {
-        let _ = tell.send(crash.clone());
-    });
+    let on_crash = CrashHook::new(move |crash| drop(tell.send(crash.clone())));
     let config = Config { schedulers: 1, log_crashes: false, on_crash: Some(on_crash), ..Config::default() };
     (Runtime::start(config).unwrap(), crashes)
 }
@@ -45,9 +43,8 @@ fn an_abnormal_return_is_a_crash_and_an_exit_signal_is_none() {
     runtime.exit(killed, ExitReason::other("from outside"));
     runtime.wait(killed);
     let linked = runtime.spawn(|ctx| async move {
-        let failing = ctx.spawn_link(|_| async { ExitReason::other("by itself") });
+        ctx.spawn_link(|_| async { ExitReason::other("by itself") }).expect("there is room");
         ctx.receive().await;
-        drop(failing);
     });
     runtime.wait(linked.unwrap());
     runtime.spawn(|_| async { ExitReason::Shutdown }).unwrap();
@@ -70,15 +67,17 @@ fn a_hook_that_panics_harms_nothing() {
 fn a_supervisor_that_gives_up_says_which_child_and_why() {
     let (runtime, crashes) = told();
     let period = Duration::from_mins(1);
-    let root = runtime.spawn(move |ctx| async move {
-        ctx.trap_exits(true);
-        let failing = ChildSpec::new("db", |_| async { ExitReason::other("no disk") });
-        let tree = Supervisor::new(Strategy::OneForOne).intensity(2, period).child(failing);
-        let tree = tree.start_link(&ctx).await.expect("the child fails later");
-        assert!(tree.pid() != ctx.pid());
-        ctx.receive_of::<Exit>().await.reason
-    });
-    let reason = runtime.wait(root.unwrap());
+    let (_, end) = runtime
+        .spawn_monitored(move |ctx| async move {
+            ctx.trap_exits(true);
+            let failing = ChildSpec::new("db", |_| async { ExitReason::other("no disk") });
+            let tree = Supervisor::new(Strategy::OneForOne).intensity(2, period).child(failing);
+            let tree = tree.start_link(&ctx).await.expect("the child fails later");
+            assert!(tree.pid() != ctx.pid());
+            ctx.receive_of::<Exit>().await.reason
+        })
+        .unwrap();
+    let reason = end.wait();
     let ExitReason::ShutdownWith(detail) = &reason else { panic!("{reason}") };
     assert_eq!(detail.text(), "child \"db\" ended again after 2 restarts within 60s: no disk");
     let why: &GaveUp = detail.value().expect("the cause is the value");

@@ -38,6 +38,7 @@ mod state_machines;
 mod streams;
 mod supervision;
 mod supervision_schedules;
+mod tasks;
 mod tickers;
 mod tickers_virtual;
 mod timers;

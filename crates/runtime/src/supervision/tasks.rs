@@ -1,0 +1,108 @@
+//! Tasks: processes that compute one value for the process that started them.
+//!
+//! ```text
+//!   Context::task ─▶ process ─▶ value ──▶ the task's future
+//!                        └─ ends before ─▶ its exit reason
+//!   task dropped, owner ended ─▶ kill
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use crate::links::bonds::LinkOptions;
+use crate::mailbox::call::{PendingReply, Unanswered};
+use crate::mailbox::request::ReplyTo;
+use crate::process::context::Context;
+use crate::process::error::SpawnError;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::runtime::handle::Handle;
+
+impl Context {
+    /// Starts a process that computes a value, and returns the future of that value.
+    ///
+    /// If the process fails, the future returns its exit reason; this process goes on. If the future is dropped, or this
+    /// process ends, the other process is killed.
+    ///
+    /// ```
+    /// # use rusm_runtime::{Config, Runtime};
+    /// # let runtime = Runtime::start(Config::default())?;
+    /// # let (give, take) = std::sync::mpsc::channel();
+    /// runtime.spawn(move |ctx| async move {
+    ///     let squares: Vec<_> = (1..=3_u64).map(|n| ctx.task(move |_| async move { n * n })).collect();
+    ///     let mut sum = 0;
+    ///     for square in squares {
+    ///         sum += square.expect("there is room for a process").await.expect("it does not fail");
+    ///     }
+    ///     give.send(sum)
+    /// })?;
+    /// assert_eq!(take.recv()?, 14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
+    pub fn task<T, B, F>(&self, body: B) -> Result<Task<'_, T>, SpawnError>
+    where
+        T: Send + 'static,
+        B: FnOnce(Self) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let running = self.running();
+        let shared = &running.local.shared;
+        let search = running.search_from_end();
+        let reference = shared.next_reference().for_call();
+        let reply = ReplyTo::process(shared.number, self.pid(), reference);
+        let runtime = Handle::new(Arc::clone(shared));
+        let start = |ctx: Self| {
+            let value = body(ctx);
+            async move { drop(reply.send(&runtime, value.await)) }
+        };
+        let pid = running.spawn_linked(LinkOptions { link: false, monitor: Some(reference) }, start)?;
+        Ok(Task { context: self, pid, answer: PendingReply::by(self, pid, reference, search), is_over: false })
+    }
+}
+
+/// Future of the value that a process computes; see [`Context::task`].
+#[must_use = "the process is killed if its task is dropped"]
+pub struct Task<'a, T: 'static> {
+    context: &'a Context,
+    pid: Pid,
+    answer: PendingReply<'a, T>,
+    is_over: bool,
+}
+
+impl<T> Task<'_, T> {
+    /// Returns the pid of the process.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl<T> fmt::Debug for Task<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({})", self.pid)
+    }
+}
+
+impl<T: Send + 'static> Future for Task<'_, T> {
+    type Output = Result<T, ExitReason>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(cx);
+        self.is_over |= answer.is_ready();
+        answer.map_err(Unanswered::into_reason)
+    }
+}
+
+impl<T> Drop for Task<'_, T> {
+    fn drop(&mut self) {
+        // If a stopped runtime drops its processes, it drops this one too.
+        if !self.is_over && self.context.is_running() {
+            self.context.exit(self.pid, ExitReason::Killed);
+        }
+    }
+}
