@@ -157,7 +157,7 @@ fn lint(warning: &Warning) -> LintInfo {
 }
 
 /// Rounds to about four significant digits: precise enough to read, and fewer bytes change.
-fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     if !value.is_finite() {
         return 0.0;
     }

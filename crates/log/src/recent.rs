@@ -96,8 +96,14 @@ impl RecentLines {
     }
 }
 
+/// Target of the access log of servers. Its lines are not kept: they would displace all others.
+const ACCESS_LOG: &str = "rusm::access";
+
 impl<S: Subscriber> Layer<S> for RecentLines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == ACCESS_LOG {
+            return;
+        }
         let mut fields = Fields::default();
         event.record(&mut fields);
         let text = format!("{}{}", fields.message, fields.others);
@@ -178,6 +184,16 @@ mod tests {
         assert_eq!(guest.text, "order 17 is\\npaid");
         assert_eq!(node.text, "flush failed free_bytes=9 reason=\"disk full\"");
         assert_eq!((node.seq, &node.pid), (2, &None));
+    }
+
+    #[test]
+    fn lines_of_the_access_log_displace_no_others() {
+        let lines = lines(|| {
+            tracing::info!(target: "rusm::access", status = 200, "GET /");
+            tracing::info!("started");
+        });
+
+        assert_eq!(lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["started"]);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //!
 //! Deterministic: the same seed and the same commands at the same times produce the same messages.
 
-mod cards;
 pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod guests;
@@ -13,6 +12,7 @@ mod processes;
 mod random;
 mod results;
 pub(crate) mod sched;
+pub(crate) mod serve;
 pub(crate) mod stores;
 pub(crate) mod time;
 pub(crate) mod topics;
@@ -24,14 +24,14 @@ use std::time::Duration;
 use rusm_protocol::{
     CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, HistoryRun, InspectView,
     LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION,
-    ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServerMessage, SnapshotCost, StoresView,
-    THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServeView, ServerMessage, SnapshotCost,
+    StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
-use crate::demo::cards::{profiles, scenarios};
 use crate::demo::processes::{PROCESSES, Processes, pid};
 use crate::demo::random::random;
+use crate::demo::results::cards::{profiles, scenarios};
 
 /// Number of schedulers of the node.
 const SCHEDULERS: u64 = 4;
@@ -77,6 +77,8 @@ pub struct Demo {
     next_cpu_ms: u64,
     schedulers: Option<SchedulersView>,
     next_schedulers_ms: u64,
+    serve: Option<ServeView>,
+    next_serve_ms: u64,
     results: Option<ResultsView>,
     next_results_ms: u64,
     processes: Processes,
@@ -128,6 +130,8 @@ impl Demo {
             next_cpu_ms: 0,
             schedulers: None,
             next_schedulers_ms: 0,
+            serve: None,
+            next_serve_ms: 0,
             results: None,
             next_results_ms: 0,
             processes: Processes::new(seed),
@@ -231,7 +235,11 @@ impl Demo {
                 self.next_schedulers_ms = now_ms;
                 Vec::new()
             }
-            ClientMessage::Serve { .. } => Vec::new(),
+            ClientMessage::Serve { view } => {
+                self.serve = view;
+                self.next_serve_ms = now_ms;
+                Vec::new()
+            }
             ClientMessage::Waits { view } => {
                 self.watches.show_waits(view, now_ms);
                 Vec::new()
@@ -347,6 +355,11 @@ impl Demo {
             let rate = self.run.as_ref().map_or(0.0, |run| self.rate(run, now_ms));
             let figures = self.observer(now_ms, rate).schedulers;
             out.push(ServerMessage::Schedulers(sched::schedulers(&view, self.rows_seq, now_ms, &figures)));
+        }
+        if let Some(view) = self.serve.as_ref().filter(|_| now_ms >= self.next_serve_ms) {
+            self.next_serve_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Serve(Box::new(serve::serve(view, self.rows_seq, now_ms))));
         }
         if let Some(view) = self.results.clone().filter(|_| now_ms >= self.next_results_ms) {
             self.next_results_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;

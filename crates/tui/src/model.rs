@@ -41,13 +41,14 @@ use crate::model::overlay::trace::TracePane;
 use crate::model::overlay::waits::WaitsPane;
 use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
+use crate::model::panes::bench::menu;
 use crate::model::panes::bench::results::ResultsPane;
 use crate::model::panes::columns;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::lints::LintsPane;
-use crate::model::panes::menu;
 use crate::model::panes::sched::SchedPane;
+use crate::model::panes::serve::ServePane;
 use crate::model::panes::store::StorePane;
 use crate::model::panes::subscription::Subscription;
 use crate::model::panes::table::Table;
@@ -213,6 +214,7 @@ pub struct Model {
     pub(crate) topics: TopicsPane,
     pub(crate) cpu: CpuPane,
     pub(crate) sched: SchedPane,
+    pub(crate) serve: ServePane,
     pub(crate) results: ResultsPane,
     pub(crate) lints: LintsPane,
     pub(crate) waits: WaitsPane,
@@ -277,6 +279,7 @@ impl Model {
             topics: TopicsPane::default(),
             cpu: CpuPane::default(),
             sched: SchedPane::default(),
+            serve: ServePane::default(),
             results: ResultsPane::default(),
             lints: LintsPane::hiding(start.hidden_lints),
             waits: WaitsPane::default(),

@@ -217,6 +217,7 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
         Tab::Node => is_patient && model.top.is_none(),
         Tab::Cpu => is_patient && !model.has_cpu(),
         Tab::Sched => is_patient && !model.has_schedulers(),
+        Tab::Serve => is_patient && !model.has_servers(),
         Tab::Bench => false,
     };
     if is_awaited || !model.commands.is_empty() {

@@ -20,24 +20,34 @@ const NAME_MAX_BYTES: usize = 128;
 /// Bytes of a method that are shown.
 const METHOD_MAX_BYTES: usize = 16;
 
-/// Encodes the servers, their limits, and a window of their routes. Rates and percentiles are those since the earlier
+/// Encodes the routes. Rates and percentiles are those since the earlier reports.
+pub(crate) fn routes(reports: &[ServerReport], earlier: &[ServerReport], elapsed: Duration) -> Vec<RouteInfo> {
+    let seconds = elapsed.as_secs_f64();
+    let mut routes = Vec::new();
+    for (at, report) in (0_u32..).zip(reports) {
+        let before = before_of(report, earlier);
+        let before_of = |route: &RouteReport| before?.routes.iter().find(|before| before.label == route.label);
+        routes.extend(report.routes.iter().map(|report| route(at, report, before_of(report), seconds)));
+    }
+    routes
+}
+
+fn before_of<'a>(report: &ServerReport, earlier: &'a [ServerReport]) -> Option<&'a ServerReport> {
+    earlier.iter().find(|before| before.listen == report.listen && before.name == report.name)
+}
+
+/// Encodes the servers, their limits, and a window of these routes. Rates and percentiles are those since the earlier
 /// reports.
 pub(crate) fn servers(
     reports: &[ServerReport],
     earlier: &[ServerReport],
     elapsed: Duration,
+    mut routes: Vec<RouteInfo>,
     view: &ServeView,
 ) -> Serve {
     let places = || (0_u32..).zip(reports);
     let seconds = elapsed.as_secs_f64();
-    let mut routes = Vec::new();
-    let mut infos = Vec::new();
-    for (at, report) in places() {
-        let before = earlier.iter().find(|before| before.listen == report.listen && before.name == report.name);
-        let before_of = |route: &RouteReport| before?.routes.iter().find(|before| before.label == route.label);
-        routes.extend(report.routes.iter().map(|report| route(at, report, before_of(report), seconds)));
-        infos.push(server(report, before, seconds));
-    }
+    let infos = reports.iter().map(|report| server(report, before_of(report, earlier), seconds)).collect();
     view.sort.sort(&mut routes);
     let total = routes.len() as u64;
     let offset = view.window.offset.min(total);
@@ -78,7 +88,8 @@ pub(crate) fn requests(found: &mut Serve, servers: &[Arc<dyn HttpServer>], filte
 
 fn compare(sort: RequestSort, a: &LiveRequest, b: &LiveRequest) -> std::cmp::Ordering {
     let by_figure = match sort {
-        RequestSort::Age => std::cmp::Ordering::Equal,
+        // Sockets last for hours; they must not hide slow requests.
+        RequestSort::Age => (a.kind != LiveKind::Request).cmp(&(b.kind != LiveKind::Request)),
         RequestSort::BytesIn => b.bytes_in.cmp(&a.bytes_in),
         RequestSort::BytesOut => b.bytes_out.cmp(&a.bytes_out),
         RequestSort::Route => a.route.cmp(&b.route),
@@ -189,6 +200,7 @@ fn route(server: u32, report: &RouteReport, before: Option<&RouteReport>, second
         p50_ns: percentile(&recent, 0.5),
         p90_ns: percentile(&recent, 0.9),
         p99_ns: percentile(&recent, 0.99),
+        cpu_ns_per_request: None,
     }
 }
 

@@ -28,8 +28,8 @@ type Labels = Vec<(&'static str, String)>;
 type Figure<T> = (&'static str, &'static str, Option<Unit>, fn(&T) -> u64);
 
 const OF_ROUTES: [Figure<RouteReport>; 5] = [
-    ("crashed", "Requests whose process has crashed", None, |route| route.crashed_total),
-    ("cancelled", "Requests whose client has left before the response", None, |route| route.cancelled_total),
+    ("crashed", "Requests that ended by a crash of their process", None, |route| route.crashed_total),
+    ("cancelled", "Requests cancelled by their client before the response", None, |route| route.cancelled_total),
     ("limited", "Requests that a rate limit has refused", None, |route| route.limited_total),
     ("received", "Bytes received for requests", Some(Unit::Bytes), |route| route.bytes_in_total),
     ("sent", "Bytes sent for requests", Some(Unit::Bytes), |route| route.bytes_out_total),

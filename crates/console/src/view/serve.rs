@@ -1,22 +1,25 @@
 //! One client's view of the servers: rates and percentiles of the last seconds, and a page of the live requests.
 //!
 //! ```text
-//!   report ──▶ compared with one that is 4 to 8 s old ──▶ servers, routes
+//!   report, CPU time by label ──▶ compared with one that is 4 to 8 s old ──▶ servers, routes
 //!   live requests ──▶ filter ──▶ the first ones in the order ──▶ page
 //! ```
 //!
 //! Servers count whether or not a client watches. The cost of a look depends on the number of routes and of live
 //! requests, and the budget of all views applies to it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{RequestFilter, Serve, ServeView, ServerMessage};
 
-use crate::encode::serve as encode;
+use crate::encode::{round, serve as encode};
 use crate::host::HostError;
 use crate::view::node::Node;
 use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
-use rusm_runtime::observe::{self, ServerReport};
+use rusm_runtime::Handle;
+use rusm_runtime::observe::{self, ProcessKind, ServerReport};
 
 /// Age at which the newer of the two baselines replaces the older one.
 const BASELINE_EVERY: Duration = Duration::from_secs(4);
@@ -32,6 +35,32 @@ pub(crate) struct ServeSource {
 struct Baseline {
     at: Instant,
     reports: Vec<ServerReport>,
+    cpu: CpuByLabel,
+}
+
+/// Number and CPU time of ended processes by their label, which is the route for those of requests.
+struct CpuByLabel(HashMap<Arc<str>, (u64, u64)>);
+
+impl CpuByLabel {
+    fn read(runtime: &Handle) -> Self {
+        let mut sums: HashMap<Arc<str>, (u64, u64)> = HashMap::new();
+        for group in observe::ended_groups(runtime) {
+            if let ProcessKind::Label(label) = group.kind {
+                let (ended, busy_ns) = sums.entry(label).or_default();
+                *ended += group.ended;
+                *busy_ns += group.busy_ns;
+            }
+        }
+        Self(sums)
+    }
+
+    /// Returns the mean CPU time of the processes with a label that have ended since an earlier look.
+    fn mean_ns_since(&self, before: Option<&Self>, label: &str) -> Option<f64> {
+        let (ended, busy_ns) = self.0.get(label)?;
+        let (ended_before, busy_before) = before.and_then(|before| before.0.get(label)).copied().unwrap_or_default();
+        let ended = ended.saturating_sub(ended_before);
+        (ended > 0).then(|| round(busy_ns.saturating_sub(busy_before) as f64 / ended as f64))
+    }
 }
 
 impl ServeSource {
@@ -68,11 +97,16 @@ impl ViewSource for ServeSource {
         let before = self.baselines.iter().flatten().next();
         let (elapsed, earlier) =
             before.map_or((Duration::ZERO, &[][..]), |before| (now - before.at, before.reports.as_slice()));
-        let mut found = encode::servers(&reports, earlier, elapsed, &self.view);
+        let cpu = CpuByLabel::read(&node.runtime);
+        let mut routes = encode::routes(&reports, earlier, elapsed);
+        for route in &mut routes {
+            route.cpu_ns_per_request = cpu.mean_ns_since(before.map(|before| &before.cpu), &route.route);
+        }
+        let mut found = encode::servers(&reports, earlier, elapsed, routes, &self.view);
         encode::requests(&mut found, &servers, &self.filter, &self.view);
         if self.baselines[1].as_ref().is_none_or(|newer| now - newer.at >= BASELINE_EVERY) {
             self.baselines.rotate_left(1);
-            self.baselines[1] = Some(Baseline { at: now, reports });
+            self.baselines[1] = Some(Baseline { at: now, reports, cpu });
         }
         found
     }

@@ -1,6 +1,8 @@
 //! Filters of live requests: the meaning of a [query](rusm_text::Query) about requests and sockets.
 
-use rusm_text::{Comparison, Query, QueryCondition, QueryError, matches_glob, parse_duration, parse_size, suggestion};
+use rusm_text::{
+    Comparison, Query, QueryCondition, QueryError, QueryWord, matches_glob, parse_duration, parse_size, suggestion,
+};
 
 /// Fields of a live request.
 pub const REQUEST_FIELDS: [&str; 9] = ["route", "method", "path", "client", "state", "pid", "age", "in", "out"];
@@ -131,11 +133,16 @@ fn holds(query: &Query, subject: &RequestSubject<'_>) -> bool {
             match comparison {
                 Comparison::Contains => contains(text, &value.text),
                 Comparison::ContainsNot => !contains(text, &value.text),
-                Comparison::NotEqual => !matches_glob(&value.text, text),
-                _ => matches_glob(&value.text, text),
+                Comparison::NotEqual => !is(text, value),
+                _ => is(text, value),
             }
         }
     }
+}
+
+/// Returns true if a text is a value; in a value without quotes, `*` stands for any text.
+fn is(text: &str, value: &QueryWord) -> bool {
+    if value.is_quoted { text == value.text } else { matches_glob(&value.text, text) }
 }
 
 fn contains(text: &str, part: &str) -> bool {
@@ -166,6 +173,7 @@ mod tests {
             "users",
             "route~USERS",
             "route=\"GET /users/:id\"",
+            "route=GET*",
             "method=GET and age>1s",
             "age>=1500ms",
             "client=10.0.0.1:*",
@@ -176,7 +184,7 @@ mod tests {
         ] {
             assert!(matches(text), "{text}");
         }
-        for text in ["posts", "method!=GET", "age<1s", "state=events", "out<64KiB", "client!~10.0"] {
+        for text in ["route=\"GET*\"", "posts", "method!=GET", "age<1s", "state=events", "out<64KiB", "client!~10.0"] {
             assert!(!matches(text), "{text}");
         }
     }

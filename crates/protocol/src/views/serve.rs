@@ -112,7 +112,7 @@ impl RouteSort {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestSort {
-    /// By age.
+    /// By age, with requests before sockets.
     #[default]
     Age,
     /// By the number of bytes received.
@@ -281,6 +281,9 @@ pub struct RouteInfo {
     /// 99th percentile of that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<u64>,
+    /// CPU time of a process of this route, in nanoseconds: the mean of those that ended lately. Absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_request: Option<f64>,
 }
 
 /// A request or a socket that is handled now.

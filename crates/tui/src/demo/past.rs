@@ -1,12 +1,12 @@
 //! The simulated past: the demo is a function of time, so an instant of the past is computed like the present.
 
 use rusm_protocol::{
-    Column, EnginesView, Frame, History, HistoryRun, HistorySeries, Past, PastView, ServerMessage, SortKey, StoresView,
-    TimeView, TopicsView, TreeView, View, ViewWindow,
+    Column, EnginesView, Frame, History, HistoryRun, HistorySeries, Past, PastView, ServeView, ServerMessage, SortKey,
+    StoresView, TimeView, TopicsView, TreeView, View, ViewWindow,
 };
 
 use super::processes::Processes;
-use super::{events, guests, stores, time, topics, tree};
+use super::{events, guests, serve, stores, time, topics, tree};
 
 /// Time between two instants, in milliseconds.
 const STEP_MS: u64 = 1000;
@@ -31,6 +31,7 @@ pub(super) fn instant(
         ServerMessage::Time(time::time(&TimeView::default(), 1, at_ms)),
         ServerMessage::Stores(stores::stores(&StoresView::default(), 1, at_ms)),
         ServerMessage::Topics(topics::topics(&TopicsView::default(), 1, at_ms)),
+        ServerMessage::Serve(Box::new(serve::serve(&ServeView::default(), 1, at_ms))),
         ServerMessage::Events(events::recent(seed, at_ms, 64)),
     ];
     let newest_ms = now_ms / STEP_MS * STEP_MS;

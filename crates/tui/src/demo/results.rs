@@ -1,5 +1,7 @@
 //! Results of the simulated node. **All figures are made up.**
 
+pub(super) mod cards;
+
 use rusm_protocol::{
     Cell, Curve, CurvePoint, ErrorCode, GateInfo, NamedText, ReportPart, ResultColumn, ResultTable, Results,
     ResultsView, RunComparison, RunEntry, RunResult, RunSettings, ServerMessage,

@@ -57,6 +57,8 @@ tabs! {
     Cpu '0' "cpu" "CPU",
     /// The schedulers.
     Sched 'S' "sched" "Schedulers",
+    /// The HTTP servers.
+    Serve 'V' "serve" "Serve",
 }
 
 impl Tab {

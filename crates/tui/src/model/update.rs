@@ -6,6 +6,7 @@
 mod actions;
 mod bench;
 mod causes;
+mod fields;
 mod histories;
 mod mouse;
 mod movement;
@@ -79,6 +80,7 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             model.topics.clamp(visible);
             let visible = model.visible_groups();
             model.cpu.clamp(visible);
+            model.serve.clamp(model.visible_serve());
             let visible = model.visible_history();
             model.results.clamp(visible);
             let visible = model.visible_waits();
@@ -171,12 +173,7 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
         }
         return;
     }
-    if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
-        if key.code == KeyCode::Backspace && field.text().is_empty() {
-            model.events.filter.close(true);
-        } else if field.press(key) {
-            model.events.filter.typed();
-        }
+    if fields::press(model, key) {
         return;
     }
     match (&mut model.overlay, &mut model.table.field) {
@@ -211,9 +208,8 @@ fn paste(model: &mut Model, text: &str) {
         edit.insert(text);
         return bench::found(model);
     }
-    if let (None, Some(field)) = (&model.overlay, &mut model.events.filter.field) {
-        field.insert(text);
-        return model.events.filter.typed();
+    if fields::paste(model, text) {
+        return;
     }
     match (&mut model.overlay, &mut model.table.field) {
         (Some(Overlay::Kill { words: Some(words), .. }), _) => words.insert(text),
@@ -272,6 +268,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.causes.reset();
     model.cpu.reset();
     model.sched.reset();
+    model.serve.reset();
     model.results.reset();
     model.waits.reset();
     model.past.reset();
@@ -298,6 +295,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Causes { view: None },
         ClientMessage::Cpu { view: None },
         ClientMessage::Schedulers { view: None },
+        ClientMessage::Serve { view: None },
         ClientMessage::Results { view: None },
         ClientMessage::Waits { view: None },
         ClientMessage::Detail { pid: None },
@@ -345,6 +343,8 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.cpu.requests(is_shown, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Sched && !layout::too_small(model.size)).then(|| model.visible_schedulers());
     effects.extend(model.sched.requests(visible, model.now).map(Effect::Send));
+    let visible = (model.tab == Tab::Serve && !layout::too_small(model.size)).then(|| model.visible_serve());
+    effects.extend(model.serve.requests(visible, model.now).map(Effect::Send));
     let has_scenarios = !model.scenarios().is_empty();
     let is_shown = model.tab == Tab::Bench && has_scenarios && !layout::too_small(model.size);
     let visible = is_shown.then(|| model.visible_history());
@@ -396,7 +396,8 @@ fn query(model: &Model) -> Option<View> {
         | Tab::Store
         | Tab::Topics
         | Tab::Cpu
-        | Tab::Sched => None,
+        | Tab::Sched
+        | Tab::Serve => None,
     }
 }
 

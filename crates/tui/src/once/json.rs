@@ -35,6 +35,7 @@ pub(crate) fn view(model: &Model) -> Value {
         Tab::Wasm => add("engines", serde_json::to_value(&model.wasm.newest)),
         Tab::Time => add("time", serde_json::to_value(&model.time.newest)),
         Tab::Store => add("stores", serde_json::to_value(model.store.newest())),
+        Tab::Serve => add("serve", serde_json::to_value(&model.serve.newest)),
         Tab::Topics => add("topics", serde_json::to_value(&model.topics.newest)),
         // The frame holds what these views show.
         Tab::Cpu | Tab::Sched => {}

@@ -5,7 +5,7 @@ use crate::model::tab::Tab;
 /// A term, its meaning, and the views that show it; no views for all.
 type Term = (&'static str, &'static str, &'static [Tab]);
 
-const TERMS: [Term; 26] = [
+const TERMS: [Term; 30] = [
     ("reductions", "polls plus messages handled: how often a process ran, not how long", &[Tab::Processes, Tab::Node]),
     ("BUSY%", "share of one scheduler that a process used", &[Tab::Processes, Tab::Node]),
     ("MAILQ", "messages that wait in the mailbox", &[Tab::Processes, Tab::Node]),
@@ -27,8 +27,12 @@ const TERMS: [Term; 26] = [
     ("backlog", "messages that a receiver has still to get", &[Tab::Topics]),
     ("leased", "messages that consumers hold and have not acknowledged", &[Tab::Topics]),
     ("dead letter", "a message given up after too many attempts", &[Tab::Topics]),
+    ("CPU of a route", "mean CPU time of the process of a request", &[Tab::Serve]),
+    ("in flight", "requests without the head of a response; further ones wait", &[Tab::Serve]),
+    ("responding", "a request whose response has begun and is not complete", &[Tab::Serve]),
+    ("5xx", "responses with a status from 500 to 599: errors of the server", &[Tab::Serve]),
     ("closed loop", "a load whose next operation waits for the last one", &[Tab::Bench]),
-    ("p99", "99 of 100 values are at most this", &[Tab::Bench, Tab::Node, Tab::Time]),
+    ("p99", "99 of 100 values are at most this", &[Tab::Bench, Tab::Node, Tab::Time, Tab::Serve]),
     ("profile", "how much of the machine a run may use", &[Tab::Bench, Tab::Node]),
     ("DEMO", "the data is made up by this program", &[]),
     ("observe only", "this connection may not change anything", &[]),

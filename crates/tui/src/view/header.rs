@@ -70,7 +70,7 @@ fn state(model: &Model, theme: Theme, room: u16) -> Line<'static> {
         last.content = last.content.chars().take(1).collect::<String>().into();
     }
     for span in facts(model, theme) {
-        if line.width() + span.width() + 2 <= room.into() {
+        if line.width() + span.width() + 2 < room.into() {
             line.spans.insert(0, Span::raw("  "));
             line.spans.insert(0, span);
         }

@@ -69,6 +69,7 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         Tab::Events => Context::Events,
         Tab::Time | Tab::Sched => Context::List,
         Tab::Topics => Context::Topics,
+        Tab::Serve => Context::Serve,
         Tab::Wasm => Context::Wasm,
         Tab::Store => Context::Store,
     };

@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod node;
 pub(crate) mod processes;
 pub(crate) mod sched;
+pub(crate) mod serve;
 pub(crate) mod store;
 pub(crate) mod time;
 pub(crate) mod topics;

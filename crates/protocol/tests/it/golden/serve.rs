@@ -60,6 +60,7 @@ pub(crate) fn serve() -> Serve {
         p50_ns: Some(700_000),
         p90_ns: Some(2_000_000),
         p99_ns: Some(9_500_000),
+        cpu_ns_per_request: Some(41_000.5),
     };
     let request = RequestInfo {
         server: 0,

@@ -61,6 +61,11 @@ fn no_message_keeps_an_escape_in_any_field() {
             ..crate::demo::time::time(&rusm_protocol::TimeView::default(), 1, 60_000)
         })),
         encode(&ServerMessage::Topics(crate::demo::topics::topics(&rusm_protocol::TopicsView::default(), 1, 60_000))),
+        encode(&ServerMessage::Serve(Box::new(crate::demo::serve::serve(
+            &rusm_protocol::ServeView::default(),
+            1,
+            60_000,
+        )))),
         encode(&ServerMessage::Events(Events {
             log_refusal: Some("r".to_owned()),
             log: crate::demo::events::log(1, 60_000),

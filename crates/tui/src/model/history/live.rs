@@ -7,6 +7,7 @@ use crate::model::detail::DetailPane;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::sched::SchedPane;
+use crate::model::panes::serve::ServePane;
 use crate::model::panes::store::StorePane;
 use crate::model::panes::table::TableData;
 use crate::model::panes::time::TimePane;
@@ -29,5 +30,6 @@ pub(crate) struct LiveData {
     pub(crate) causes: CausesPane,
     pub(crate) cpu: CpuPane,
     pub(crate) sched: SchedPane,
+    pub(crate) serve: ServePane,
     pub(crate) detail: Option<DetailPane>,
 }

@@ -1,6 +1,6 @@
 //! Completion of a query by the tab key: fields, values that are known, and the words that join conditions.
 
-use rusm_protocol::{FILTER_FIELDS, FilterValues};
+use rusm_protocol::{FILTER_FIELDS, FilterValues, REQUEST_FIELDS, REQUEST_STATES};
 use rusm_text::{Query, quoted};
 
 use crate::model::input::line_edit::LineEdit;
@@ -26,6 +26,8 @@ pub(crate) enum Vocabulary<'a> {
     Processes { names: &'a [String], modules: &'a [String] },
     /// Of events.
     Events,
+    /// Of live requests.
+    Requests,
 }
 
 impl Vocabulary<'_> {
@@ -33,6 +35,7 @@ impl Vocabulary<'_> {
         match self {
             Self::Processes { .. } => FILTER_FIELDS.iter().map(|info| info.words[0]).collect(),
             Self::Events => FIELDS.to_vec(),
+            Self::Requests => REQUEST_FIELDS.to_vec(),
         }
     }
 
@@ -42,7 +45,8 @@ impl Vocabulary<'_> {
         match self {
             Self::Events if field == "level" => Level::ALL.map(|level| level.word().to_owned()).to_vec(),
             Self::Events if field == "kind" => words(&KINDS),
-            Self::Events => Vec::new(),
+            Self::Requests if field == "state" => words(&REQUEST_STATES),
+            Self::Events | Self::Requests => Vec::new(),
             Self::Processes { names, .. } if field == "name" => names.iter().map(|name| as_value(name)).collect(),
             Self::Processes { modules, .. } if field == "module" => modules.iter().map(|name| as_value(name)).collect(),
             Self::Processes { .. } => {

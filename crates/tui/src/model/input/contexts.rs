@@ -15,7 +15,7 @@ impl Model {
             }
             return vec![overlay.context()];
         }
-        if self.table.field.is_some() || self.events.filter.field.is_some() {
+        if self.table.field.is_some() || self.events.filter.field.is_some() || self.serve.filter.field.is_some() {
             return vec![Context::Filter];
         }
         if self.tab == Tab::Bench && self.bench.find.is_some() {
@@ -47,6 +47,7 @@ impl Model {
             Tab::Topics => contexts.extend([Context::Topics, Context::List]),
             Tab::Time | Tab::Sched => contexts.push(Context::List),
             Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
+            Tab::Serve => contexts.extend([Context::Serve, Context::List]),
         }
         contexts.push(Context::Global);
         contexts

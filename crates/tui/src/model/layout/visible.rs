@@ -1,6 +1,7 @@
 //! How much of each list the screen has room for.
 
 use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
+use crate::model::panes::serve::ServeFocus;
 use crate::model::selection::first_visible;
 use crate::model::{Model, layout};
 
@@ -78,6 +79,19 @@ impl Model {
     /// Returns the number of schedulers that the Schedulers view shows.
     pub(crate) fn visible_schedulers(&self) -> u16 {
         layout::sched(self.size, self.scheduler_count()).schedulers.inner().height.saturating_sub(2)
+    }
+
+    /// Returns the panels of the Serve view.
+    pub(crate) fn serve_layout(&self) -> layout::serve::ServeLayout {
+        let routes = self.serve.newest.as_ref().map_or(0, |newest| newest.total);
+        layout::serve::panels(self.size, routes, self.serve.focus == ServeFocus::Routes)
+    }
+
+    /// Returns the numbers of routes and of live requests that the Serve view shows.
+    pub(crate) fn visible_serve(&self) -> (u16, u16) {
+        let layout = self.serve_layout();
+        let rows = |panel: layout::Cells| panel.inner().height.saturating_sub(1);
+        (rows(layout.routes), rows(layout.requests))
     }
 
     /// Returns the number of results that the list of results shows.

@@ -1,5 +1,6 @@
 //! Scenarios, their chosen settings, and the runs that this observer has seen.
 
+pub(crate) mod menu;
 pub(crate) mod results;
 pub(crate) mod run_dialog;
 

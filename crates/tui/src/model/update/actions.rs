@@ -16,6 +16,7 @@ use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns::ColumnSet;
 use crate::model::panes::cpu::CpuPane;
+use crate::model::panes::serve::ServeFocus;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::table::Selection;
 use crate::model::panes::wasm::WasmFocus;
@@ -61,6 +62,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::About => model.show_notice("this node has no scenarios", true),
         Action::Filter if model.overlay == Some(Overlay::Trace) => causes::edit_filter(model),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
+        Action::Filter if model.tab == Tab::Serve => model.serve.filter.edit(),
         Action::Results(in_full) => {
             bench::show_pane(model, if in_full { BenchPane::Result } else { BenchPane::History });
         }
@@ -83,7 +85,8 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
             model.overlay = Some(Overlay::SortMenu { at: at.unwrap_or(0) });
         }
         Action::SortStep(steps) => model.table.sort_step(steps, model.table_width()),
-        Action::SortTopics => model.topics.sort_next(),
+        Action::SortNext if model.tab == Tab::Serve => model.serve.sort_next(),
+        Action::SortNext => model.topics.sort_next(),
         Action::SortBy(column) => model.table.sort_by(column),
         Action::Invert => model.table.invert(),
         Action::Follow => {
@@ -97,6 +100,10 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Unfold => model.tree.unfold(model.visible_tree()),
         Action::Fold => model.tree.fold(model.visible_tree()),
         Action::FoldAll => model.tree.fold_all(model.visible_tree()),
+        Action::Panel(steps) if model.tab == Tab::Serve => {
+            model.serve.focus = if steps > 0 { ServeFocus::Requests } else { ServeFocus::Routes };
+            model.serve.clamp(model.visible_serve());
+        }
         Action::Panel(steps) => model.wasm.focus = if steps > 0 { WasmFocus::Traps } else { WasmFocus::Modules },
         Action::Group => model.cpu.next_group(),
         Action::NextEngine if model.tab == Tab::Store => model.store.store = model.store.store.wrapping_add(1),
@@ -170,6 +177,13 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
         model.events.filter.close(false);
         return;
     }
+    if model.serve.filter.field.is_some() {
+        model.serve.filter.close(false);
+        return;
+    }
+    if model.tab == Tab::Serve && model.serve.filter.clear() {
+        return;
+    }
     if model.tab == Tab::Bench && model.bench.find.is_some() {
         return model.bench.end_find(false);
     }
@@ -227,11 +241,13 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::Waits) => causes::show_waiting(model, effects),
         Some(Overlay::Trace) => causes::apply_filter(model),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
+        None if model.serve.filter.field.is_some() => _ = model.serve.filter.close(true),
         // A filter with an error stays in the field, with its text.
         None if model.table.field.is_some() && model.table.refused.is_some() => {}
         Some(Overlay::Run(dialog)) => bench::run_with(model, dialog, effects),
         Some(Overlay::Ask { ask, .. }) => bench::confirmed(model, ask, effects),
         None if model.table.field.is_some() => close_filter(model, true),
+        None if model.tab == Tab::Serve => process::open_request(model, effects),
         None if matches!(model.tab, Tab::Topics | Tab::Time) => process::follow_slowest(model, effects),
         None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
         None if model.tab == Tab::Bench && model.bench.find.is_some() => model.bench.end_find(true),
@@ -310,6 +326,8 @@ fn open_wasm_selection(model: &mut Model) {
 fn complete(model: &mut Model, steps: isize) {
     if model.events.filter.field.is_some() {
         model.events.filter.complete(steps);
+    } else if model.serve.filter.field.is_some() {
+        model.serve.filter.complete(steps);
     } else {
         model.table.complete_filter(steps);
     }

@@ -9,9 +9,9 @@ use crate::model::layout;
 use crate::model::message::{Effect, Export};
 use crate::model::overlay::{Ask, Overlay};
 use crate::model::panes::bench::RequestedRun;
+use crate::model::panes::bench::menu;
 use crate::model::panes::bench::results::{Added, BenchPane, Download};
 use crate::model::panes::bench::run_dialog::{Chosen, RunDialog};
-use crate::model::panes::menu;
 use crate::model::tab::Tab;
 
 /// Runs the selected scenario with its chosen settings; asks first if the node has other processes.

@@ -3,8 +3,9 @@
 use super::{actions, movement, navigate};
 use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
+use crate::model::panes::bench::menu::{self, MenuRow};
 use crate::model::panes::bench::results::BenchPane;
-use crate::model::panes::menu::{self, MenuRow};
+use crate::model::panes::serve::ServeFocus;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::wasm::WasmFocus;
 use crate::model::tab::Tab;
@@ -37,8 +38,10 @@ fn wheel(model: &mut Model, notches: i64) {
     } else if model.tab == Tab::Events {
         let visible = model.visible_events();
         model.events.scroll(notches * WHEEL_ROWS, visible);
-    } else if matches!(model.tab, Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched)
-    {
+    } else if matches!(
+        model.tab,
+        Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched | Tab::Serve
+    ) {
         movement::lines_by(model, notches);
     }
 }
@@ -76,6 +79,7 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         Tab::Events => click_events(model, x, y, effects),
         Tab::Node | Tab::Time | Tab::Sched => {}
         Tab::Cpu => click_cpu(model, x, y, effects),
+        Tab::Serve => click_serve(model, x, y, effects),
     }
 }
 
@@ -172,6 +176,20 @@ fn click_topics(model: &mut Model, x: u16, y: u16) {
     if inner.contains(x, y) && y > inner.y {
         let position = model.topics.top + u64::from(y - inner.y - 1);
         model.topics.go_to(position, model.visible_topics());
+    }
+}
+
+fn click_serve(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let (panels, before) = (model.serve_layout(), model.serve.focus);
+    let lists = [(panels.routes, ServeFocus::Routes), (panels.requests, ServeFocus::Requests)];
+    let hit = lists.into_iter().find(|(panel, _)| panel.height > 0 && panel.inner().contains(x, y));
+    let Some((panel, focus)) = hit.filter(|(panel, _)| y > panel.inner().y) else { return };
+    model.serve.focus = focus;
+    let cursor = if focus == ServeFocus::Routes { &model.serve.routes } else { &model.serve.requests };
+    let (at, position) = (cursor.at, cursor.top + u64::from(y - panel.inner().y - 1));
+    model.serve.go_to(position, model.visible_serve());
+    if before == focus && at == position {
+        actions::open(model, effects);
     }
 }
 

@@ -10,6 +10,9 @@ pub(super) fn show(model: &mut Model, tab: Tab) {
         if !model.events.filter.close(true) {
             model.events.filter.close(false);
         }
+        if !model.serve.filter.close(true) {
+            model.serve.filter.close(false);
+        }
         model.tab_before = Some(model.tab);
         model.tab = tab;
     }

@@ -174,6 +174,7 @@ fn apply(model: &mut Model, past: Past) {
     model.causes.newest = None;
     model.cpu.newest = None;
     model.sched.newest = None;
+    model.serve.forget_answers();
     model.time.newest = None;
     model.store.forget_stores();
     model.topics.forget_topics();
@@ -193,6 +194,10 @@ fn apply(model: &mut Model, past: Past) {
             ServerMessage::Causes(causes) => model.causes.newest = Some(causes),
             ServerMessage::Schedulers(schedulers) => model.sched.newest = Some(schedulers),
             ServerMessage::Cpu(cpu) => model.cpu.newest = Some(cpu),
+            ServerMessage::Serve(serve) => {
+                let visible = model.visible_serve();
+                model.serve.show(*serve, visible);
+            }
             ServerMessage::Time(time) => model.time.show(time),
             ServerMessage::Stores(stores) => {
                 let visible = model.visible_buckets();
@@ -315,6 +320,7 @@ fn live_data(model: &Model) -> LiveData {
         causes: model.causes.clone(),
         cpu: model.cpu.clone(),
         sched: model.sched.clone(),
+        serve: model.serve.clone(),
         detail: model.detail.clone(),
     }
 }
@@ -333,6 +339,7 @@ fn put_back(model: &mut Model, live: LiveData) {
     model.causes = live.causes;
     model.cpu = live.cpu;
     model.sched = live.sched;
+    model.serve = live.serve;
     if let Some(pane) = &mut model.detail {
         let known = live.detail.filter(|known| known.pid == pane.pid);
         (pane.process, pane.inspection, pane.gone) =

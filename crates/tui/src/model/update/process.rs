@@ -8,6 +8,7 @@ use crate::model::input::key::{Key, KeyCode};
 use crate::model::message::Effect;
 use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::events::Item;
+use crate::model::panes::serve::ServeFocus;
 use crate::model::panes::table::{Selection, text};
 use crate::model::tab::Tab;
 use crate::model::{Model, format};
@@ -62,6 +63,20 @@ pub(super) fn follow_slowest(model: &mut Model, effects: &mut Vec<Effect>) {
     match slowest {
         Some(pid) => follow(model, pid, effects),
         None => model.show_notice("no process holds up others here", false),
+    }
+}
+
+/// Follows the process of the selected request, or shows the requests of the selected route.
+pub(super) fn open_request(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.serve.focus == ServeFocus::Routes {
+        if !model.serve.show_requests_of_route() {
+            model.show_notice("no server runs on this node", false);
+        }
+        return;
+    }
+    match model.serve.request().map(|request| request.pid.clone()) {
+        Some(pid) => follow(model, pid, effects),
+        None => model.show_notice("no request is handled now", false),
     }
 }
 
@@ -269,6 +284,14 @@ pub(super) fn confirm_kill(model: &mut Model) {
         model.overlay = Some(Overlay::kill(pid, name));
         return;
     }
+    if model.tab == Tab::Serve {
+        return match model.serve.request().map(|request| (request.pid.clone(), request.route.clone())) {
+            Some((pid, name)) => {
+                model.overlay = Some(Overlay::kill(pid, name));
+            }
+            None => model.show_notice("no request is selected", true),
+        };
+    }
     if model.tab == Tab::Tree {
         if let Some((pid, name)) = child(model) {
             model.overlay = Some(Overlay::kill(pid, name));
@@ -311,6 +334,7 @@ pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
     let selected = match model.tab {
         Tab::Processes => subject(model),
         Tab::Tree => model.tree.selected_row().and_then(|row| row.pid.as_deref()),
+        Tab::Serve => model.serve.request().map(|request| request.pid.as_str()),
         Tab::Events => model.events.opened().map(|(item, _)| item).or_else(|| model.events.selected()).map(Item::text),
         _ => None,
     };

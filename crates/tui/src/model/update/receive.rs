@@ -68,8 +68,10 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
         // Events are sent once, so a pause must not lose them.
         ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
         ServerMessage::Schedulers(schedulers) => model.dirty |= model.sched.take(schedulers),
-        // No view requests it yet.
-        ServerMessage::Serve(_) => {}
+        ServerMessage::Serve(serve) => {
+            let visible = model.visible_serve();
+            model.dirty |= model.serve.take(*serve, visible);
+        }
         ServerMessage::Causes(causes) => model.dirty |= model.causes.take(causes),
         ServerMessage::Past(answer) => {
             if let Err(reason) = past::answer(model, answer) {
@@ -203,6 +205,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.topics.forget();
         model.cpu.forget();
         model.sched.newest = None;
+        model.serve.forget();
         model.results.forget();
         model.waits.forget();
         model.trace.forget();

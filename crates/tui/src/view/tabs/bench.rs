@@ -7,8 +7,8 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Frame as NodeFrame, ParameterMeta, ScenarioMeta, Unit};
 
+use crate::model::panes::bench::menu::{self, MenuRow};
 use crate::model::panes::bench::results::BenchPane;
-use crate::model::panes::menu::{self, MenuRow};
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::panels::{big_text, chart, latency};

@@ -38,6 +38,37 @@ fn a_process_in_full_leads_along_its_links_and_back() {
 }
 
 #[test]
+fn a_request_leads_to_its_process_and_a_route_to_its_requests() {
+    let mut watched = busy(Tab::Serve, USUAL, false);
+    insta::assert_snapshot!("serve_filter", watched.press("/state=re").pass(1).text());
+    watched.press("\t\n").pass(1);
+    let request = watched.model.serve.request().cloned().unwrap();
+    assert_eq!((request.state.as_str(), watched.model.serve.newest.as_ref().unwrap().matched), ("responding", 2));
+
+    watched.press("x");
+    assert!(watched.text().contains(&request.pid), "{}", watched.text());
+    watched.press("q\n").pass(1);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| &pane.pid), Some(&request.pid));
+    watched.feed(Msg::Key(Key::plain(KeyCode::Backspace)));
+    assert_eq!(watched.model.tab(), Tab::Serve);
+
+    watched.feed(Msg::Key(Key::plain(KeyCode::Esc)));
+    watched.press("hs").pass(1);
+    assert!(watched.text().contains("by errors"), "{}", watched.text());
+    watched.press("\n").pass(1);
+    let text = watched.text();
+    assert!(text.contains("/route=\"GET /users/:id\"") && text.contains("1 of 12"), "{text}");
+}
+
+#[test]
+fn servers_on_the_largest_and_on_a_middle_screen() {
+    for (width, height) in [(97, 31), (200, 50)] {
+        let name = format!("serve_{width}x{height}");
+        insta::assert_snapshot!(name, busy(Tab::Serve, Size::new(width, height), false).text());
+    }
+}
+
+#[test]
 fn the_process_that_holds_up_others_is_one_key_away_on_time_and_topics() {
     for tab in [Tab::Time, Tab::Topics] {
         let mut watched = busy(tab, USUAL, false);

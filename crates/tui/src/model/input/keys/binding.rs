@@ -42,6 +42,8 @@ pub enum Context {
     Event,
     /// The CPU view.
     Cpu,
+    /// The Serve view.
+    Serve,
     /// The filter's text field.
     Filter,
     /// The help overlay.
@@ -74,7 +76,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -92,6 +94,7 @@ impl Context {
         Self::Store,
         Self::Topics,
         Self::Cpu,
+        Self::Serve,
         Self::Filter,
         Self::SortMenu,
         Self::Columns,
@@ -128,6 +131,7 @@ impl Context {
             Self::Store => "store",
             Self::Topics => "topics",
             Self::Cpu => "cpu",
+            Self::Serve => "serve",
             Self::Filter => "filter",
             Self::Help => "help",
             Self::Kill => "kill",
@@ -221,8 +225,8 @@ pub enum Action {
     Complete(isize),
     /// Open the sort menu.
     SortMenu,
-    /// Sort the topics by the next figure.
-    SortTopics,
+    /// Sort the list by its next order.
+    SortNext,
     /// Sort by the column this many positions to the right.
     SortStep(isize),
     /// Sort by this column; if it is the sort column already, reverse the order.

@@ -21,7 +21,9 @@ fn rate_limited(model: &mut Model, now: Duration) -> Vec<Effect> {
 #[test]
 fn what_the_node_dropped_is_asked_once_more_after_a_second() {
     let ms = Duration::from_millis;
-    for tab in [Tab::Processes, Tab::Events, Tab::Tree, Tab::Wasm, Tab::Time, Tab::Store, Tab::Topics, Tab::Sched] {
+    for tab in
+        [Tab::Processes, Tab::Events, Tab::Tree, Tab::Wasm, Tab::Time, Tab::Store, Tab::Topics, Tab::Sched, Tab::Serve]
+    {
         let asks = |message: &&ClientMessage| match message {
             ClientMessage::View(_) => tab == Tab::Processes,
             ClientMessage::Events(request) => tab == Tab::Events && request.enabled,
@@ -30,6 +32,7 @@ fn what_the_node_dropped_is_asked_once_more_after_a_second() {
             ClientMessage::Time { view } => tab == Tab::Time && view.is_some(),
             ClientMessage::Stores { view } => tab == Tab::Store && view.is_some(),
             ClientMessage::Topics { view } => tab == Tab::Topics && view.is_some(),
+            ClientMessage::Serve { view } => tab == Tab::Serve && view.is_some(),
             ClientMessage::Schedulers { view } => tab == Tab::Sched && view.is_some(),
             _ => false,
         };

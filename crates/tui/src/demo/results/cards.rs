@@ -2,7 +2,7 @@
 
 use rusm_protocol::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 
-pub(super) fn profiles() -> Vec<ResourceProfileMeta> {
+pub(crate) fn profiles() -> Vec<ResourceProfileMeta> {
     [("light", "a quarter of the cores"), ("balanced", "two fifths of the cores"), ("max", "half of the cores")]
         .map(|(id, description)| ResourceProfileMeta {
             id: id.to_owned(),
@@ -12,7 +12,7 @@ pub(super) fn profiles() -> Vec<ResourceProfileMeta> {
         .to_vec()
 }
 
-pub(super) fn scenarios() -> Vec<ScenarioMeta> {
+pub(crate) fn scenarios() -> Vec<ScenarioMeta> {
     let parameter = |name: &str, default: &str, range: &str, description: &str| ParameterMeta {
         name: name.to_owned(),
         description: description.to_owned(),
