@@ -9,6 +9,7 @@ mod common;
 pub(crate) mod loadtest;
 mod new;
 mod serve;
+pub(crate) mod shell;
 pub(crate) mod store;
 pub(crate) mod usage;
 
@@ -17,6 +18,7 @@ pub(crate) use common::{CommonFlags, ShareFlags};
 use loadtest::LoadFlags;
 pub(crate) use new::{BuildFlags, NewFlags};
 pub(crate) use serve::ServeFlags;
+use shell::ShellName;
 use store::StoreCommand;
 
 /// A node of lightweight processes that can be watched while it runs.
@@ -73,6 +75,16 @@ pub(crate) enum Command {
         /// Prints JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Prints the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: ShellName,
+    },
+    /// Prints the manual page, or the one of a command such as `bench run`.
+    Man {
+        /// The command.
+        command: Vec<String>,
     },
 }
 

@@ -32,7 +32,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rusm_tui::environment;
 
 use crate::cli::{Cli, Command};
@@ -76,5 +76,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Loadtest(flags)) => loadtest::run(&flags),
         Some(Command::Store(command)) => store::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
+        Some(Command::Completions { shell }) => cli::shell::completions(Cli::command(), shell),
+        Some(Command::Man { command }) => cli::shell::manual(Cli::command(), &command),
     }
 }

@@ -18,7 +18,7 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::cli::arguments::Colors;
 pub use crate::cli::arguments::{Cli, ConfigTask, Task, one_line};
 use crate::cli::config::Config;
-use crate::cli::options::{ColorChoice, Export, Once, Options, Source};
+use crate::cli::options::{Act, ColorChoice, Export, Once, Options, Source};
 use crate::cli::values::hidden_lints;
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
@@ -85,7 +85,10 @@ impl Cli {
         if self.json && !self.once && !self.batch && !self.diagnose {
             return Err("--json needs --once, --batch or --diagnose".to_owned());
         }
+        let acts = self.acts()?;
         Ok(Options {
+            acts,
+            ssh: self.ssh.split_whitespace().map(str::to_owned).collect(),
             source: if let Some(path) = self.replay {
                 Source::Replay { path, speed: self.speed }
             } else if self.demo {
@@ -120,6 +123,27 @@ impl Cli {
             record: self.record,
             export: self.export_trace.map(|path| Export { path, last: self.last }),
         })
+    }
+
+    /// Returns the commands to execute without a screen.
+    fn acts(&self) -> Result<Vec<Act>, String> {
+        let (reason, text) = values::reason(self.reason.as_deref());
+        if self.reason.is_some() && self.kill.is_empty() && self.kill_all.is_none() {
+            return Err("--reason needs --kill or --kill-all".to_owned());
+        }
+        if self.kill_all.is_some() && text.is_some() {
+            return Err("--kill-all takes the reasons kill and shutdown only".to_owned());
+        }
+        let kill = |pid: &String| Act::Kill { pid: pid.clone(), reason, text: text.clone() };
+        let mut acts: Vec<Act> = self.kill.iter().map(kill).collect();
+        acts.extend(self.kill_all.clone().map(|filter| Act::KillAll { filter, reason }));
+        acts.extend(self.stop.then_some(Act::Stop));
+        acts.extend(self.set_log.clone().map(Act::LogFilter));
+        let has_no_node = self.demo || self.replay.is_some();
+        if has_no_node && !acts.is_empty() {
+            return Err("commands such as --kill need a node: remove --demo and --replay".to_owned());
+        }
+        Ok(acts)
     }
 
     /// Returns the named config file.
@@ -180,6 +204,12 @@ pub fn options_of_env() -> Result<Options, String> {
         "frames",
         "json",
         "run",
+        "kill",
+        "kill_all",
+        "reason",
+        "stop",
+        "set_log",
+        "ssh",
         "record",
         "replay",
         "speed",

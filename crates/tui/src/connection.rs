@@ -9,12 +9,14 @@
 mod dial;
 mod discovery;
 mod inbox;
+pub(crate) mod picker;
 mod reconnect;
 pub(crate) mod sanitise;
 mod target;
+pub(crate) mod tunnel;
 
 pub use discovery::Discovery;
-pub use target::{Target, TargetError};
+pub use target::{SshTarget, Target, TargetError};
 
 pub(crate) use dial::{Dialer, Dialled, Socket};
 pub(crate) use inbox::Inbox;

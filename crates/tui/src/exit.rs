@@ -12,6 +12,8 @@
 //! | 7 | `--diagnose` has found a problem |
 //! | 128+n | ended by signal n |
 
+pub(crate) mod summary;
+
 use std::io;
 use std::path::PathBuf;
 

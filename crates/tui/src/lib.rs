@@ -27,6 +27,6 @@ pub mod terminal;
 pub mod view;
 
 pub use cli::environment;
-pub use cli::options::{CONNECT_TIMEOUT, ColorChoice, Export, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
+pub use cli::options::{Act, CONNECT_TIMEOUT, ColorChoice, Export, FPS_LOCAL, FPS_REMOTE, Once, Options, Source};
 pub use exit::{Error, Exit};
 pub use run::run;

@@ -1,5 +1,6 @@
 //! Prints frames without a screen, for scripts and for terminals that cannot draw.
 
+pub(crate) mod act;
 pub(crate) mod diagnose;
 pub(crate) mod json;
 

@@ -1,7 +1,7 @@
 //! The event loop around the pure core: it waits for keys, the node and the clock, passes each event to `update`,
 //! executes the returned effects, and draws if something changed.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cli::config;
 use crate::cli::options::Options;
-use crate::connection::{ConnectionHandle, Inbox};
+use crate::connection::{ConnectionHandle, Inbox, picker};
+use crate::exit::summary::summary;
 use crate::exit::{Error, Exit};
 use crate::export;
 use crate::export::save;
@@ -21,7 +22,7 @@ use crate::model::Model;
 use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
-use crate::once::diagnose;
+use crate::once::{act, diagnose};
 use crate::replay::recording::Recording;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
@@ -59,6 +60,9 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     if let Some(export) = &options.export {
         return export::run(&options, export).await;
     }
+    if !options.acts.is_empty() {
+        return act::execute(&options, &mut io::stdout().lock()).await;
+    }
     if options.once.is_some() {
         return once::print(&options, &mut io::stdout().lock()).await;
     }
@@ -68,10 +72,18 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
+    let options = Options { source: picker::pick(&options.source).await?, ..options };
     let inbox = Inbox::default();
     let outgoing = start::attach(&options, &inbox).await?;
     let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
-    event_loop.serve().await
+    let ended = event_loop.serve().await;
+    let lines = summary(&event_loop.model, event_loop.start.elapsed());
+    // The terminal is restored before anything is printed.
+    drop(event_loop);
+    if let (Ok(Exit::Done), Some(lines)) = (&ended, lines) {
+        drop(writeln!(io::stdout().lock(), "{lines}"));
+    }
+    ended
 }
 
 fn unwritable(path: &std::path::Path, error: &io::Error) -> Error {
@@ -246,6 +258,7 @@ impl EventLoop {
             Effect::Save { name, export } => {
                 let text = match export {
                     Export::Text(text) => text,
+                    Export::Screen => once::lines(&crate::replay::screen(&self.model)),
                     Export::Picture => crate::picture::svg(&crate::replay::screen(&self.model), &crate::picture::DARK),
                 };
                 self.feed(Msg::Saved(save::save(&name, &text)))?;

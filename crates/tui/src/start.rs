@@ -35,6 +35,8 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Connectio
                 discovery: Discovery::from_env(),
                 token_file: options.token_file.clone(),
                 timeout: options.timeout,
+                ssh: options.ssh.clone(),
+                tunnel: Arc::default(),
             };
             let dialled = dialer.dial().await?;
             Ok(connection::maintain(dialled, dialer, inbox.clone()))

@@ -487,3 +487,22 @@ fn a_run_takes_the_settings_of_a_node_and_prints_json_with_its_environment() {
     assert!(run["ops_total"].as_u64().unwrap() > 0);
     assert!(report["machine"]["cores"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn completions_and_manual_pages_cover_the_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let printed = |arguments: &[&str]| {
+        let output = run(dir.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+
+    assert!(
+        printed(&["completions", "bash"]).contains("loadtest") && printed(&["completions", "fish"]).contains("doctor")
+    );
+    assert!(
+        printed(&["man"]).contains(".TH rusm 1") && printed(&["man", "bench", "run"]).contains(".TH rusm-bench-run 1")
+    );
+    let (code, line) = refusal(dir.path(), &["man", "bnech"]);
+    assert_eq!((code, line.as_str()), (2, "rusm: unknown command \"bnech\": did you mean \"bench\"?"));
+}

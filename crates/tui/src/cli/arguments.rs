@@ -8,13 +8,28 @@ use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rusm_protocol::{Column, SortKey};
 
-use crate::cli::values::{column, interval, last, lint, seconds, sort, speed, tab};
+use crate::cli::values::{column, interval, last, lint, pid, seconds, sort, speed, tab};
 use crate::connection::Target;
 use crate::model::tab::Tab;
 
 /// Options that only make sense on a command line.
-pub(super) const NOT_IN_FILE: [&str; 10] =
-    ["help", "version", "config", "demo", "once", "batch", "frames", "json", "run", "subcommand"];
+pub(super) const NOT_IN_FILE: [&str; 15] = [
+    "help",
+    "version",
+    "config",
+    "demo",
+    "once",
+    "batch",
+    "frames",
+    "json",
+    "run",
+    "subcommand",
+    "kill",
+    "kill_all",
+    "reason",
+    "stop",
+    "set_log",
+];
 
 /// Watch a rusm node: its throughput, its schedulers, its processes.
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate command line flag")]
@@ -24,7 +39,7 @@ pub(super) const NOT_IN_FILE: [&str; 10] =
 pub struct Cli {
     #[command(subcommand)]
     pub(super) task: Option<Task>,
-    /// A node's name, a socket path, unix:PATH, HOST:PORT or ws://HOST:PORT [default: the only node that runs here]
+    /// A node's name, a socket path, unix:PATH, HOST:PORT, ws://HOST:PORT or ssh://HOST/NODE [default: the only node that runs here]
     #[arg(env = "RUSM_TOP_TARGET")]
     pub(super) target: Option<Target>,
     /// File with the token for TCP [default: tcp-PORT.token beside the sockets]
@@ -37,7 +52,7 @@ pub struct Cli {
     #[arg(long, env = "RUSM_TOP_NO_RECONNECT", value_parser = FalseyValueParser::new())]
     pub(super) no_reconnect: bool,
     /// Never change the node: no runs, no kills
-    #[arg(long, env = "RUSM_TOP_READ_ONLY", value_parser = FalseyValueParser::new(), conflicts_with_all = ["run", "profile"])]
+    #[arg(long, env = "RUSM_TOP_READ_ONLY", value_parser = FalseyValueParser::new(), conflicts_with_all = ["run", "profile", "kill", "kill_all", "stop", "set_log"])]
     pub(super) read_only: bool,
     /// Frames per second, 1-60 [default: 10, over SSH 4]
     #[arg(long, value_name = "N", env = "RUSM_TOP_FPS", value_parser = clap::value_parser!(u8).range(1..=60))]
@@ -67,6 +82,24 @@ pub struct Cli {
     /// Select a resource profile at start
     #[arg(long, value_name = "PROFILE", env = "RUSM_TOP_PROFILE")]
     pub(super) profile: Option<String>,
+    /// End a process and exit, without a screen; more pids separated by commas
+    #[arg(long, value_name = "PID", env = "RUSM_TOP_KILL", value_parser = pid, value_delimiter = ',')]
+    pub(super) kill: Vec<String>,
+    /// End all processes that match a filter and exit
+    #[arg(long, value_name = "FILTER", env = "RUSM_TOP_KILL_ALL")]
+    pub(super) kill_all: Option<String>,
+    /// With --kill: shutdown, kill, or words of your own [default: kill]
+    #[arg(long, value_name = "REASON", env = "RUSM_TOP_REASON")]
+    pub(super) reason: Option<String>,
+    /// Stop the run and exit
+    #[arg(long, env = "RUSM_TOP_STOP", value_parser = FalseyValueParser::new())]
+    pub(super) stop: bool,
+    /// Change the level or filter of the node's log and exit
+    #[arg(long, value_name = "LEVEL", env = "RUSM_TOP_SET_LOG")]
+    pub(super) set_log: Option<String>,
+    /// With ssh://: the command to run, with options
+    #[arg(long, value_name = "COMMAND", env = "RUSM_TOP_SSH", default_value = "ssh")]
+    pub(super) ssh: String,
     /// Draw with ASCII characters only [default: when the locale is not UTF-8]
     #[arg(long, env = "RUSM_TOP_ASCII", value_parser = FalseyValueParser::new())]
     pub(super) ascii: bool,

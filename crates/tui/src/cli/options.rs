@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusm_protocol::{Column, SortKey};
+use rusm_protocol::{Column, KillReason, SortKey};
 
 use crate::connection::Target;
 use crate::model::input::keymap::KeyMap;
@@ -113,6 +113,10 @@ pub struct Options {
     pub once: Option<Once>,
     /// Number of frames to print; `None` for no end. Default: 1.
     pub frames: Option<u64>,
+    /// Commands to execute without a screen. Default: none.
+    pub acts: Vec<Act>,
+    /// Command that runs ssh, with its arguments. Default: `ssh`.
+    pub ssh: Vec<String>,
     /// Print what is wrong in the node and exit. Default: none.
     pub diagnose: Option<Once>,
     /// Ids of lints that are hidden from the start. Default: none.
@@ -121,6 +125,31 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Export a span of the node's past as a trace and exit. Default: none.
     pub export: Option<Export>,
+}
+
+/// A command that changes the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Ends a process.
+    Kill {
+        /// Pid of the process.
+        pid: String,
+        /// Exit reason that it receives.
+        reason: KillReason,
+        /// Words of the reason.
+        text: Option<String>,
+    },
+    /// Ends all processes that match a filter.
+    KillAll {
+        /// The filter.
+        filter: String,
+        /// Exit reason that they receive.
+        reason: KillReason,
+    },
+    /// Stops the run.
+    Stop,
+    /// Replaces the filter of the node's log.
+    LogFilter(String),
 }
 
 /// Export of a span of the past.
@@ -158,6 +187,8 @@ impl Default for Options {
             config_file: None,
             once: None,
             frames: Some(1),
+            acts: Vec::new(),
+            ssh: Vec::new(),
             diagnose: None,
             hidden_lints: Vec::new(),
             record: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{Column, Lint, SortKey};
+use rusm_protocol::{Column, KillReason, Lint, SortKey};
 use rusm_text::suggestion;
 
 use crate::model::panes::columns;
@@ -31,6 +31,23 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_no_number| "expected a time, such as 250ms or 2s".to_owned())?;
     let time = Duration::try_from_secs_f64(number * unit).ok();
     time.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "expected 20ms to 10s".to_owned())
+}
+
+/// Checks the form of a pid.
+pub(super) fn pid(text: &str) -> Result<String, String> {
+    let inner = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(text);
+    let is_pid = inner.split('.').count() == 3 && inner.split('.').all(|part| part.parse::<u64>().is_ok());
+    // Without the brackets, which a shell would take for redirections.
+    if is_pid { Ok(format!("<{inner}>")) } else { Err("expected a pid, such as 0.44.1 or '<0.44.1>'".to_owned()) }
+}
+
+/// Parses the reason of a kill.
+pub(super) fn reason(text: Option<&str>) -> (KillReason, Option<String>) {
+    match text {
+        None | Some("kill") => (KillReason::Kill, None),
+        Some("shutdown") => (KillReason::Shutdown, None),
+        Some(words) => (KillReason::Error, Some(words.to_owned())),
+    }
 }
 
 pub(super) fn tab(text: &str) -> Result<Tab, String> {
@@ -107,6 +124,15 @@ mod tests {
             assert_eq!(seconds(text).unwrap_err(), "expected more than 0 and at most 3600 seconds", "{text}");
         }
         assert_eq!(seconds("soon").unwrap_err(), "expected seconds, such as 5 or 0.5");
+    }
+
+    #[test]
+    fn a_pid_needs_no_brackets() {
+        assert_eq!(pid("0.44.1").unwrap(), "<0.44.1>");
+        assert_eq!(pid("<0.44.1>").unwrap(), "<0.44.1>");
+        assert!(pid("44").is_err() && pid("<0.44.1").is_err() && pid("kv").is_err());
+        assert_eq!(reason(Some("leaks")), (KillReason::Error, Some("leaks".to_owned())));
+        assert_eq!(reason(None), (KillReason::Kill, None));
     }
 
     #[test]

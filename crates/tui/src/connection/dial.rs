@@ -2,12 +2,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, SUBPROTOCOL};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Mutex;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error as WsError;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -16,6 +18,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::discovery::Endpoint;
+use crate::connection::tunnel::TunnelState;
 use crate::connection::{Discovery, Target, sanitise};
 use crate::exit::Error as ExitError;
 
@@ -65,6 +68,10 @@ pub(crate) struct Dialer {
     pub(crate) discovery: Discovery,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) timeout: Duration,
+    /// Command that runs ssh; empty for `ssh`.
+    pub(crate) ssh: Vec<String>,
+    /// Forwarded socket of a node on another machine. It ends with the last clone of the dialer.
+    pub(crate) tunnel: Arc<Mutex<TunnelState>>,
 }
 
 /// An open connection. `over_ssh` is true if the local socket was opened by `ssh`, which forwards the bytes.
@@ -76,7 +83,13 @@ pub(crate) struct Dialled {
 impl Dialer {
     /// Opens a connection.
     pub(crate) async fn dial(&self) -> Result<Dialled, DialError> {
-        let endpoint = self.discovery.resolve(&self.target).await?;
+        let endpoint = match &self.target {
+            Target::Ssh(target) => {
+                let socket = self.tunnel.lock().await.socket(target, &self.ssh).await;
+                Endpoint::Unix(socket.map_err(DialError::Unreachable)?)
+            }
+            target => self.discovery.resolve(target).await?,
+        };
         let attempt = self.open(&endpoint);
         tokio::time::timeout(self.timeout, attempt).await.unwrap_or_else(|_elapsed| {
             let seconds = self.timeout.as_secs_f64();
@@ -90,7 +103,7 @@ impl Dialer {
         let (stream, request, token_file): (Box<dyn Duplex>, Request, Option<PathBuf>) = match endpoint {
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(not_connected)?;
-                over_ssh = is_of_ssh(&stream);
+                over_ssh = is_of_ssh(&stream) || matches!(self.target, Target::Ssh(_));
                 (Box::new(stream), request("ws://localhost/")?, None)
             }
             Endpoint::Tcp { host, port } => {

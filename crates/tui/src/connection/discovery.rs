@@ -73,7 +73,13 @@ impl Discovery {
             Target::Tcp { host, port } => Ok(Endpoint::Tcp { host: host.clone(), port: *port }),
             Target::Named(name) => self.named(name).await,
             Target::Discover => self.only_one().await,
+            Target::Ssh(target) => Err(Error::Connect(format!("{} needs a tunnel", target.host()))),
         }
+    }
+
+    /// Returns the names of the nodes that run here.
+    pub(crate) async fn running(&self) -> Result<Vec<String>, Error> {
+        Ok(self.live(self.sockets()?).await.into_iter().map(|(name, _)| name).collect())
     }
 
     async fn named(&self, name: &str) -> Result<Endpoint, Error> {

@@ -238,7 +238,7 @@ const fn is_our_fault(code: CloseCode) -> bool {
 fn back_off(target: &Target, attempt: u32) -> Duration {
     let max = match target {
         Target::Discover | Target::Named(_) | Target::Unix(_) => BACK_OFF_MAX_LOCAL,
-        Target::Tcp { .. } => BACK_OFF_MAX_NETWORK,
+        Target::Tcp { .. } | Target::Ssh(_) => BACK_OFF_MAX_NETWORK,
     };
     BACK_OFF_MIN.saturating_mul(1 << attempt.min(10)).min(max)
 }

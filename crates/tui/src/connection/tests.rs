@@ -32,6 +32,8 @@ fn dialer(target: Target, folder: &Path) -> Dialer {
         discovery: Discovery::in_folder(folder.to_owned()),
         token_file: None,
         timeout: Duration::from_secs(2),
+        ssh: Vec::new(),
+        tunnel: std::sync::Arc::default(),
     }
 }
 

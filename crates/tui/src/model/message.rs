@@ -110,6 +110,8 @@ pub enum Effect {
 pub enum Export {
     /// A text.
     Text(String),
+    /// The screen as text.
+    Screen,
     /// The screen as an SVG picture.
     Picture,
 }

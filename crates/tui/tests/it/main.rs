@@ -1,6 +1,7 @@
 //! Tests of `rusm-top`: as a library, and as a program with and without a terminal. They share one program, because
 //! linking takes most of their time.
 
+mod acting;
 mod budget;
 mod cli;
 mod invariants;

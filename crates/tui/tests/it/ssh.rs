@@ -54,9 +54,10 @@ impl Server {
         let path = |name: &str| dir.path().join(name).display().to_string();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nAllowStreamLocalForwarding yes\nSetEnv LC_ALL=C.UTF-8\n",
+             UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nAllowStreamLocalForwarding yes\nSetEnv LC_ALL=C.UTF-8 RUSM_SOCKET_DIR={}\n",
             path("host"),
             path("user.pub"),
+            path("rusm"),
         );
         fs::write(dir.path().join("config"), config).expect("a file");
         let log = fs::File::create(dir.path().join("log")).expect("a file");
@@ -194,4 +195,25 @@ fn a_forwarded_socket_is_a_target_like_any_other() {
     assert!(text.contains("far-away") && text.contains(" at 4 Hz"), "{text}");
     let text = String::from_utf8_lossy(&direct.stdout);
     assert!(text.contains("far-away") && text.contains(" at 10 Hz"), "{text}");
+}
+
+#[test]
+fn an_ssh_target_finds_the_node_and_forwards_its_socket() {
+    let Some(server) = Server::start() else { return };
+    let (_runtime, _console) = node(server.dir.path());
+    let ssh = format!("ssh {}", server.client().join(" "));
+    let top = |target: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rusm-top"));
+        command.args([target, "--once", "--ssh", &ssh]).stdin(Stdio::null()).output().expect("rusm-top runs")
+    };
+
+    let seen = top(&format!("ssh://127.0.0.1:{}/far", server.port));
+    let other = top(&format!("ssh://127.0.0.1:{}/near", server.port));
+
+    let text = String::from_utf8_lossy(&seen.stdout);
+    assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
+    assert!(text.contains("far-away") && text.contains(" at 4 Hz"), "{text}");
+    let why = String::from_utf8_lossy(&other.stderr);
+    assert_eq!(why, "rusm-top: no node named \"near\" on 127.0.0.1; running there: far\n");
+    assert_eq!(other.status.code(), Some(3));
 }

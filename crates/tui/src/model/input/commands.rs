@@ -59,7 +59,7 @@ const fn plain(name: &'static str, action: Action, help: &'static str) -> Comman
 }
 
 /// All commands.
-pub(crate) static COMMANDS: [Command; 18] = [
+pub(crate) static COMMANDS: [Command; 19] = [
     with("goto", Argument::Process, "show a process"),
     with("view", Argument::View, "show a view"),
     with("sort", Argument::Column, "sort the processes; -COLUMN reverses the order"),
@@ -73,6 +73,7 @@ pub(crate) static COMMANDS: [Command; 18] = [
     with("log-level", Argument::Level, "change the level of the node's log"),
     plain("log", Action::LogLines, "show the log between the events"),
     plain("pause", Action::Pause, "freeze the screen, not the node"),
+    plain("save", Action::SaveScreen, "save the screen as a text file"),
     plain("copy", Action::Copy, "copy the pid or a summary"),
     plain("help", Action::Help, "keys, commands and terms"),
     plain("retry", Action::Retry, "reconnect now"),

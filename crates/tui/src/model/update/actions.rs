@@ -10,7 +10,7 @@ use super::{bench, movement, past, pause, process, receive};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
 use crate::model::input::keys::Action;
-use crate::model::message::{Effect, QuitReason};
+use crate::model::message::{Effect, Export, QuitReason};
 use crate::model::overlay::columns::ColumnChooser;
 use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
@@ -73,6 +73,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Against => bench::against(model),
         Action::SaveReport => bench::save_report(model, effects),
         Action::SavePicture => bench::save_picture(model, effects),
+        Action::SaveScreen => {
+            let at_s = model.frame().map_or(0, |frame| frame.uptime_ms / 1000);
+            let name = format!("rusm-top-{}-{at_s}s.txt", model.tab.id());
+            effects.push(Effect::Save { name, export: Export::Screen });
+        }
         Action::Filter => model.table.edit_filter(),
         Action::Complete(steps) => complete(model, steps),
         // Handled before.

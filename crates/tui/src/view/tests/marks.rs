@@ -122,10 +122,11 @@ fn the_palette_finds_lines_by_a_few_letters_and_runs_them() {
 fn help_has_the_keys_of_the_view_the_commands_and_the_terms() {
     let mut watched = busy(Tab::Topics, LARGE, false);
     let top = watched.press("?").text();
-    let rest = watched.press("jjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjjj").text();
+    let commands = watched.press(&"j".repeat(31)).text();
+    let terms = watched.press(&"j".repeat(12)).text();
 
-    assert!(top.contains("help: Topics") && rest.contains("commands, after :"), "{rest}");
-    assert!(rest.contains("goto PID or NAME") && rest.contains("dead letter"), "{rest}");
+    assert!(top.contains("help: Topics") && commands.contains("commands, after :"), "{commands}");
+    assert!(commands.contains("goto PID or NAME") && terms.contains("dead letter"), "{terms}");
 }
 
 #[test]
@@ -214,4 +215,16 @@ fn columns_are_chosen_on_the_screen() {
     let heading = watched.press("\n").pass(1).text().lines().find(|line| line.contains("PID")).unwrap().to_owned();
     let words: Vec<&str> = heading.split_whitespace().filter(|word| *word != "│").collect();
     assert_eq!(words[..4], ["PID", "NAME", "REDS/s", "▼CPU%"], "STATE is hidden, CPU% has moved: {heading}");
+}
+
+#[test]
+fn every_view_at_usual_and_at_wide_sizes() {
+    for &tab in Tab::ALL {
+        let mut watched = busy(tab, LARGE, false);
+        for size in [Size::new(97, 31), Size::new(200, 50)] {
+            watched.feed(Msg::Resize(size));
+            let text = watched.pass(1).text();
+            insta::assert_snapshot!(format!("{}_{}x{}", tab.id(), size.width, size.height), text);
+        }
+    }
 }

@@ -219,6 +219,8 @@ pub enum Action {
     SaveReport,
     /// Save the screen as a picture.
     SavePicture,
+    /// Save the screen as text.
+    SaveScreen,
     /// Edit the filter.
     Filter,
     /// Complete the word in a text field with the candidate this many positions further.

@@ -207,6 +207,7 @@ pub static BINDINGS: &[Binding] = &[
         "return to the place before a process was opened",
     ),
     bind(Context::Global, &[c('y')], Action::Copy, "", "copy the pid or a summary"),
+    bind(Context::Global, &[Key::ctrl('p')], Action::SaveScreen, "", "save the screen as a text file"),
     bind(Context::Global, &[Key::ctrl('l')], Action::Repaint, "", "repaint"),
     bind(Context::Global, &[Key::ctrl('z')], Action::Suspend, "", "suspend"),
     bind(Context::Filter, &[k(Enter)], Action::Open, "apply", "apply the filter"),
