@@ -12,7 +12,8 @@
 //! schedulers update relaxed counters as they run, and observers read those counters; see [`observe`].
 //!
 //! Invariants: the core of this crate refers neither to WebAssembly, nor to the observers' sockets, nor to the wire
-//! protocol. Its only global mutable state is the panic hook, so one test can run two runtimes.
+//! protocol. Its only global mutable state is the panic hook and a list of the runtimes, through which a reply that is
+//! dropped on another thread finds its caller, so one test can run two runtimes.
 
 pub mod counter;
 #[doc(hidden)]

@@ -16,7 +16,6 @@
 //! otherwise the thread would sleep while its queue has work.
 
 mod busy_time;
-pub(crate) mod dropped_replies;
 pub(crate) mod fuzzer;
 mod idle;
 pub(crate) mod lifo_slot;
@@ -35,5 +34,5 @@ pub(crate) mod watchdog;
 pub(crate) use local::{Local, local};
 pub(crate) use pause::Pause;
 pub(crate) use queue::{enqueue, retry_steal, wake};
-pub(crate) use run::traced;
+pub(crate) use run::{dropped_replies, traced};
 pub(crate) use shared::{Counters, SchedulerShared};

@@ -64,7 +64,7 @@ const DEPENDENCIES: [Dependencies; 14] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All items of the runtime and the protocol that live as long as the program.
-const STATICS: [Static; 8] = [
+const STATICS: [Static; 10] = [
     Static {
         file: "runtime/src/runtime/panics.rs",
         name: "LAST_PANIC_LOCATION",
@@ -72,6 +72,12 @@ const STATICS: [Static; 8] = [
     },
     Static { file: "runtime/src/runtime/panics.rs", name: "IS_SILENCED", why: "panics that the hook does not print" },
     Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
+    Static {
+        file: "runtime/src/runtime/directory.rs",
+        name: "RUNTIMES",
+        why: "a reply that is dropped on any thread finds its runtime, and no other",
+    },
+    Static { file: "runtime/src/runtime/shared.rs", name: "NEXT_NUMBER", why: "the numbers of that list" },
     Static { file: "runtime/src/time/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
     Static { file: "runtime/src/scheduler/local.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/time/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
@@ -195,7 +201,7 @@ fn the_model_of_the_observer_draws_nothing_and_its_views_change_nothing() {
 }
 
 #[test]
-fn two_runtimes_share_nothing_but_the_panic_hook() {
+fn two_runtimes_share_nothing_but_the_panic_hook_and_their_numbers() {
     assert_none(&unexpected_statics(
         &read(&["runtime/src", "store/src", "wasm/src", "console/src", "protocol/src"]),
         &STATICS,

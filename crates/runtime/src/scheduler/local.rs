@@ -11,9 +11,9 @@ use std::task::Waker;
 use crossbeam_deque::Worker;
 
 use super::busy_time::BusyTimer;
-use super::dropped_replies::DroppedReplies;
 use super::fuzzer::ScheduleFuzzer;
 use super::queue::age::QueueAge;
+use super::run::dropped_replies::DroppedReplies;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
+pub(crate) mod dropped_replies;
 pub(crate) mod traced;
 
 use std::ptr;

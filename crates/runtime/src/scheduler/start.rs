@@ -13,10 +13,10 @@ use tokio::task::JoinError;
 
 use super::Local;
 use super::busy_time::BusyTimer;
-use super::dropped_replies::DroppedReplies;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::queue::age::QueueAge;
+use super::run::dropped_replies::DroppedReplies;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;

@@ -27,7 +27,7 @@ fn a_task_ends_with_its_future_and_with_its_owner() {
     let owner = runtime.spawn(move |ctx: Context| async move {
         drop(ctx.task(|_| pending::<u8>()).unwrap());
         let task = ctx.task(|_| pending::<u8>()).unwrap();
-        drop(tell.send(task.pid()));
+        tell.send(task.pid()).expect("the test waits");
         drop(task.await);
     });
     let task = told.recv().unwrap();

@@ -37,7 +37,7 @@ impl DroppedReplies {
 
     /// Tells the callers.
     #[inline]
-    pub(super) fn deliver(&self, shared: &RuntimeShared) {
+    pub(in crate::scheduler) fn deliver(&self, shared: &RuntimeShared) {
         if self.is_used.get() {
             self.deliver_all(shared);
         }
