@@ -285,7 +285,29 @@ fn a_guest_has_only_what_its_profile_grants() {
     assert!(fetch.text().contains("HttpRequestDenied"), "{fetch:?}");
     assert_eq!(random.status, 500);
     let [engine] = observe::engines(&node.runtime).try_into().unwrap();
-    assert_eq!(engine.refusals_total, [("random", 1), ("network", 1)]);
+    assert_eq!(engine.refusals_total, [("random", 1), ("http", 1)]);
+}
+
+#[test]
+fn a_guest_sends_requests_to_the_servers_that_its_profile_names() {
+    let afar = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    let router = Router::new().route("GET /", async |_: rusm_serve::Request| "from afar\n").unwrap();
+    let far = Server::start(&afar, ServeConfig::listen(([127, 0, 0, 1], 0)), router).unwrap();
+    let address = far.local_addr();
+    let mut profiles = Profiles::default();
+    profiles.set("client", [Capability::Http].into_iter().collect());
+    profiles.set_hosts("client", [address.to_string(), "*.example.org".to_owned()]);
+    let config = WasmConfig { capacity: 8, profiles, ..WasmConfig::default() };
+    let node = node(config, Limits::default(), GuestOptions::default().profile("client"));
+
+    let granted = node.get(&format!("/fetch/{address}"));
+    let port = node.get("/fetch/127.0.0.1:1");
+    let host = node.get("/fetch/example.org");
+
+    assert_eq!(granted.text(), "from afar\n");
+    assert!(port.text().contains("HttpRequestDenied"), "{port:?}");
+    assert!(host.text().contains("HttpRequestDenied"), "a star stands for at least one part: {host:?}");
+    node.until("no guest is left", |node| node.guests() == 0);
 }
 
 #[test]

@@ -47,6 +47,7 @@ section_with_limits! {
         capabilities: Option<CapabilityList>,
         buckets: Option<Strings>,
         topics: Option<RawSetting>,
+        hosts: Option<Strings>,
     }
 }
 
@@ -359,6 +360,9 @@ impl File<'_> {
             profiles.set_limits(&name, limits);
             if let Some(buckets) = profile.buckets {
                 profiles.set_buckets(&name, buckets.0);
+            }
+            if let Some(hosts) = profile.hosts {
+                profiles.set_hosts(&name, hosts.0);
             }
             if let Some(granted) = profile.topics {
                 profiles.set_topics(&name, granted_topics(&granted, &topics)?);

@@ -42,11 +42,13 @@ pub enum Capability {
     /// Sending to any process. Without it, a guest may send to itself, its parent, its children, processes that have
     /// sent to it, and processes that the node has named to it.
     Send,
+    /// Sending requests of HTTP to other servers, the granted ones.
+    Http,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Spawn,
         Self::ExitOthers,
         Self::Names,
@@ -59,6 +61,7 @@ impl Capability {
         Self::Kv,
         Self::Topics,
         Self::Send,
+        Self::Http,
     ];
 
     /// Returns its name in configuration, errors and events.
@@ -76,6 +79,7 @@ impl Capability {
             Self::Kv => "kv",
             Self::Topics => "topics",
             Self::Send => "send",
+            Self::Http => "http",
         }
     }
 
@@ -152,7 +156,19 @@ struct GrantInner {
     buckets: Vec<Names>,
     /// Patterns of topic names, likewise.
     topics: Vec<Names>,
+    /// Patterns of hosts, likewise.
+    hosts: Vec<Names>,
     limits: GuestLimits,
+}
+
+/// Returns true if each list has a pattern for this host: `*`, `*.example.org`, `example.org`, or with a port.
+fn matches_host(lists: &[Names], host: &str, authority: &str) -> bool {
+    let fits = |pattern: &String| match pattern.strip_prefix('*') {
+        Some("") => true,
+        Some(end) => host.len() > end.len() && host[host.len() - end.len()..].eq_ignore_ascii_case(end),
+        None => pattern.eq_ignore_ascii_case(host) || pattern.eq_ignore_ascii_case(authority),
+    };
+    lists.iter().all(|list| list.iter().any(fits))
 }
 
 /// Name patterns: exact names, or prefixes that end in a star.
@@ -183,6 +199,7 @@ impl Grant {
             capabilities,
             buckets: vec![buckets],
             topics: vec![topics],
+            hosts: vec![Arc::new([])],
             limits: GuestLimits::default(),
         }))
     }
@@ -206,7 +223,8 @@ impl Grant {
     /// bounds.
     pub(crate) fn narrowed_to(self, parent: &Self) -> Self {
         let (own, parent) = (&*self.0, &*parent.0);
-        let (mut buckets, mut topics) = (own.buckets.clone(), own.topics.clone());
+        let (mut buckets, mut topics, mut hosts) = (own.buckets.clone(), own.topics.clone(), own.hosts.clone());
+        narrow(&mut hosts, &parent.hosts);
         narrow(&mut buckets, &parent.buckets);
         narrow(&mut topics, &parent.topics);
         let capabilities = own.capabilities.narrowed_to(parent.capabilities);
@@ -215,6 +233,7 @@ impl Grant {
             capabilities,
             buckets,
             topics,
+            hosts,
             limits: own.limits,
         }))
     }
@@ -228,6 +247,12 @@ impl Grant {
     /// Returns true if the topic is granted.
     pub(crate) fn allows_topic(&self, name: &str) -> bool {
         matches_all(&self.0.topics, name)
+    }
+
+    /// Returns true if requests may be sent to this server; `authority` is its host, with the port if it is named.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "used by the http feature only"))]
+    pub(crate) fn allows_host(&self, host: &str, authority: &str) -> bool {
+        matches_host(&self.0.hosts, host, authority)
     }
 }
 
@@ -250,24 +275,26 @@ pub const SANDBOXED: &str = "sandboxed";
 
 impl Default for Profiles {
     /// `sandboxed` can answer the processes that send to it. `network` can also send to every process by its pid, find
-    /// and start processes, and use streams and sockets. `trusted` can do everything.
+    /// and start processes, and use streams, sockets and HTTP. `trusted` can do everything.
     fn default() -> Self {
-        use Capability::{Crypto, Groups, Names, Network, Random, Send, Spawn, Streams, Timers};
+        use Capability::{Crypto, Groups, Http, Names, Network, Random, Send, Spawn, Streams, Timers};
         let mut profiles = Self(BTreeMap::new());
         profiles.set(SANDBOXED, [Timers, Random, Crypto].into_iter().collect());
         profiles.set(
             "network",
-            [Timers, Random, Crypto, Send, Spawn, Names, Groups, Network, Streams].into_iter().collect(),
+            [Timers, Random, Crypto, Send, Spawn, Names, Groups, Network, Streams, Http].into_iter().collect(),
         );
+        profiles.set_hosts("network", ["*"]);
         profiles.set("trusted", Capabilities::all());
         profiles.set_buckets("trusted", ["*"]);
         profiles.set_topics("trusted", ["*"]);
+        profiles.set_hosts("trusted", ["*"]);
         profiles
     }
 }
 
 impl Profiles {
-    /// Adds or replaces a profile. A replaced profile loses its buckets and topics and keeps its limits.
+    /// Adds or replaces a profile. A replaced profile loses its buckets, topics and hosts, and keeps its limits.
     pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
         let name = name.into();
         let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
@@ -284,6 +311,12 @@ impl Profiles {
     /// Grants topics to a profile with the capability `topics`, in the same way.
     pub fn set_topics(&mut self, name: &str, topics: impl IntoIterator<Item = impl Into<String>>) {
         self.change(name, |granted| granted.topics = vec![topics.into_iter().map(Into::into).collect()]);
+    }
+
+    /// Grants servers to a profile with the capability `http`: `example.org`, `example.org:8080`, `*.example.org` or `*`.
+    /// Without this call no server is granted. Does nothing if the profile does not exist.
+    pub fn set_hosts(&mut self, name: &str, hosts: impl IntoIterator<Item = impl Into<String>>) {
+        self.change(name, |granted| granted.hosts = vec![hosts.into_iter().map(Into::into).collect()]);
     }
 
     /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if

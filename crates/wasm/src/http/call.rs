@@ -1,6 +1,7 @@
 //! `wasi:http` of a guest: the call of its handler, and the requests that it sends itself.
 
 use rusm_runtime::ExitReason;
+use rusm_serve::http::uri::Authority;
 use tokio::sync::oneshot;
 use wasmtime::component::{Linker, Resource};
 use wasmtime::{Store, StoreContextMut};
@@ -51,7 +52,16 @@ fn handle_outgoing(
     (request, options): OutgoingArguments,
 ) -> OutgoingResult {
     let state = caller.data_mut();
-    if state.require(Capability::Network).is_err() {
+    let authority = state.http().table.get(&request)?.authority.clone().unwrap_or_default();
+    let Ok(authority) = authority.parse::<Authority>() else {
+        return Ok((Err(ErrorCode::HttpRequestUriInvalid),));
+    };
+    if state.require(Capability::Http).is_err() {
+        return Ok((Err(ErrorCode::HttpRequestDenied),));
+    }
+    let named = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, named)| named);
+    if !state.info.grant.allows_host(authority.host(), named) {
+        drop(state.refuse(Capability::Http));
         return Ok((Err(ErrorCode::HttpRequestDenied),));
     }
     match OutgoingHandler::handle(&mut state.http(), request, options) {

@@ -1,10 +1,6 @@
 //! State of `wasi:http` of a guest.
 
-use rusm_serve::http;
-use wasmtime_wasi_http::{Error as HttpError, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
-
-type Outgoing = Box<dyn Future<Output = Result<Sent, HttpError>> + Send>;
-type Sent = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), HttpError>> + Send>);
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpHooks};
 
 /// State of `wasi:http` of one guest.
 #[derive(Default)]
@@ -13,16 +9,8 @@ pub(crate) struct HttpState {
     pub(crate) hooks: Hooks,
 }
 
+/// Sends requests as `wasmtime-wasi-http` does, after they were granted.
 #[derive(Default)]
 pub(crate) struct Hooks;
 
-impl WasiHttpHooks for Hooks {
-    fn send_request(
-        &mut self,
-        _: http::Request<WasiBody>,
-        _: Option<RequestOptions>,
-        _: Box<dyn Future<Output = Result<(), HttpError>> + Send>,
-    ) -> Outgoing {
-        Box::new(async { Err(HttpError::HttpRequestDenied) })
-    }
-}
+impl WasiHttpHooks for Hooks {}
