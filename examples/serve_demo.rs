@@ -1,5 +1,5 @@
 //! A server with its own clients, for a look at the Serve view of rusm-top: fast, slow, failing and limited routes,
-//! WebSockets, and streams of events.
+//! and sockets that stay open.
 //!
 //! ```text
 //!   clients (processes) ── HTTP over real sockets ──▶ server ◀── V ── rusm-top

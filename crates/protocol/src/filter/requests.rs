@@ -55,8 +55,12 @@ impl RequestFilter {
         let mut first = Ok(());
         if let Some(query) = &query {
             query.for_each_term(&mut |term| {
-                if let (Query::Condition(condition), Ok(())) = (term, &first) {
-                    first = check(condition);
+                if first.is_ok() {
+                    first = match term {
+                        Query::Condition(condition) => check(condition),
+                        Query::Text(word) => check_text(word),
+                        _ => Ok(()),
+                    };
                 }
             });
         }
@@ -106,6 +110,22 @@ fn check(condition: &QueryCondition) -> Result<(), QueryError> {
         name if REQUEST_FIELDS.contains(&name) => Ok(()),
         unknown => error(&field.at, format!("unknown field {unknown:?}: {}", suggestion(unknown, &REQUEST_FIELDS))),
     }
+}
+
+/// Refuses the name of a field alone: it is more likely the beginning of a condition.
+fn check_text(word: &QueryWord) -> Result<(), QueryError> {
+    let name = &word.text;
+    if word.is_quoted || !REQUEST_FIELDS.contains(&name.as_str()) {
+        return Ok(());
+    }
+    let example = match name.as_str() {
+        "age" => "age>1s",
+        "in" | "out" => "out>1MB",
+        "state" => "state=websocket",
+        _ => "route~users",
+    };
+    let message = format!("{name:?} is a field: compare it, for example {example}, or quote it to search for it");
+    Err(QueryError::new(word.at.clone(), message))
 }
 
 fn holds(query: &Query, subject: &RequestSubject<'_>) -> bool {
@@ -196,6 +216,8 @@ mod tests {
         assert_eq!(error("x and pth=a"), ("unknown field \"pth\": did you mean \"path\"?".to_owned(), 6..9));
         assert_eq!(error("age>fast"), ("\"fast\" is not a duration: for example 250ms or 2s".to_owned(), 4..8));
         assert_eq!(error("state=event"), ("unknown state \"event\": did you mean \"events\"?".to_owned(), 6..11));
+        let field = "\"state\" is a field: compare it, for example state=websocket, or quote it to search for it";
+        assert_eq!(error("state"), (field.to_owned(), 0..5));
         assert_eq!(error("path>x"), ("field \"path\" has no order: use =, !=, ~ or !~".to_owned(), 4..5));
     }
 }

@@ -41,6 +41,7 @@ fn check(name: &str, text: &str) -> String {
     golden
 }
 
+#[expect(clippy::too_many_lines, reason = "one entry for each message")]
 fn client_messages() -> Vec<(&'static str, ClientMessage)> {
     vec![
         (

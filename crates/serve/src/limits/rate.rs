@@ -71,9 +71,12 @@ enum Bucket {
 
 impl RateLimiter {
     pub(crate) fn new(limit: RateLimit) -> Self {
-        let bucket = |quota| match limit.is_per_client {
-            false => Bucket::Shared(Limiter::new(quota)),
-            true => Bucket::PerClient(KeyedLimiter::new(quota, CLIENTS_MAX)),
+        let bucket = |quota| {
+            if limit.is_per_client {
+                Bucket::PerClient(KeyedLimiter::new(quota, CLIENTS_MAX))
+            } else {
+                Bucket::Shared(Limiter::new(quota))
+            }
         };
         // One request at once is always within the range of a quota.
         let single = Quota::per_sec(limit.quota.rate_per_sec(), 1).ok().filter(|_| limit.is_leaky);

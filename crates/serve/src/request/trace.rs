@@ -94,6 +94,9 @@ impl TraceContext {
 
     /// Returns the field for requests that this request sends to other servers: the same trace, with the request's own
     /// span as the parent. Its name is [`TRACEPARENT`].
+    ///
+    /// # Panics
+    /// Never: digits and dashes are valid in a field.
     pub fn outgoing(&self) -> HeaderValue {
         // Of the flags, version 00 knows this one.
         let text = format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), self.flags & 1);

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, StatusCode, Version};
@@ -70,6 +70,16 @@ fn streams_of_one_connection_are_answered_apart() {
         assert_eq!(first.into_body().collect().await.expect("a body").to_bytes(), "HTTP/2.0");
         assert_eq!(echo.expect("a response").into_body().collect().await.expect("a body").to_bytes(), body);
     });
+    let end = Instant::now() + Duration::from_secs(20);
+    let bytes = || {
+        let report = server.report(0);
+        let echo = report.routes.iter().find(|route| &*route.label == "POST /echo").expect("the route exists");
+        (echo.bytes_in_total, echo.bytes_out_total)
+    };
+    while bytes() != (300_000, 300_000) {
+        assert!(Instant::now() < end, "the bytes of the bodies count for the route: {:?}", bytes());
+        std::thread::yield_now();
+    }
     assert_eq!(server.report(0).connections_total, 1);
 }
 

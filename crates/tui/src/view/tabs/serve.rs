@@ -170,11 +170,11 @@ fn dim_if_zero(count: u64, role: Role) -> Role {
 type TableCell = (String, Role);
 
 /// Draws a text at the left, and columns at the right end.
-fn put(painter: &mut Painter<'_>, area: Rect, at: u16, name: TableCell, columns: &[(TableCell, u16)]) {
+fn put(painter: &mut Painter<'_>, area: Rect, at: u16, name: (&str, Role), columns: &[(TableCell, u16)]) {
     let theme = painter.theme;
     let taken: u16 = columns.iter().map(|(_, width)| width + 1).sum();
     let room = area.width.saturating_sub(taken);
-    let cut = painter::cut(&name.0, room, theme);
+    let cut = painter::cut(name.0, room, theme);
     let mut spans = vec![Span::styled(format!("{cut:<width$}", width = usize::from(room)), theme.style(name.1))];
     for ((text, role), width) in columns {
         let text = painter::cut(text, *width, theme);
@@ -219,14 +219,14 @@ fn routes(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         all.map(|(cell, (_, width, _))| (cell, width)).collect()
     };
     let heading = ROUTE_COLUMNS.map(|(word, ..)| (word.to_owned(), Role::Dim)).to_vec();
-    put(painter, inner, 0, ("ROUTE".to_owned(), Role::Dim), &shown(heading));
+    put(painter, inner, 0, ("ROUTE", Role::Dim), &shown(heading));
     for at in 0..visible {
         let position = pane.routes.top + u64::from(at);
         if position >= total {
             break;
         }
         if let Some(route) = pane.route_at(position) {
-            put(painter, inner, at + 1, (route.route.clone(), Role::Strong), &shown(route_cells(route, theme)));
+            put(painter, inner, at + 1, (&route.route, Role::Strong), &shown(route_cells(route, theme)));
         }
         if position == pane.routes.at && has_focus {
             painter.select(painter::row(inner, at + 1));
