@@ -107,7 +107,7 @@ async fn answer(guest: Arc<HttpGuestInner>, request: Request) -> Response {
     };
     let incoming = match Incoming::of(request) {
         Ok(incoming) => incoming,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let info = start.permit.info();
     let body_failure = incoming.body_failure();
@@ -122,20 +122,14 @@ async fn answer(guest: Arc<HttpGuestInner>, request: Request) -> Response {
     }
 }
 
-const fn bytes_of<F>(
-    _: fn(Context, Arc<GuestInfo>, Vec<String>, Incoming, oneshot::Sender<Replied<GuestResponse>>) -> F,
-) -> usize {
+type Reply = oneshot::Sender<Replied<GuestResponse>>;
+
+const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>, Incoming, Reply) -> F) -> usize {
     size_of::<F>()
 }
 
 /// Runs the guest from its instantiation to its return.
-async fn run(
-    ctx: Context,
-    info: Arc<GuestInfo>,
-    args: Vec<String>,
-    incoming: Incoming,
-    reply: oneshot::Sender<Replied<GuestResponse>>,
-) -> ExitReason {
+async fn run(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>, incoming: Incoming, reply: Reply) -> ExitReason {
     let mut store = store(ctx, &info, args);
     let ended = match &info.module.code {
         Code::Http(pre) => call::call(&mut store, pre, incoming, reply).await,

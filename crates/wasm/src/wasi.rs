@@ -62,7 +62,7 @@ impl Wasi {
                     ctx: builder.build(),
                     table,
                     #[cfg(feature = "http")]
-                    http: Default::default(),
+                    http: super::guest::state::http::HttpState::default(),
                 })
             }
         }

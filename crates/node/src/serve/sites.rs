@@ -211,17 +211,18 @@ impl Sites {
                 }
             }
         }
-        let routes = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
-        if !routes.clone().any(|guest| changed.contains(&guest.module)) {
+        let mut guests =
+            self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        if !guests.any(|guest| changed.contains(&guest.module)) {
             return;
         }
-        let routers = || -> Result<Vec<Router>, SiteError> {
+        let rebuilt = || -> Result<Vec<Router>, SiteError> {
             let modules = self.compiled(|path| changed.iter().any(|changed| changed == path))?;
             self.servers.iter().map(|running| self.router(&running.site, &modules)).collect()
         };
-        match routers() {
-            Ok(routers) => {
-                for (running, router) in self.servers.iter().zip(routers) {
+        match rebuilt() {
+            Ok(new) => {
+                for (running, router) in self.servers.iter().zip(new) {
                     running.server.set_router(router);
                 }
                 tracing::info!(target: "rusm::serve", "module has changed, and answers from now on");

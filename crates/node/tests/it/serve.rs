@@ -49,7 +49,7 @@ impl Served {
         });
         let mut served = Self { child, log, address: String::new() };
         let line = served.wait("listening on http://");
-        served.address = line.rsplit("http://").next().unwrap().to_owned();
+        line.rsplit("http://").next().unwrap().clone_into(&mut served.address);
         served
     }
 

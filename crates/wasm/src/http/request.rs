@@ -27,11 +27,11 @@ impl BodyFailure {
         self.0.get().map(|(status, text)| (*status, format!("{text}\n")).into_response())
     }
 
-    fn set(&self, error: BodyError) -> HttpError {
+    fn set(&self, error: &BodyError) -> HttpError {
         let text = error.to_string();
         let (status, error) = match error {
             BodyError::TooLong { limit_bytes } => {
-                (StatusCode::PAYLOAD_TOO_LARGE, HttpError::HttpRequestBodySize(Some(limit_bytes)))
+                (StatusCode::PAYLOAD_TOO_LARGE, HttpError::HttpRequestBodySize(Some(*limit_bytes)))
             }
             BodyError::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, HttpError::ConnectionReadTimeout),
             BodyError::Broken(_) => (StatusCode::BAD_REQUEST, HttpError::ConnectionTerminated),
@@ -54,7 +54,7 @@ impl HttpBody for IncomingBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        polled.map(|frame| frame.map(|frame| frame.map_err(|error| self.failure.set(error))))
+        polled.map(|frame| frame.map(|frame| frame.map_err(|error| self.failure.set(&error))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -71,14 +71,14 @@ impl Incoming {
     ///
     /// # Errors
     /// The response for a request whose host is not text.
-    pub(crate) fn of(request: Request) -> Result<Self, Response> {
+    pub(crate) fn of(request: Request) -> Result<Self, Box<Response>> {
         let Connection { local, is_tls, .. } = *request.connection();
         let request: http::Request<Body> = request.into();
         let (mut head, body) = request.into_parts();
         if head.uri.authority().is_none() {
             let host = head.headers.get(HOST);
             if host.is_some_and(|host| host.to_str().is_err()) {
-                return Err((StatusCode::BAD_REQUEST, "the host is not valid\n").into_response());
+                return Err(Box::new((StatusCode::BAD_REQUEST, "the host is not valid\n").into_response()));
             }
             if host.is_none()
                 && let Ok(host) = HeaderValue::from_str(&local.to_string())
