@@ -39,7 +39,7 @@ pub(super) const NOT_IN_FILE: [&str; 15] = [
 pub struct Cli {
     #[command(subcommand)]
     pub(super) task: Option<Task>,
-    /// A node's name, a socket path, unix:PATH, HOST:PORT, ws://HOST:PORT or ssh://HOST/NODE [default: the only node that runs here]
+    /// A node's name, a socket path, unix:PATH, HOST:PORT, ws://HOST:PORT or `ssh://HOST/NODE` [default: the only node that runs here]
     #[arg(env = "RUSM_TOP_TARGET")]
     pub(super) target: Option<Target>,
     /// File with the token for TCP [default: tcp-PORT.token beside the sockets]
@@ -97,7 +97,7 @@ pub struct Cli {
     /// Change the level or filter of the node's log and exit
     #[arg(long, value_name = "LEVEL", env = "RUSM_TOP_SET_LOG")]
     pub(super) set_log: Option<String>,
-    /// With ssh://: the command to run, with options
+    /// With a target over ssh: the command to run, with options
     #[arg(long, value_name = "COMMAND", env = "RUSM_TOP_SSH", default_value = "ssh")]
     pub(super) ssh: String,
     /// Draw with ASCII characters only [default: when the locale is not UTF-8]

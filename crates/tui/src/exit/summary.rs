@@ -65,8 +65,8 @@ mod tests {
         assert_eq!(summary(&model, Duration::ZERO), None);
         update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
         update(&mut model, Msg::Server(demo.hello()), Duration::ZERO);
-        for message in demo.poll(Duration::from_secs(60)) {
-            update(&mut model, Msg::Server(message), Duration::from_secs(60));
+        for message in demo.poll(Duration::from_mins(1)) {
+            update(&mut model, Msg::Server(message), Duration::from_mins(1));
         }
 
         let text = summary(&model, Duration::from_secs(61)).unwrap();

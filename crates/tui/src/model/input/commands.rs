@@ -161,10 +161,10 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
             Err(error) => Err(error.to_string()),
         },
         // The node checks directives such as `info,rusm_store=trace`.
-        Argument::Level => match LEVELS.contains(&argument) || argument.contains('=') {
-            true => Ok(Order::LogFilter(argument.to_owned())),
-            false => Err(format!("unknown level {argument:?}: {}", suggestion(argument, &LEVELS))),
-        },
+        Argument::Level if LEVELS.contains(&argument) || argument.contains('=') => {
+            Ok(Order::LogFilter(argument.to_owned()))
+        }
+        Argument::Level => Err(format!("unknown level {argument:?}: {}", suggestion(argument, &LEVELS))),
         Argument::Scenario => one_of(&known.scenarios, "scenario").map(Order::Run),
         Argument::Profile => one_of(&known.profiles, "profile").map(Order::Profile),
         Argument::Process | Argument::None => {

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, ViewWindow, WaitRow, Waits, WaitsView};
+use rusm_protocol::{ClientMessage, WaitRow, Waits, WaitsView};
+
+use crate::model::selection::ListCursor;
 
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
@@ -17,10 +19,8 @@ pub(crate) struct WaitsPane {
     sent_at: Duration,
     ids: u32,
     pub(crate) newest: Option<Waits>,
-    /// Number of rows above the first visible one, followed by the index of the row under the cursor.
-    pub(crate) top: u64,
-    pub(crate) at: u64,
-    selected: Option<String>,
+    /// Position in the list.
+    pub(crate) list: ListCursor,
 }
 
 impl WaitsPane {
@@ -32,7 +32,7 @@ impl WaitsPane {
     /// Forgets the answer, because it is from another node.
     pub(crate) fn forget(&mut self) {
         self.newest = None;
-        self.selected = None;
+        self.list.selected = None;
     }
 
     /// Returns the message that requests the visible rows, or ends the subscription, if a change is needed.
@@ -40,9 +40,7 @@ impl WaitsPane {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Waits { view: None });
         };
-        // Request extra rows on either side, so that scrolling does not have to wait.
-        let around = u64::from(visible.max(1));
-        let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
+        let window = self.list.window(visible);
         let query = WaitsView { id: self.ids, window, ..WaitsView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
         if waits || self.sent.as_ref() == Some(&query) {
@@ -60,9 +58,9 @@ impl WaitsPane {
         if self.sent.as_ref().is_none_or(|sent| sent.id != waits.id) {
             return false;
         }
-        let is_selected = |row: &WaitRow| self.selected.is_some() && row.pid == self.selected;
+        let is_selected = |row: &WaitRow| self.list.selected.is_some() && row.pid == self.list.selected;
         if let Some(at) = waits.rows.iter().position(is_selected) {
-            self.at = waits.offset + at as u64;
+            self.list.at = waits.offset + at as u64;
         }
         self.newest = Some(waits);
         self.clamp(visible);
@@ -72,22 +70,19 @@ impl WaitsPane {
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };
-        self.at = self.at.min(newest.total.saturating_sub(1));
-        let visible = u64::from(visible.max(1));
-        self.top = self.top.min(newest.total.saturating_sub(visible));
-        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
+        self.list.clamp(newest.total, visible);
     }
 
     /// Moves the cursor.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
-        self.go_to(self.at.saturating_add_signed(lines), visible);
+        self.go_to(self.list.at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor to an index.
     pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
-        self.at = position;
+        self.list.at = position;
         self.clamp(visible);
-        self.selected = self.shown().and_then(|row| row.pid.clone());
+        self.list.selected = self.shown().and_then(|row| row.pid.clone());
     }
 
     /// Returns the row at an index, if the node has sent it.
@@ -98,7 +93,7 @@ impl WaitsPane {
 
     /// Returns the row under the cursor.
     pub(crate) fn shown(&self) -> Option<&WaitRow> {
-        self.row_at(self.at)
+        self.row_at(self.list.at)
     }
 }
 
@@ -133,9 +128,9 @@ mod tests {
 
         assert!(pane.take(waits(1, &[1, 2, 3, 4, 5, 6]), 3));
 
-        assert_eq!((pane.at, pane.top), (5, 3));
+        assert_eq!((pane.list.at, pane.list.top), (5, 3));
         assert_eq!(pane.shown().and_then(|row| row.pid.as_deref()), Some("<0.6.1>"));
         assert!(pane.take(waits(1, &[]), 3));
-        assert_eq!((pane.at, pane.top, pane.shown()), (0, 0, None));
+        assert_eq!((pane.list.at, pane.list.top, pane.shown()), (0, 0, None));
     }
 }

@@ -234,9 +234,10 @@ pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> 
             used += w + 1;
         }
     }
-    let shown = ORDER.iter().filter_map(|column| chosen.iter().find(|(c, _)| c == column)).copied();
+    let shown = ORDER.iter().filter_map(|column| chosen.iter().find(|(c, _)| c == column));
+    let shown: Vec<(Column, u16)> = shown.copied().collect();
     let long = if set == ColumnSet::Usual { Column::Name } else { Column::Module };
-    placed(shown, (width + 1).saturating_sub(used), Some(long))
+    placed(&shown, (width + 1).saturating_sub(used), Some(long))
 }
 
 /// Returns the chosen columns that fit into `width` cells, in their order. The sort column is always among them.
@@ -254,13 +255,13 @@ pub(crate) fn fit_chosen(width: u16, sort: SortKey, columns: &[Column]) -> Vec<C
         }
     }
     let long = [Column::Name, Column::Module].into_iter().find(|long| shown.iter().any(|(c, _)| c == long));
-    placed(shown.into_iter(), (width + 1).saturating_sub(used), long)
+    placed(&shown, (width + 1).saturating_sub(used), long)
 }
 
 /// Places columns beside each other. The spare cells go to pids, then to states, then to the column `long`.
-fn placed(shown: impl Iterator<Item = (Column, u16)> + Clone, mut spare: u16, long: Option<Column>) -> Vec<ColumnSlot> {
+fn placed(shown: &[(Column, u16)], mut spare: u16, long: Option<Column>) -> Vec<ColumnSlot> {
     let mut growth = |wanted: Column, most: u16| {
-        let is_shown = shown.clone().any(|(column, _)| column == wanted);
+        let is_shown = shown.iter().any(|(column, _)| *column == wanted);
         let cells = if is_shown { spare.min(most) } else { 0 };
         spare -= cells;
         (wanted, cells)
@@ -268,13 +269,13 @@ fn placed(shown: impl Iterator<Item = (Column, u16)> + Clone, mut spare: u16, lo
     let mut growing = vec![growth(Column::Pid, PID_GROWTH), growth(Column::State, STATE_GROWTH)];
     growing.extend(long.map(|long| growth(long, NAME_WIDTH_MAX.saturating_sub(width_of(long)))));
     let mut x = 0;
-    let place = |(column, w): (Column, u16)| {
+    let place = |&(column, w): &(Column, u16)| {
         let extra: u16 = growing.iter().filter(|(grown, _)| *grown == column).map(|(_, cells)| cells).sum();
         let slot = ColumnSlot { column, x, width: w + extra };
         x += slot.width + 1;
         slot
     };
-    shown.clone().map(place).collect()
+    shown.iter().map(place).collect()
 }
 
 #[cfg(test)]

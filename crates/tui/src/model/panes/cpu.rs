@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Cpu, CpuGroup, CpuRow, CpuView, ViewWindow};
 
+use crate::model::selection::ListCursor;
+
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
 /// Number of rows requested above the first visible one, so that scrolling does not have to wait.
@@ -21,10 +23,8 @@ pub(crate) struct CpuPane {
     pub(crate) newest: Option<Cpu>,
     /// What a row stands for.
     pub(crate) group: CpuGroup,
-    /// Number of groups above the first visible one, followed by the index of the group under the cursor.
-    pub(crate) top: u64,
-    pub(crate) at: u64,
-    selected: Option<(String, Option<String>)>,
+    /// Position in the list.
+    pub(crate) list: ListCursor<(String, Option<String>)>,
 }
 
 impl CpuPane {
@@ -36,8 +36,8 @@ impl CpuPane {
     /// Forgets the answer, because it is from another node or of other groups.
     pub(crate) fn forget(&mut self) {
         self.newest = None;
-        self.selected = None;
-        (self.top, self.at) = (0, 0);
+        self.list.selected = None;
+        (self.list.top, self.list.at) = (0, 0);
     }
 
     /// Shows the next kind of groups.
@@ -55,7 +55,7 @@ impl CpuPane {
         if !is_shown {
             return self.sent.take().map(|_| ClientMessage::Cpu { view: None });
         }
-        let offset = self.top.saturating_sub(AROUND) / AROUND * AROUND;
+        let offset = self.list.top.saturating_sub(AROUND) / AROUND * AROUND;
         let query = CpuView { id: self.ids, group: self.group, window: ViewWindow { offset, len: 200 }, hz: 1.0 };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
         if waits || self.sent.as_ref() == Some(&query) {
@@ -73,9 +73,9 @@ impl CpuPane {
         if self.sent.as_ref().is_none_or(|sent| sent.id != cpu.id) {
             return false;
         }
-        let selected = |row: &CpuRow| self.selected.as_ref().is_some_and(|known| *known == identity(row));
+        let selected = |row: &CpuRow| self.list.selected.as_ref().is_some_and(|known| *known == identity(row));
         if let Some(at) = cpu.rows.iter().position(selected) {
-            self.at = cpu.offset + at as u64;
+            self.list.at = cpu.offset + at as u64;
         }
         self.newest = Some(cpu);
         self.clamp(visible);
@@ -85,22 +85,19 @@ impl CpuPane {
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };
-        self.at = self.at.min(newest.total.saturating_sub(1));
-        let visible = u64::from(visible.max(1));
-        self.top = self.top.min(newest.total.saturating_sub(visible));
-        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
+        self.list.clamp(newest.total, visible);
     }
 
     /// Moves the cursor.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
-        self.go_to(self.at.saturating_add_signed(lines), visible);
+        self.go_to(self.list.at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor to an index.
     pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
-        self.at = position;
+        self.list.at = position;
         self.clamp(visible);
-        self.selected = self.row(self.at).map(identity);
+        self.list.selected = self.row(self.list.at).map(identity);
     }
 
     /// Returns the group at an index, if the node has sent it.
@@ -143,7 +140,7 @@ mod tests {
 
         assert!(pane.take(answer(1, &["c", "a", "b"]), 5));
 
-        assert_eq!(pane.row(pane.at).map(|row| row.name.as_str()), Some("b"));
+        assert_eq!(pane.row(pane.list.at).map(|row| row.name.as_str()), Some("b"));
     }
 
     #[test]

@@ -12,12 +12,11 @@ pub(crate) mod totals;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rusm_protocol::{
-    ClientMessage, LimitInfo, RequestInfo, RequestSort, RouteInfo, RouteSort, Serve, ServeView, ViewWindow,
-};
+use rusm_protocol::{ClientMessage, LimitInfo, RequestInfo, RequestSort, RouteInfo, RouteSort, Serve, ServeView};
 use rusm_text::quoted;
 
 use crate::model::panes::serve::filter::RequestFilterField;
+use crate::model::selection::ListCursor;
 
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
@@ -32,31 +31,6 @@ pub(crate) enum ServeFocus {
     Requests,
     /// The routes.
     Routes,
-}
-
-/// Cursor of a list that the node pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ListCursor {
-    /// Number of rows above the first visible one, followed by the index of the row under the cursor.
-    pub(crate) top: u64,
-    pub(crate) at: u64,
-    /// What is selected: it keeps the cursor when the order changes.
-    selected: Option<String>,
-}
-
-impl ListCursor {
-    fn clamp(&mut self, total: u64, visible: u16) {
-        self.at = self.at.min(total.saturating_sub(1));
-        let visible = u64::from(visible.max(1));
-        self.top = self.top.min(total.saturating_sub(visible));
-        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
-    }
-
-    /// Returns the window to request: extra rows on either side, so that scrolling does not have to wait.
-    fn window(&self, visible: u16) -> ViewWindow {
-        let rows = visible.max(1);
-        ViewWindow { offset: self.top.saturating_sub(rows.into()), len: (rows * 3).min(200).into() }
-    }
 }
 
 /// State of the Serve view.

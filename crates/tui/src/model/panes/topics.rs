@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView, ViewWindow};
+use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
+
+use crate::model::selection::ListCursor;
 
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
@@ -20,10 +22,8 @@ pub(crate) struct TopicsPane {
     pub(crate) newest: Option<Topics>,
     /// The second newest answer, for rates.
     before: Option<Topics>,
-    /// Number of topics above the first visible one, followed by the index of the topic under the cursor.
-    pub(crate) top: u64,
-    pub(crate) at: u64,
-    selected: Option<String>,
+    /// Position in the list.
+    pub(crate) list: ListCursor,
     pub(crate) sort: TopicSort,
 }
 
@@ -44,9 +44,7 @@ impl TopicsPane {
             self.before = None;
             return self.sent.take().map(|_| ClientMessage::Topics { view: None });
         };
-        // Request extra rows on either side, so that scrolling does not have to wait.
-        let around = u64::from(visible.max(1));
-        let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
+        let window = self.list.window(visible);
         let query = TopicsView { id: self.ids, sort: self.sort, window, ..TopicsView::default() };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
         if waits || self.sent.as_ref() == Some(&query) {
@@ -64,8 +62,8 @@ impl TopicsPane {
         if self.sent.as_ref().is_none_or(|sent| sent.id != topics.id) {
             return false;
         }
-        if let Some(at) = topics.topics.iter().position(|topic| Some(&topic.name) == self.selected.as_ref()) {
-            self.at = topics.offset + at as u64;
+        if let Some(at) = topics.topics.iter().position(|topic| Some(&topic.name) == self.list.selected.as_ref()) {
+            self.list.at = topics.offset + at as u64;
         }
         if self.newest.as_ref().is_none_or(|newest| newest.at_ms < topics.at_ms) {
             self.before = self.newest.take();
@@ -89,29 +87,26 @@ impl TopicsPane {
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };
-        self.at = self.at.min(newest.total.saturating_sub(1));
-        let visible = u64::from(visible.max(1));
-        self.top = self.top.min(newest.total.saturating_sub(visible));
-        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
+        self.list.clamp(newest.total, visible);
     }
 
     /// Moves the cursor.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
-        self.go_to(self.at.saturating_add_signed(lines), visible);
+        self.go_to(self.list.at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor to an index.
     pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
-        self.at = position;
+        self.list.at = position;
         self.clamp(visible);
-        self.selected = self.shown().map(|topic| topic.name.clone());
+        self.list.selected = self.shown().map(|topic| topic.name.clone());
     }
 
     /// Sorts by the next figure.
     pub(crate) fn sort_next(&mut self) {
         let at = TopicSort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
         self.sort = TopicSort::ALL[(at + 1) % TopicSort::ALL.len()];
-        (self.top, self.before) = (0, None);
+        (self.list.top, self.before) = (0, None);
     }
 
     /// Returns the topic at an index, if the node has sent it.
@@ -122,7 +117,7 @@ impl TopicsPane {
 
     /// Returns the topic under the cursor.
     pub(crate) fn shown(&self) -> Option<&TopicInfo> {
-        self.topic_at(self.at)
+        self.topic_at(self.list.at)
     }
 
     /// Returns the messages per second published to a topic; `None` before the second answer.
@@ -188,9 +183,9 @@ mod tests {
         pane.move_by(1, 4);
         pane.take(topics(id, 2000, &["a", "b", "c"]), 4);
 
-        assert_eq!((pane.at, pane.shown().map(|topic| topic.name.as_str())), (2, Some("c")));
+        assert_eq!((pane.list.at, pane.shown().map(|topic| topic.name.as_str())), (2, Some("c")));
         pane.go_to(u64::MAX, 2);
-        assert_eq!((pane.at, pane.top), (2, 1));
+        assert_eq!((pane.list.at, pane.list.top), (2, 1));
     }
 
     #[test]

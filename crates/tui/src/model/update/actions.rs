@@ -289,7 +289,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
 
 /// Shows the processes of the selected group, or the parent that spawned them.
 fn open_group(model: &mut Model, effects: &mut Vec<Effect>) {
-    let Some(row) = model.cpu.row(model.cpu.at).cloned() else {
+    let Some(row) = model.cpu.row(model.cpu.list.at).cloned() else {
         return model.show_notice("the node has not sent this group yet", true);
     };
     if let Some(pid) = row.pid {

@@ -90,9 +90,9 @@ fn click_cpu(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     if !inner.contains(x, y) || y == inner.y || y > inner.y + visible {
         return;
     }
-    let position = model.cpu.top + u64::from(y - inner.y - 1);
+    let position = model.cpu.list.top + u64::from(y - inner.y - 1);
     if position < total {
-        let was_selected = model.cpu.at == position;
+        let was_selected = model.cpu.list.at == position;
         model.cpu.go_to(position, visible);
         if was_selected {
             actions::open(model, effects);
@@ -163,8 +163,8 @@ fn click_history(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     if !inner.contains(x, y) || y == inner.y {
         return;
     }
-    let position = model.results.top + u64::from(y - inner.y - 1);
-    let was_selected = model.results.at == position;
+    let position = model.results.list.top + u64::from(y - inner.y - 1);
+    let was_selected = model.results.list.at == position;
     model.results.go_to(position, model.visible_history());
     if was_selected {
         actions::open(model, effects);
@@ -174,7 +174,7 @@ fn click_history(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 fn click_topics(model: &mut Model, x: u16, y: u16) {
     let inner = layout::topics(model.size).topics.inner();
     if inner.contains(x, y) && y > inner.y {
-        let position = model.topics.top + u64::from(y - inner.y - 1);
+        let position = model.topics.list.top + u64::from(y - inner.y - 1);
         model.topics.go_to(position, model.visible_topics());
     }
 }

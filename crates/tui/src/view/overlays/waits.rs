@@ -30,10 +30,10 @@ pub(super) fn render(painter: &mut Painter<'_>, model: &Model) {
     painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
     let rows = inner.height.saturating_sub(2);
     for row in 0..rows {
-        let position = model.waits.top + u64::from(row);
+        let position = model.waits.list.top + u64::from(row);
         if let Some(found) = model.waits.row_at(position) {
             painter.line(inner, row + 1, &line(found, inner.width, theme));
-            if position == model.waits.at {
+            if position == model.waits.list.at {
                 painter.select(painter::row(inner, row + 1));
             }
         }

@@ -58,14 +58,14 @@ fn groups(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let columns = Columns::fit(inner.width, pane.group);
     columns.heading(painter, inner);
     for at in 0..model.visible_groups() {
-        let position = pane.top + u64::from(at);
+        let position = pane.list.top + u64::from(at);
         if position >= cpu.total {
             break;
         }
         if let Some(row) = pane.row(position) {
             columns.row(painter, inner, at + 1, row);
         }
-        if position == pane.at {
+        if position == pane.list.at {
             painter.select(painter::row(inner, at + 1));
         }
     }

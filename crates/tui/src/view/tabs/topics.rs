@@ -69,7 +69,7 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let heading = ["PUBL/S", "HELD", "FULL%", "BYTES", "RECV", "WAITING", "DROPPED"];
     put(painter, inner, 0, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);
     for at in 0..inner.height.saturating_sub(1) {
-        let position = pane.top + u64::from(at);
+        let position = pane.list.top + u64::from(at);
         if position >= total {
             break;
         }
@@ -80,7 +80,7 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
             painter.line(inner, at + 1, &Line::from(dots));
         }
-        if position == pane.at {
+        if position == pane.list.at {
             painter.select(painter::row(inner, at + 1));
         }
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, ReportPart, Results, ResultsView, RunEntry, RunResult, ViewWindow};
 
+use crate::model::selection::ListCursor;
+
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
 /// Maximum size of a report that is put together, in bytes.
@@ -54,10 +56,8 @@ pub(crate) struct ResultsPane {
     pub(crate) scroll: usize,
     /// Number of columns of wide tables that are scrolled away.
     pub(crate) shift: usize,
-    /// Index of the result under the cursor, and of the first visible one.
-    pub(crate) at: u64,
-    pub(crate) top: u64,
-    selected: Option<(u64, String)>,
+    /// Position in the list of results.
+    pub(crate) list: ListCursor<(u64, String)>,
     pub(crate) download: Option<Download>,
 }
 
@@ -78,14 +78,12 @@ impl ResultsPane {
         let Some(visible) = visible else {
             return self.sent.take().map(|_| ClientMessage::Results { view: None });
         };
-        let around = u64::from(visible.max(1));
-        let len = (visible.max(1) * 3).min(200).into();
         let wanted = ResultsView {
             id: self.ids,
             run: self.run,
             against: self.run.and(self.against),
             rows: ViewWindow { offset: self.rows_offset(), len: 200 },
-            history: ViewWindow { offset: self.top.saturating_sub(around), len },
+            history: self.list.window(visible),
             ..ResultsView::default()
         };
         let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
@@ -110,10 +108,10 @@ impl ResultsPane {
         if self.sent.as_ref().is_none_or(|sent| sent.id != results.id) {
             return false;
         }
-        if let Some(selected) = &self.selected
+        if let Some(selected) = &self.list.selected
             && let Some(at) = results.history.iter().position(|entry| key(entry) == *selected)
         {
-            self.at = results.history_offset + at as u64;
+            self.list.at = results.history_offset + at as u64;
         }
         self.newest = Some(results);
         self.clamp(visible);
@@ -123,22 +121,19 @@ impl ResultsPane {
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let total = self.newest.as_ref().map_or(0, |newest| newest.history_total);
-        let visible = u64::from(visible.max(1));
-        self.at = self.at.min(total.saturating_sub(1));
-        self.top = self.top.min(total.saturating_sub(visible));
-        self.top = self.top.clamp((self.at + 1).saturating_sub(visible), self.at);
+        self.list.clamp(total, visible);
     }
 
     /// Moves the cursor of the history.
     pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
-        self.go_to(self.at.saturating_add_signed(lines), visible);
+        self.go_to(self.list.at.saturating_add_signed(lines), visible);
     }
 
     /// Moves the cursor of the history to an index.
     pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
-        self.at = position;
+        self.list.at = position;
         self.clamp(visible);
-        self.selected = self.entry().map(key);
+        self.list.selected = self.entry().map(key);
     }
 
     /// Scrolls the sheet, which has `total` lines of which `visible` are shown.
@@ -163,7 +158,7 @@ impl ResultsPane {
 
     /// Returns the entry under the cursor.
     pub(crate) fn entry(&self) -> Option<&RunEntry> {
-        self.entry_at(self.at)
+        self.entry_at(self.list.at)
     }
 
     /// Returns the result that the node has sent.
@@ -251,9 +246,9 @@ mod tests {
 
         pane.take(results(id, &[3, 2, 1]), 4);
 
-        assert_eq!((pane.at, pane.entry().map(|entry| entry.number)), (2, Some(1)));
+        assert_eq!((pane.list.at, pane.entry().map(|entry| entry.number)), (2, Some(1)));
         pane.go_to(u64::MAX, 2);
-        assert_eq!((pane.at, pane.top), (2, 1));
+        assert_eq!((pane.list.at, pane.list.top), (2, 1));
     }
 
     #[test]

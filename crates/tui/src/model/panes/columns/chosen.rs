@@ -16,10 +16,7 @@ pub(crate) struct Columns {
 impl Columns {
     /// Creates the columns from those of the config file. Repeated ones count once.
     pub(crate) fn new(usual: Vec<Column>, guests: Vec<Column>) -> Self {
-        let mut columns = Self::default();
-        columns.guests = distinct(guests);
-        columns.usual = distinct(usual);
-        columns
+        Self { set: ColumnSet::default(), usual: distinct(usual), guests: distinct(guests) }
     }
 
     /// Returns the columns that fit into `width` cells.

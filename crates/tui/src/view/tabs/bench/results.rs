@@ -120,7 +120,7 @@ pub(super) fn history(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let total = results.newest.as_ref().map_or(0, |newest| newest.history_total);
     let title = Line::from(Span::styled(" results ", theme.style(Role::Title)));
     let marked = results.marked.map_or_else(String::new, |marked| format!("marked #{marked}  "));
-    let position = format!(" {marked}{}/{total} ", if total == 0 { 0 } else { results.at + 1 });
+    let position = format!(" {marked}{}/{total} ", if total == 0 { 0 } else { results.list.at + 1 });
     let inner = painter.panel(area, &title, &Line::from(Span::styled(position, theme.style(Role::Dim))));
     if let Some(why) = results.newest.as_ref().and_then(|newest| newest.history_error.as_deref()) {
         let text = painter::cut(&format!(" {why} "), area.width.saturating_sub(4), theme);
@@ -137,7 +137,7 @@ pub(super) fn history(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
     painter.line(inner, 0, &heading(inner.width, theme));
     for row in 0..inner.height.saturating_sub(1) {
-        let position = results.top + u64::from(row);
+        let position = results.list.top + u64::from(row);
         if position >= total {
             break;
         }
@@ -149,7 +149,7 @@ pub(super) fn history(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             }
             None => painter.line(area, 0, &Line::from(Span::styled(theme.sign("  …", "  ~"), theme.style(Role::Dim)))),
         }
-        if position == results.at {
+        if position == results.list.at {
             painter.select(area);
         }
     }
