@@ -13,6 +13,7 @@
 mod arrivals;
 mod connection;
 mod dial;
+mod held;
 pub(crate) mod http;
 mod options;
 mod search;
@@ -149,6 +150,7 @@ impl Scenario for LoadScenario {
             LoadProtocol::Ws => ("messages/s", "echo"),
             LoadProtocol::Sse => ("streams/s", "stream"),
             LoadProtocol::Tcp => ("exchanges/s", "exchange"),
+            LoadProtocol::Conn => ("pings/s", "ping"),
         };
         Card {
             id: self.target.options.protocol.scenario(),
@@ -167,12 +169,19 @@ impl Scenario for LoadScenario {
         }
     }
 
+    fn prepares(&self) -> bool {
+        self.target.options.protocol == LoadProtocol::Conn
+    }
+
     fn loads_neighbour(&self) -> bool {
         self.target.address.ip().is_loopback()
     }
 
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
+            if self.target.options.protocol == LoadProtocol::Conn {
+                return held::run(&self.target, context).await;
+            }
             let arrivals = Arc::new(Arrivals::new(context.rate(), Instant::now()));
             for _ in 0..self.target.options.connections {
                 let worker = Worker {

@@ -77,6 +77,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
         Protocol::Ws => LoadProtocol::Ws,
         Protocol::Sse => LoadProtocol::Sse,
         Protocol::Tcp => LoadProtocol::Tcp,
+        Protocol::Conn => LoadProtocol::Conn,
     });
     let connections = match flags.connections {
         None => base.connections,
@@ -113,7 +114,8 @@ fn recipe(flags: &LoadFlags) -> Result<Recipe, Failure> {
     };
     let mut recipe = Recipe { runs: flags.runs.unwrap_or(base.runs), ..base };
     recipe.rate_per_sec = if flags.max { None } else { flags.rate.or(recipe.rate_per_sec) };
-    if flags.from.is_none() && recipe.rate_per_sec.is_none() && !flags.max && !flags.find_max {
+    let holds = flags.protocol == Some(Protocol::Conn);
+    if flags.from.is_none() && recipe.rate_per_sec.is_none() && !flags.max && !flags.find_max && !holds {
         return Err(Failure::Usage("no load is given: use --rate R, --max or --find-max".to_owned()));
     }
     if let Some(text) = &flags.duration {

@@ -9,6 +9,7 @@ mod dispatch;
 mod io;
 pub(crate) mod rest;
 mod tracked;
+pub(crate) mod wait;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -28,12 +29,12 @@ use tokio::time::timeout;
 
 use crate::connection::dispatch::{ProcessExecutor, RequestService};
 use crate::connection::io::{Activity, Io, Socket};
+use crate::connection::wait::LazyTimer;
 use crate::drain::DrainSignal;
 use crate::limits::Limit;
 use crate::request::Connection;
 use crate::shared::Shared;
 use crate::stats::ServerStats;
-use crate::wait::LazyTimer;
 
 /// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

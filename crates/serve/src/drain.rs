@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::wait::rarely;
+use crate::connection::wait::rarely;
 
 /// Longest time for which an idle connection stays open during a drain, so that a request that is on its way is
 /// answered.

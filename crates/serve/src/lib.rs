@@ -41,7 +41,6 @@ mod sse;
 mod stats;
 mod tls;
 mod upgrade;
-mod wait;
 pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, Collected};

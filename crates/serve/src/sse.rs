@@ -13,9 +13,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::time::Instant;
 
 use crate::body::Body;
+use crate::connection::wait::LazyTimer;
 use crate::request::Response;
 use crate::upgrade::Continuation;
-use crate::wait::LazyTimer;
 
 /// Time without an event after which a comment is sent, so that proxies keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

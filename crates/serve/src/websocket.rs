@@ -26,12 +26,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
+use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
 use crate::stats::ServerStats;
 use crate::upgrade::Continuation;
-use crate::wait::LazyTimer;
 
 /// Bytes that one read of a socket takes at most; an idle socket holds a buffer of this size.
 const READ_BUFFER_BYTES: usize = 4096;

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::arrivals::Arrivals;
 use super::dial::dial;
+use super::held;
 use super::http::HttpLink;
 use super::options::{LoadError, LoadProtocol, Target};
 use super::sse;
@@ -145,6 +146,9 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
     if target.options.protocol == LoadProtocol::Sse {
         return sse::stream(target).await;
     }
+    if target.options.protocol == LoadProtocol::Conn {
+        return held::probe(target).await;
+    }
     if link.as_ref().is_some_and(Link::is_gone) {
         *link = None;
     }
@@ -166,7 +170,7 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
 async fn open(target: &Target) -> Result<Link, String> {
     let stream = dial(target).await?;
     Ok(match target.options.protocol {
-        LoadProtocol::Http | LoadProtocol::Sse => Link::Http(HttpLink::new(stream)),
+        LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => Link::Http(HttpLink::new(stream)),
         LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(stream, target).await?)),
         LoadProtocol::Tcp => Link::Tcp(TcpLink::new(stream)),
     })

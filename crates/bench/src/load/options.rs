@@ -27,17 +27,20 @@ pub enum LoadProtocol {
     Sse,
     /// One operation sends a number of bytes and receives as many, on a kept connection.
     Tcp,
+    /// One operation is a ping on one of many held connections, whose number is the result: each one a WebSocket that echoes,
+    /// or a kept connection of HTTP.
+    Conn,
 }
 
 impl LoadProtocol {
     /// All protocols.
-    pub const ALL: [Self; 4] = [Self::Http, Self::Ws, Self::Sse, Self::Tcp];
+    pub const ALL: [Self; 5] = [Self::Http, Self::Ws, Self::Sse, Self::Tcp, Self::Conn];
 
     /// Returns the beginning of its URLs.
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Http | Self::Sse => "http",
-            Self::Ws => "ws",
+            Self::Ws | Self::Conn => "ws",
             Self::Tcp => "tcp",
         }
     }
@@ -49,12 +52,13 @@ impl LoadProtocol {
             Self::Ws => "loadtest-ws",
             Self::Sse => "loadtest-sse",
             Self::Tcp => "loadtest-tcp",
+            Self::Conn => "loadtest-conn",
         }
     }
 
     const fn default_port(self) -> Option<u16> {
         match self {
-            Self::Http | Self::Sse | Self::Ws => Some(80),
+            Self::Http | Self::Sse | Self::Ws | Self::Conn => Some(80),
             Self::Tcp => None,
         }
     }
@@ -207,6 +211,7 @@ impl LoadOptions {
         let request = match self.protocol {
             LoadProtocol::Http | LoadProtocol::Sse => self.http_request(&host, &path)?,
             LoadProtocol::Ws | LoadProtocol::Tcp => vec![b'x'; self.payload],
+            LoadProtocol::Conn => Vec::new(),
         };
         Ok(Target { options: self.clone(), address, addresses, host, path, request })
     }
@@ -217,6 +222,7 @@ impl LoadOptions {
         let fault = || LoadError::Url { url: self.url.clone(), scheme };
         let rest = match self.url.split_once("://") {
             Some((given, rest)) if given == scheme => rest,
+            Some(("http", rest)) if self.protocol == LoadProtocol::Conn => rest,
             Some(("https" | "wss", _)) => return Err(LoadError::Encrypted { url: self.url.clone(), scheme }),
             _ => return Err(fault()),
         };
@@ -295,6 +301,7 @@ impl LoadOptions {
                 }
             }
             LoadProtocol::Ws | LoadProtocol::Tcp => add("payload", self.payload.to_string()),
+            LoadProtocol::Conn => {}
         }
         if self.protocol == LoadProtocol::Sse {
             add("events", self.events.to_string());
@@ -373,6 +380,7 @@ mod tests {
             match protocol {
                 LoadProtocol::Http | LoadProtocol::Sse => options.headers = vec!["a: b".to_owned(), "c: d".to_owned()],
                 LoadProtocol::Ws | LoadProtocol::Tcp => options.payload = 5,
+                LoadProtocol::Conn => {}
             }
 
             assert_eq!(LoadOptions::of_params(protocol.scenario(), &options.to_params()).unwrap(), options);

@@ -375,3 +375,53 @@ fn the_highest_rate_under_a_promise_is_looked_for() {
     assert!(found.capacity_per_sec > 0.0 && found.levels.len() >= 3, "{found}");
     assert!(found.levels.iter().all(|level| level.errors_total == 0), "{found}");
 }
+
+/// Returns a number in the table of held connections.
+fn held(report: &Report, name: &str) -> f64 {
+    let table = &report.tables[0];
+    let column = table.columns.iter().position(|column| column.name == name).unwrap();
+    let rusm_bench::Cell::Number(number) = table.rows[0][column] else { panic!("{report}") };
+    number
+}
+
+#[test]
+fn connections_are_held_and_pinged() {
+    for (fixture, scheme) in [(Fixture::WebSocket, "ws"), (Fixture::Hyper(&["hello"]), "http")] {
+        let server = Server::start(fixture);
+        let url = format!("{scheme}://{}/", server.address);
+        let options = LoadOptions { url, connections: 40, ..server.options(LoadProtocol::Conn) };
+
+        let (document, faults) = run(&options, None, (1, 0));
+
+        let report = &document.runs[0];
+        assert_eq!((&report.error, report.errors_total, faults.len()), (&None, 0, 0), "{report}");
+        assert!(report.ops_total > 0, "{report}");
+        let all = [held(report, "target"), held(report, "held"), held(report, "answered 3 pings")];
+        assert_eq!(all.map(|number| number as u64), [40; 3], "{report}");
+    }
+}
+
+#[test]
+fn a_server_that_accepts_no_more_connections_ends_the_ramp_and_the_others_are_held() {
+    let runtime = rusm_runtime::Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    let router = rusm_serve::Router::new().route("GET /", |_: rusm_serve::Request| std::future::ready("here")).unwrap();
+    let limits = rusm_serve::Limits { connections: 5, ..rusm_serve::Limits::default() };
+    let listen = rusm_serve::ServeConfig::listen(([127, 0, 0, 1], 0));
+    let server = rusm_serve::Server::start(&runtime, rusm_serve::ServeConfig { limits, ..listen }, router).unwrap();
+    let options = LoadOptions {
+        protocol: LoadProtocol::Conn,
+        url: format!("http://{}/", server.local_addr()),
+        connections: 20,
+        // The connection of the probe may still be open when the first five are.
+        timeout: Duration::from_secs(1),
+        ..LoadOptions::default()
+    };
+
+    let (document, _) = run(&options, None, (1, 0));
+
+    // Further connections wait in the queue of the operating system, and so are connected; they answer no ping.
+    let report = &document.runs[0];
+    let answered = held(report, "answered 3 pings") as u64;
+    assert!((1..=5).contains(&answered), "{report}");
+    assert!(report.tables[0].notes.iter().any(|note| note.contains("ended at the first failure")), "{report}");
+}

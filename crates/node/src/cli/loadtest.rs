@@ -18,6 +18,8 @@ pub(crate) enum Protocol {
     Sse,
     /// Some bytes sent, and as many received.
     Tcp,
+    /// As many held connections as --connections says or the server accepts, and pings on all of them.
+    Conn,
 }
 
 #[derive(Debug, Args)]

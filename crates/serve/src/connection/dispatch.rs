@@ -33,6 +33,7 @@ use crate::body::{Body, Produced};
 use crate::connection::io::Activity;
 use crate::connection::rest::Rest;
 use crate::connection::tracked::TrackedBody;
+use crate::connection::wait::{LazyTimer, rarely};
 use crate::limits::Limit;
 use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Params, Request, Response, plain};
@@ -41,7 +42,6 @@ use crate::shared::Shared;
 use crate::stats::record::RequestRecord;
 use crate::stats::route::RouteStats;
 use crate::upgrade::Continuation;
-use crate::wait::{LazyTimer, rarely};
 
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;

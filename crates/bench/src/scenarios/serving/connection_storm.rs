@@ -29,7 +29,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::serving::descriptors::Descriptors;
+use crate::scenarios::serving::descriptors::{Descriptors, ENDS};
 use crate::scenarios::serving::host::CO_RESIDENT;
 
 /// Number of connections that a client holds at most.
@@ -95,7 +95,7 @@ impl Scenario for ConnectionStorm {
             let (clients, hold) = (context.params().number("clients"), context.params().number("hold"));
             let payload = context.params().number("payload") as usize;
             let held_max = if hold > 0 { HELD_MAX } else { 0 };
-            Descriptors::raise().check(clients * (1 + held_max))?;
+            Descriptors::raise(ENDS).check(clients * (1 + held_max))?;
             let counts = Arc::new(Counts::default());
             let address = start_acceptors(context, payload, &counts)?;
             for index in 0..clients {

@@ -12,7 +12,7 @@ use rusm_serve::{Limits, Router, ServeConfig, Server, ServerReport};
 use crate::context::RunContext;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
-use crate::scenarios::serving::descriptors::Descriptors;
+use crate::scenarios::serving::descriptors::{Descriptors, ENDS};
 
 /// Detail of cards: what the figures of these scenarios cannot show.
 pub(super) const CO_RESIDENT: &str = "Clients and server are processes of this node, so the CPU time is that of both. For the server alone, load a \
@@ -38,7 +38,7 @@ impl Host {
         router: Result<Router, rusm_serve::RouteError>,
     ) -> Result<Self, RunError> {
         let lacks = |error: &dyn std::error::Error| RunError::Lacks(error.to_string());
-        Descriptors::raise().check(connections)?;
+        Descriptors::raise(ENDS).check(connections)?;
         let base = Limits::default();
         // Twice as many: connections of clients that have left may not have ended yet.
         let connections = u32::try_from(2 * connections).unwrap_or(u32::MAX).max(base.connections);

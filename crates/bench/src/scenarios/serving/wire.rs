@@ -9,7 +9,6 @@
 //! its server side.
 
 use std::io;
-use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,11 +16,11 @@ use tokio::net::TcpStream;
 /// Data of a ping on a WebSocket.
 const PING: [u8; 8] = *b"are you?";
 /// Longest head of a response.
-const HEAD_MAX: usize = 1024;
+const HEAD_MAX: usize = 4096;
 
 /// The bytes of a protocol.
 #[derive(Clone, Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     /// First bytes of a client; the answer ends with an empty line. Empty for none.
     opening: Vec<u8>,
     ping: Vec<u8>,
@@ -36,16 +35,16 @@ enum Answer {
 }
 
 impl Wire {
-    /// Returns the bytes of HTTP/1.1 with responses without a body.
-    pub(super) fn http(address: SocketAddr) -> Self {
-        let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();
+    /// Returns the bytes of HTTP/1.1: a HEAD request has a response without a body.
+    pub(crate) fn http(host: &str, path: &str) -> Self {
+        let request = format!("HEAD {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes();
         Self { opening: Vec::new(), ping: request, answer: Answer::Head }
     }
 
     /// Returns the bytes of a WebSocket (RFC 6455, sections 4.1 and 5.2).
-    pub(super) fn websocket(address: SocketAddr) -> Self {
+    pub(crate) fn websocket(host: &str, path: &str) -> Self {
         let opening = format!(
-            "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
         let (binary, is_masked, mask) = (0x82, 0x80, [0; 4]);
@@ -56,7 +55,7 @@ impl Wire {
     }
 
     /// Opens the connection.
-    pub(super) async fn open(&self, stream: &mut TcpStream) -> io::Result<()> {
+    pub(crate) async fn open(&self, stream: &mut TcpStream) -> io::Result<()> {
         if !self.opening.is_empty() {
             stream.write_all(&self.opening).await?;
             read_head(stream, "HTTP/1.1 101").await?;
@@ -65,10 +64,10 @@ impl Wire {
     }
 
     /// Sends a ping and reads its answer.
-    pub(super) async fn ping(&self, stream: &mut TcpStream) -> io::Result<()> {
+    pub(crate) async fn ping(&self, stream: &mut TcpStream) -> io::Result<()> {
         stream.write_all(&self.ping).await?;
         match &self.answer {
-            Answer::Head => read_head(stream, "HTTP/1.1 20").await,
+            Answer::Head => read_head(stream, "HTTP/1.1 2").await,
             Answer::Bytes(expected) => {
                 let mut answer = [0; 32];
                 let answer = &mut answer[..expected.len()];
