@@ -32,7 +32,7 @@ fn dropped<R: Send + 'static>(target: ReplyTarget<R>) {
         ReplyTarget::Process { runtime, slot, generation, reference } => {
             let caller = Pid::local(slot, generation);
             match local.filter(|local| local.shared.number == runtime) {
-                Some(local) => local.dropped_replies.defer(DroppedReply::Process(caller, reference)),
+                Some(local) => local.defer_dropped_reply(DroppedReply::Process(caller, reference)),
                 // While a runtime stops, its processes and their messages are only freed.
                 None => {
                     if let Some(shared) = directory::find(runtime).filter(|shared| !shared.is_stopped()) {
@@ -42,7 +42,7 @@ fn dropped<R: Send + 'static>(target: ReplyTarget<R>) {
             }
         }
         ReplyTarget::Outside(sender) => match local {
-            Some(local) => local.dropped_replies.defer(DroppedReply::Outside(Box::new(sender))),
+            Some(local) => local.defer_dropped_reply(DroppedReply::Outside(Box::new(sender))),
             None => panics::contain(|| drop(sender)),
         },
         ReplyTarget::Done => {}

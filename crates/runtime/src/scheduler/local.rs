@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "finds the scheduler of this thread through a pointer")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crossbeam_deque::Worker;
 use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::queue::age::QueueAge;
-use super::run::dropped_replies::DroppedReplies;
+use super::run::dropped_replies::DroppedReply;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
@@ -77,7 +77,7 @@ pub(crate) struct Local {
     pub(super) marked_ns: Cell<u64>,
     /// Origin of the exit signal that the running process obeys.
     pub(super) ended_by: Cell<Option<EndedBy>>,
-    pub(crate) dropped_replies: DroppedReplies,
+    pub(super) dropped_replies: RefCell<Vec<DroppedReply>>,
     pub(super) now_ms: Cell<u32>,
     /// Number of polls until the next check for work from other threads.
     pub(super) polls_until_check: Cell<u32>,

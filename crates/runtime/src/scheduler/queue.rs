@@ -57,6 +57,7 @@ impl Local {
     #[inline]
     pub(super) fn next_slot(&self) -> Option<Slot> {
         if let Some(fuzzer) = &self.fuzzer {
+            self.deliver_dropped_replies();
             return self.pick_fuzzed(fuzzer);
         }
         if self.polls_until_check.get() == 0
@@ -83,6 +84,7 @@ impl Local {
     #[inline(never)]
     fn check_other_queues(&self) -> Option<Slot> {
         self.polls_until_check.set(CHECK_INTERVAL_POLLS);
+        self.deliver_dropped_replies();
         if self.preempted_due.get() {
             if let Some(slot) = self.take_preempted() {
                 self.polls_until_check.set(0);

@@ -208,7 +208,6 @@ impl Local {
         }
         self.current.set(None);
         self.me.counters.current.store(ptr::null_mut(), Ordering::Relaxed);
-        self.dropped_replies.deliver(&self.shared);
         end_ns
     }
 

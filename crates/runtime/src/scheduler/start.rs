@@ -1,7 +1,7 @@
 //! Turns a thread into a scheduler: creates its state, registers it for the thread, and runs its loop as a task of its
 //! reactor.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::queue::age::QueueAge;
-use super::run::dropped_replies::DroppedReplies;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
@@ -95,7 +94,7 @@ impl Local {
             searching: Cell::new(false),
             search_since_ns: Cell::new(0),
             ended_cache: EndedCache::default(),
-            dropped_replies: DroppedReplies::default(),
+            dropped_replies: RefCell::default(),
             asleep: Cell::new(false),
             steal_monitor: StealMonitor::default(),
             shared: Arc::clone(shared),

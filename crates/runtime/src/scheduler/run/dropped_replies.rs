@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   ReplyTo dropped in a poll, or with the future or the mailbox of a process that ends ──▶ listed here
-//!   turn over: parked, or ended and its monitors told ──▶ deliver: NoReply, if the caller still waits
+//!   turn over: parked, or ended and its monitors told ──▶ before another process is taken from the queue:
+//!                                                         NoReply, if the caller still waits
 //! ```
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
 
 use crate::links::signal::MonitorRef;
 use crate::process::pid::Pid;
 use crate::runtime::panics;
-use crate::runtime::shared::RuntimeShared;
+use crate::scheduler::Local;
 
 /// A dropped reply.
 pub(crate) enum DroppedReply {
@@ -21,34 +21,19 @@ pub(crate) enum DroppedReply {
     Outside(Box<dyn Any + Send>),
 }
 
-/// The dropped replies of the current turn of a scheduler.
-#[derive(Default)]
-pub(crate) struct DroppedReplies {
-    is_used: Cell<bool>,
-    list: RefCell<Vec<DroppedReply>>,
-}
-
-impl DroppedReplies {
-    /// Tells the caller after the turn.
-    pub(crate) fn defer(&self, reply: DroppedReply) {
-        self.list.borrow_mut().push(reply);
-        self.is_used.set(true);
+impl Local {
+    /// Tells the caller of the dropped reply after the turn of the running process.
+    pub(crate) fn defer_dropped_reply(&self, reply: DroppedReply) {
+        self.dropped_replies.borrow_mut().push(reply);
+        // The next search for work looks here first. This way no poll has to check it.
+        self.polls_until_check.set(0);
     }
 
-    /// Tells the callers.
-    #[inline]
-    pub(in crate::scheduler) fn deliver(&self, shared: &RuntimeShared) {
-        if self.is_used.get() {
-            self.deliver_all(shared);
-        }
-    }
-
-    #[cold]
-    fn deliver_all(&self, shared: &RuntimeShared) {
-        self.is_used.set(false);
-        for reply in self.list.take() {
+    /// Tells the callers of dropped replies.
+    pub(in crate::scheduler) fn deliver_dropped_replies(&self) {
+        for reply in self.dropped_replies.take() {
             match reply {
-                DroppedReply::Process(caller, reference) => shared.deliver_no_reply(caller, reference),
+                DroppedReply::Process(caller, reference) => self.shared.deliver_no_reply(caller, reference),
                 DroppedReply::Outside(sender) => panics::contain(|| drop(sender)),
             }
         }
