@@ -207,6 +207,8 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "results",
         "run",
         "schedulers",
+        "serve",
+        "set_log_filter",
         "set_observer_detail",
         "set_resource_profile",
         "stop",
