@@ -18,6 +18,8 @@ static RECENT: OnceLock<RecentLines> = OnceLock::new();
 /// The filter of the log, which observers may replace.
 static FILTER: OnceLock<FilterHandle> = OnceLock::new();
 
+/// Target of the lines about commands of observers.
+const AUDIT: &str = "rusm::audit";
 /// Time limit for the last lines at the end of the program: a reader that has stopped must not block the exit.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time limit for the last lines of a program that must exit at once.
@@ -77,7 +79,6 @@ pub(crate) fn set_filter(level: &str) -> Result<(), String> {
         return Err("an empty filter: set a level, such as info or info,rusm_store=trace".to_owned());
     }
     EnvFilter::try_new(level).map_err(|error| format!("{level:?} is not a valid log filter: {error}"))?;
-    const AUDIT: &str = "rusm::audit";
     let audit = if level.contains(AUDIT) { String::new() } else { format!(",{AUDIT}=info") };
     handle.replace(filter(&format!("{level}{audit}")))
 }
