@@ -44,8 +44,8 @@ impl Scenario for ConnectionScale {
                 "After the ramp each connection must answer three pings, or the run fails. Then the run pings all of \
                  them in turn.",
                 "The clients come from addresses of 127/8, 20,000 connections from each: one address has 28,000 ports.",
-                "The bytes of a connection are the growth of resident memory during the ramp. They include its process \
-                 and the client's socket, but not the buffers of the kernel.",
+                "The bytes of a connection are the growth of resident memory until it has answered its pings. They \
+                 include its process and the client's socket, but not the buffers of the kernel.",
                 CO_RESIDENT,
                 "A good result: the target is held. Goal: at most 10 KiB for a connection with its process.",
             ],

@@ -94,11 +94,13 @@ impl HeldLoad {
             _ = ramp.steps.wait() => {}
             stopped = context.stopped() => return stopped,
         }
-        let (took, grown) = (start.elapsed(), rss().saturating_sub(rss_before));
+        let took = start.elapsed();
         tokio::select! {
             _ = ramp.steps.wait() => {}
             stopped = context.stopped() => return stopped,
         }
+        // After the checks: a connection of HTTP has its buffers from its first request on.
+        let grown = rss().saturating_sub(rss_before);
         let failure = ramp.failure.get();
         let ramped = Ramped {
             target,
@@ -137,7 +139,7 @@ struct Ramped {
     held: u64,
     checked: u64,
     took: Duration,
-    /// Growth of resident memory, in bytes.
+    /// Growth of resident memory from the start of the ramp to the end of the checks, in bytes.
     grown: u64,
 }
 
