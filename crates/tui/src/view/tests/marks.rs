@@ -228,3 +228,24 @@ fn every_view_at_usual_and_at_wide_sizes() {
         }
     }
 }
+
+#[test]
+fn every_view_is_readable_in_dark_and_in_light() {
+    let mut backgrounds = Vec::new();
+    for name in ["dark", "light", "contrast"] {
+        let palette = crate::model::palette::by_name(name).unwrap();
+        for &tab in Tab::ALL {
+            let mut watched = Fixture::new(Start { tab, size: LARGE, palette, demo: true, ..Start::default() });
+            let screen = screen(&watched.pass(3).model);
+
+            let is_hidden = |cell: &ratatui::buffer::Cell| {
+                cell.symbol() != " " && cell.fg == cell.bg && cell.fg != ratatui::style::Color::Reset
+            };
+            let hidden = screen.content().iter().filter(|cell| is_hidden(cell)).count();
+            assert_eq!(hidden, 0, "{name}, {tab:?}");
+            backgrounds.push((name, screen.content().iter().map(|cell| format!("{:?}", cell.fg)).collect::<Vec<_>>()));
+        }
+    }
+    let of = |name: &str| backgrounds.iter().find(|(known, _)| *known == name).map(|(_, cells)| cells.clone());
+    assert_ne!(of("dark"), of("light"), "the themes differ");
+}
