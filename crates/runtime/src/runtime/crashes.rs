@@ -24,6 +24,8 @@ use crate::runtime::panics;
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
+/// Maximum number of lines in a second about all causes together.
+const LINES_PER_SECOND: u64 = 32;
 /// Maximum number of bytes of a name in a line.
 const NAME_MAX_BYTES: usize = 256;
 
@@ -104,12 +106,15 @@ pub(crate) struct CrashLog {
     /// By number of the cause; the last one stands for all causes beyond the limit.
     causes: Box<[LoggedCause]>,
     has_skipped: AtomicBool,
+    /// The current second, and in the lowest 16 bits the number of its lines.
+    budget: AtomicU64,
 }
 
 impl Default for CrashLog {
     fn default() -> Self {
         let new = || LoggedCause { at_ns: AtomicU64::new(0), skipped: AtomicU64::new(0) };
-        Self { causes: (0..=CAUSES_MAX).map(|_| new()).collect(), has_skipped: AtomicBool::new(false) }
+        let causes = (0..=CAUSES_MAX).map(|_| new()).collect();
+        Self { causes, has_skipped: AtomicBool::new(false), budget: AtomicU64::new(0) }
     }
 }
 
@@ -119,14 +124,25 @@ impl CrashLog {
         let cause = &self.causes[cause.map_or(CAUSES_MAX, usize::from)];
         let before = cause.at_ns.load(Ordering::Relaxed);
         let is_due = before == 0 || now_ns.saturating_sub(before) >= LOG_INTERVAL_NS;
-        let won =
-            is_due && cause.at_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let won = is_due
+            && self.has_room(now_ns)
+            && cause.at_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if won {
             return Some(cause.skipped.swap(0, Ordering::Relaxed));
         }
         cause.skipped.fetch_add(1, Ordering::Relaxed);
         self.has_skipped.store(true, Ordering::Relaxed);
         None
+    }
+
+    /// Takes a line out of the budget of this second. Threads that ask at the same time may get a line too many.
+    fn has_room(&self, now_ns: u64) -> bool {
+        let (second, budget) = (now_ns / LOG_INTERVAL_NS, self.budget.load(Ordering::Relaxed));
+        let lines = if budget >> 16 == second { budget & 0xffff } else { 0 };
+        if lines < LINES_PER_SECOND {
+            self.budget.store(second << 16 | (lines + 1), Ordering::Relaxed);
+        }
+        lines < LINES_PER_SECOND
     }
 
     /// Logs the numbers of crashes that no later crash has told. `describe` returns kind and reason of a cause.
@@ -139,7 +155,7 @@ impl CrashLog {
                 continue;
             }
             let logged_ns = cause.at_ns.load(Ordering::Relaxed);
-            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS {
+            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS || !self.has_room(now_ns) {
                 self.has_skipped.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -212,6 +228,14 @@ mod tests {
         assert_eq!(logged, 0);
         assert_eq!(log.take_turn(Some(4), 6), Some(0), "another cause does not wait");
         assert_eq!(log.take_turn(Some(3), 5 + SECOND), Some(1_000));
+    }
+
+    #[test]
+    fn a_storm_of_many_causes_is_bounded_too() {
+        let log = CrashLog::default();
+        let logged = (0..CAUSES_MAX as u16).filter_map(|cause| log.take_turn(Some(cause), 1)).count();
+        assert_eq!(logged as u64, LINES_PER_SECOND);
+        assert_eq!(log.take_turn(Some(200), SECOND + 1), Some(1));
     }
 
     #[test]

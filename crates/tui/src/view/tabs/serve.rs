@@ -268,8 +268,9 @@ fn requests(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let pane = &model.serve;
     let (live, matched) = pane.newest.as_ref().map_or((0, 0), |newest| (newest.live, newest.matched));
-    let count = if matched == live {
-        format::grouped(live)
+    // The two numbers are read at different moments: without a filter, only one of them is shown.
+    let count = if pane.filter.text.is_empty() || matched >= live {
+        format::grouped(matched)
     } else {
         format!("{} of {}", format::grouped(matched), format::grouped(live))
     };
