@@ -134,7 +134,7 @@ fn a_foreign_component_answers_requests_unchanged() {
 
     let hello = node.get("/a/b?c=d");
     let fields = node.ask("GET /headers HTTP/1.1\r\nx-asked: yes", b"");
-    let none = node.get("/status/204");
+    let empty = node.get("/status/204");
     let missing = node.get("/status/404");
     let head = node.ask("HEAD /x HTTP/1.1", b"");
     let old = node.ask("GET /old HTTP/1.0", b"");
@@ -142,7 +142,7 @@ fn a_foreign_component_answers_requests_unchanged() {
     assert_eq!((hello.status, hello.text()), (200, "hello from /a/b?c=d\n"), "{hello:?}");
     assert_eq!(hello.header("content-length"), Some("20"));
     assert!(fields.text().contains("x-asked: yes\n"), "{fields:?}");
-    assert_eq!((none.status, none.body.len(), missing.status), (204, 0, 404));
+    assert_eq!((empty.status, empty.body.len(), missing.status), (204, 0, 404));
     assert_eq!((head.status, head.header("content-length"), head.body.len()), (200, Some("14"), 0));
     assert_eq!(old.text(), "hello from /old\n");
     node.until("each instance ends with its request", |node| node.guests() == 0);

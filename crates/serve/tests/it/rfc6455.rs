@@ -1,4 +1,4 @@
-//! Frames of WebSockets byte by byte: the cases of the Autobahn test suite, by its numbers, without compression.
+//! Frames of web sockets byte by byte: the cases of the Autobahn test suite, by its numbers, without compression.
 //!
 //! A case is what a client sends at once, and what it must get back: echoes and pongs in order, then a close code.
 
@@ -33,11 +33,11 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         len @ 0..=125 => bytes.push(0x80 | len as u8),
         len @ 126..=0xffff => {
-            bytes.push(0x80 | 126);
+            bytes.push(0x80 | 0x7e);
             bytes.extend((len as u16).to_be_bytes());
         }
         len => {
-            bytes.push(0x80 | 127);
+            bytes.push(0x80 | 0x7f);
             bytes.extend((len as u64).to_be_bytes());
         }
     }
@@ -191,7 +191,7 @@ fn case_3_reserved_bits_are_refused() {
         for bits in 1..8_u8 {
             for opcode in [TEXT, BINARY, PING, CLOSE] {
                 let bad = frame(FIN | bits << 4 | opcode, b"Hi");
-                suite.fails(&format!("3.{bits}, {opcode}"), &[bad.clone()], &[], PROTOCOL);
+                suite.fails(&format!("3.{bits}, {opcode}"), std::slice::from_ref(&bad), &[], PROTOCOL);
                 let parts = [whole(TEXT, "first"), bad, whole(PING, "never seen")];
                 suite.fails(&format!("3.{bits}, {opcode}, later"), &parts, &[(TEXT, b"first".to_vec())], PROTOCOL);
             }
@@ -361,7 +361,7 @@ fn case_9_long_messages_arrive_and_those_beyond_the_limit_get_1009() {
         suite.fails("9, one byte too many in fragments", &parts, &[], 1009);
         // Of a length that no program could hold, only the head is sent.
         for len in [u64::MAX >> 1, 1 << 40] {
-            let head = [&[FIN | BINARY, 0x80 | 127][..], &len.to_be_bytes(), &MASK].concat();
+            let head = [&[FIN | BINARY, 0x80 | 0x7f][..], &len.to_be_bytes(), &MASK].concat();
             suite.fails(&format!("9, {len} announced"), &[head], &[], 1009);
         }
     });
