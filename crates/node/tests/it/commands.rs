@@ -504,5 +504,5 @@ fn completions_and_manual_pages_cover_the_commands() {
         printed(&["man"]).contains(".TH rusm 1") && printed(&["man", "bench", "run"]).contains(".TH rusm-bench-run 1")
     );
     let (code, line) = refusal(dir.path(), &["man", "bnech"]);
-    assert_eq!((code, line.as_str()), (2, "rusm: unknown command \"bnech\": did you mean \"bench\"?"));
+    assert_eq!((code, line.as_str()), (2, "rusm: unknown command \"bnech\": did you mean \"bench\"?\n"));
 }

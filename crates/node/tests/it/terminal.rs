@@ -119,8 +119,8 @@ fn the_observer_sees_the_guests_that_run_and_their_supervisor() {
     terminal.wait_text("● live");
 
     terminal.press("3");
-    terminal.wait_text("parked.1     waiting");
-    terminal.wait_text("parked.2     waiting");
+    terminal.wait_text("parked.1     receive");
+    terminal.wait_text("parked.2     receive");
     terminal.press("4");
     terminal.wait_text("one_for_one");
     terminal.press("qy");

@@ -334,7 +334,8 @@ impl<C: Clock> BusyTimer<C> {
             self.countdown.set(0);
             self.counted_from.set(0);
             self.interrupt();
-            // Sampled out of turn, so counted once.
+            // Sampled out of turn, so counted once, and without the second half of an earlier sample.
+            self.open_pair.set(None);
             self.weight.set(1);
         }
     }

@@ -86,6 +86,28 @@ fn assert_near(shown: f64, is: f64, tolerance: f64) {
 }
 
 #[test]
+fn a_long_first_poll_right_after_a_sample_leaves_the_distances_of_samples_as_they_were() {
+    for polls in 0..300 {
+        let mut scheduler = Scheduler::new(15, 0);
+        let (short, long) = (ProcessHeader::free(), ProcessHeader::free());
+        for _ in 0..10_000 + polls {
+            scheduler.poll(&short, 100, 0);
+        }
+        let slot = Slot::of(&long);
+        let timing = scheduler.timer.begin_poll(slot, true);
+        scheduler.timer.mark_long(slot);
+        scheduler.clock.pass(1_000_000);
+        scheduler.timer.end_poll(slot, timing, &scheduler.counters);
+
+        scheduler.timed = 0;
+        for _ in 0..10_000 {
+            scheduler.poll(&short, 100, 0);
+        }
+        assert!(scheduler.timed > 20, "after {polls} polls: {} are timed", scheduler.timed);
+    }
+}
+
+#[test]
 fn short_polls_are_shown_without_the_cost_of_the_clock() {
     let mut scheduler = Scheduler::new(15, 0);
     let [light, heavy] = [ProcessHeader::free(), ProcessHeader::free()];
