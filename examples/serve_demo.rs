@@ -72,7 +72,7 @@ async fn client(server: SocketAddr, path: &str, pause: Duration) -> std::io::Res
             return Ok(());
         }
         while !extra.is_empty() {
-            // A masked text frame of five bytes, whose mask is zero; the server echoes it.
+            // A masked text frame of five bytes with a mask of zeros; the server echoes it.
             stream.write_all(b"\x81\x85\0\0\0\0hello").await?;
             if stream.read(&mut buffer).await? == 0 {
                 return Ok(());

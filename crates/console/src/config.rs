@@ -76,7 +76,7 @@ pub struct ConsoleConfig {
     pub lints: LintLevels,
     /// Values from which lints are reported. Default: [`LintThresholds::DEFAULT`].
     pub lint_thresholds: LintThresholds,
-    /// What is kept of the past for observers. Default: fifteen minutes in at most 32 MiB.
+    /// The past that is kept for observers. Default: fifteen minutes in at most 32 MiB.
     pub recorder: RecorderConfig,
     /// Host that runs scenarios. Default: [`NoScenarios`].
     pub host: Arc<dyn Host>,

@@ -58,7 +58,7 @@ const EARLY: Duration = Duration::from_millis(20);
 const MESSAGE_MAX_BYTES: usize = 120 * 1024;
 /// Number of events of an instant.
 const EVENTS: usize = 64;
-/// Supervisors whose children are recorded.
+/// Supervisors with recorded children.
 const OPEN_MAX: usize = 64;
 
 /// Writes the recording of a console.
@@ -70,7 +70,7 @@ pub(crate) struct Recorder {
     seq: u64,
 }
 
-/// What is recorded of the views that a client selects.
+/// The recorded part of the views that a client selects.
 struct Views {
     open: Vec<String>,
     engines: Option<EnginesSource>,
@@ -229,7 +229,7 @@ fn due(next: Option<Instant>, now: Instant) -> bool {
     next.is_none_or(|next| now + EARLY >= next)
 }
 
-/// Returns the time of the next recording. Recordings stay `every` apart on average, but none is made up for.
+/// Returns the time of the next recording. Recordings stay `every` apart on average; a missed one is not repeated.
 fn following(next: Option<Instant>, now: Instant, every: Duration) -> Instant {
     next.map_or(now + every, |next| (next + every).max(now + every / 2))
 }

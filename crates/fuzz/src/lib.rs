@@ -209,7 +209,7 @@ impl Rng {
     /// Returns one of several values.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `all` is empty.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }

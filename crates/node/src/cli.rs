@@ -108,7 +108,7 @@ pub(crate) struct ObservedFlags {
     /// Also listens on loopback TCP, with a token in a file [default: off; without an address: 127.0.0.1:4000].
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4000")]
     listen: Option<String>,
-    /// What observers may do, whatever their token: control or observe [default: control].
+    /// Permissions of observers, whatever their token: control or observe [default: control].
     #[arg(long, value_name = "ROLE")]
     observers: Option<String>,
     /// Samples per second for observers, 10-60 [default: 20].

@@ -225,7 +225,7 @@ fn rotated_bytes(raw: &RawSetting, has_file: bool) -> Result<u64, SettingsError>
     })
 }
 
-/// What observers may do with this node, whatever their token.
+/// Permissions of observers on this node, whatever their token.
 #[derive(Clone, Copy, Debug)]
 enum ObserverRole {
     Control,

@@ -222,7 +222,7 @@ pub struct View {
     /// Range of rows of the sorted table.
     #[serde(default)]
     pub window: ViewWindow,
-    /// Pid of a process in whose place the window is: it moves with every order, and `offset` counts only if the process
+    /// Pid of a process that fixes the window: it moves with every order, and `offset` counts only if the process
     /// does not match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<String>,

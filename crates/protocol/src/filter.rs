@@ -45,7 +45,7 @@ enum Pattern {
     LowerGlob(String),
 }
 
-/// What a filter asks about a process.
+/// The question of a filter about a process.
 pub trait FilterSubject {
     /// Returns a number of the process, in the unit of the field.
     fn number(&self, field: FilterField) -> u64;

@@ -277,7 +277,7 @@ pub struct MemoryUses {
     pub thread_stack_bytes: u64,
     /// The program and its libraries: code and static data.
     pub program_bytes: u64,
-    /// Allocated memory that is none of the above.
+    /// Other allocated memory.
     pub other_bytes: u64,
     /// Memory that was freed and that the allocator keeps.
     pub allocator_bytes: u64,

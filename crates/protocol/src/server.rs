@@ -279,7 +279,7 @@ pub struct Past {
     pub memory_bytes: u64,
     /// CPU time of recording this node over the last seconds, in per cent of one core.
     pub cost_pct: f64,
-    /// Reason why the instant has no messages, in one line.
+    /// Reason why messages of the instant are missing, in one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }

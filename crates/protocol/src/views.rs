@@ -1,4 +1,4 @@
-//! What an observer requests page by page: each file has the request of a view and its answer.
+//! Requests of observers page by page: each file has the request of a view and its answer.
 
 pub(crate) mod cpu;
 pub(crate) mod engines;

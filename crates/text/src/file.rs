@@ -1,5 +1,5 @@
 //! Reads text files of bounded size in bounded time: a file named by a user may be a device that never ends, or a pipe
-//! that nobody writes to.
+//! without a writer.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};

@@ -24,9 +24,9 @@ const PACE: Duration = Duration::from_millis(60);
 /// Writes the trace, and returns when it is complete.
 ///
 /// # Errors
-/// The errors of a connection, and a line if the node has no past or the file exists.
+/// The errors of a connection, and a line if the node does not record or the file exists.
 pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Error> {
-    // Create the file first: nobody should wait for a trace that cannot be written.
+    // Create the file first, so that a trace that cannot be written fails at once.
     let path = export.path.display();
     let file = File::create_new(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
     let written = async {

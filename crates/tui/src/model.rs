@@ -222,7 +222,7 @@ pub struct Model {
     pub(crate) detail: Option<DetailPane>,
     /// Requests of one process in depth.
     pub(crate) inspect: detail::requests::Requests,
-    /// What the node says about the process that is about to be ended.
+    /// Information of the node about the process that is about to be ended.
     pub(crate) victim: Option<Box<rusm_protocol::Inspection>>,
     /// Places to which backspace returns.
     pub(crate) trail: Trail,

@@ -1,4 +1,4 @@
-//! What a process waits for, and the words for it in the state column.
+//! The target of a process's wait, and its words in the state column.
 
 use rusm_runtime::observe::{self, ProcessRef, ProcessState, WaitTarget};
 use rusm_runtime::{Handle, NAME_MAX_BYTES};

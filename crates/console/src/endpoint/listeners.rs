@@ -197,7 +197,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
         HandshakeOutcome::Health => respond(stream, "200 OK", "text/plain", "ok\n").await,
         HandshakeOutcome::Metrics => {
             let sample = node.newest();
-            // Without an observer, the newest sample has no memory by use.
+            // Without an observer, the newest sample lacks memory by use.
             let sample = Sample { memory: node.memory(&sample), ..(*sample).clone() };
             let text = metrics::text(&node.runtime, sample, node.clients());
             respond(stream, "200 OK", metrics::CONTENT_TYPE, &text).await;

@@ -75,7 +75,7 @@ impl WaitTracker {
 
     fn take(&mut self, found: Vec<Wait>, total: u64, now: Duration) {
         let known = |wait: Wait| {
-            // The same number of polls: it has waited for the same all the time.
+            // The number of polls is unchanged, so the process has waited all the time.
             let before = self.known.get(&(wait.waiter, wait.polls));
             let same = before.into_iter().flatten().find(|known| known.wait.target == wait.target);
             KnownWait { since: same.map_or(now, |known| known.since), wait }

@@ -19,7 +19,7 @@ const FRAMES_PART: usize = 8;
 /// Time over which the cost is measured.
 const COST_SPAN: Duration = Duration::from_secs(5);
 
-/// What a console has recorded.
+/// The recording of a console.
 pub(crate) struct Recording {
     config: RecorderConfig,
     pub(super) instants: Ring,

@@ -44,7 +44,7 @@ pub(crate) struct MemoryProbe {
 }
 
 impl MemoryProbe {
-    /// Returns the newest reading with the uptime at which it was made; reads again if that was long ago.
+    /// Returns the newest reading and its uptime; reads again if that was long ago.
     pub(crate) fn read(
         &mut self,
         runtime: &Handle,

@@ -25,7 +25,7 @@ pub(super) struct EventsWatch {
 }
 
 impl EventsWatch {
-    /// Creates a subscription whose first message is due at once.
+    /// Creates a subscription with a first message that is due at once.
     pub(super) fn new(request: EventsRequest, role: Role, now: Instant) -> Self {
         let next_len = request.backlog.map_or(SHOWN, |backlog| backlog.min(BACKLOG_MAX) as usize);
         let is_refused = request.log && role != Role::Control;

@@ -95,7 +95,7 @@ impl Search<'_> {
 /// Returns the exit reason of a command.
 ///
 /// # Errors
-/// If the reason needs words or has none; the error has a line for the client.
+/// If the reason needs words or must be without them; the error contains a line for the client.
 pub(super) fn exit_reason(reason: KillReason, text: Option<&str>) -> Result<ExitReason, HostError> {
     let text = text.map(str::trim).filter(|text| !text.is_empty());
     let refused = |message: &str| Err(HostError::out_of_range(message.to_owned()));

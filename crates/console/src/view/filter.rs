@@ -9,7 +9,7 @@ use rusm_runtime::observe::{self, BodyFact, BodyInfo, ProcessRef, ProcessState};
 
 use crate::view::table::sort_key::{FilterRates, fact_of};
 
-/// A filter, and the columns whose rates it compares.
+/// A filter, and the columns with rates that it compares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
     filter: ProcessFilter,
@@ -32,7 +32,7 @@ impl Filter {
         self.filter.is_empty()
     }
 
-    /// Returns the columns whose rates the filter compares.
+    /// Returns the columns with rates that the filter compares.
     pub(crate) fn rates(&self) -> &[Column] {
         &self.rates
     }

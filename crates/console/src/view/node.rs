@@ -48,7 +48,7 @@ pub(crate) struct Node {
     memory: RefCell<MemoryProbe>,
     /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
     rates: Mutex<Vec<Rates>>,
-    /// The same for the rates that filters compare: a filter may read them when the order does not.
+    /// The rates that filters compare: a filter may read them when the order does not.
     filter_rates: Mutex<Vec<Rates>>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Table {
     view: View,
     columns: Vec<Column>,
     filter: Filter,
-    /// Process in whose place the window is.
+    /// Process that fixes the position of the window.
     around: Option<Pid>,
     order: Option<Order>,
     /// True if a third of the rows that were sent have ended.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-/// Returns the memory by use at a reading that was made after this call.
+/// Returns the memory by use at a reading after this call.
 async fn memory(client: &mut Client) -> Value {
     let start = client.frame().await["uptime_ms"].as_u64().unwrap();
     loop {

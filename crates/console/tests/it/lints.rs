@@ -100,7 +100,7 @@ fn lints(message: &Value) -> Option<BTreeMap<String, String>> {
 
 #[tokio::test]
 async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_it_behaves() {
-    // One of the processes without fault is a busy loop on purpose.
+    // A process without fault is a busy loop on purpose.
     let node = node_with(|config| config.lints = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow));
     let Planted { bad, release } = plant(&node).await;
     let mut client = node.attach().await;

@@ -123,7 +123,7 @@ async fn the_history_has_the_figures_of_the_frames() {
     let history = loop {
         client.send(r#"{"type":"history","id":3}"#).await;
         let history = client.next_of("history").await;
-        // The first sample has no rates yet.
+        // The first sample lacks rates.
         if history["at_ms"].as_array().unwrap().len() > 1 {
             break history;
         }

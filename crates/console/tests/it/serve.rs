@@ -12,7 +12,7 @@ use rusm_runtime::observe::{
 use rusm_runtime::{Pid, embed};
 use serde_json::{Value, json};
 
-/// A server with two routes, whose requests all take a millisecond, and with 300 live requests.
+/// A server with two routes, requests that take a millisecond each, and 300 live requests.
 struct Simulated {
     responses: AtomicU64,
     latency: embed::Histogram,

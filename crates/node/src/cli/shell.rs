@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::failure::{Failure, system};
 
-/// Shell whose completions are printed.
+/// Shell for which completions are printed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ShellName {
     Bash,

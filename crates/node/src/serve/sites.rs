@@ -100,7 +100,7 @@ impl Sites {
         })
     }
 
-    /// Compiles the modules of all routes whose paths `is_due` selects; the others stay as they are.
+    /// Compiles the modules of all routes with paths that `is_due` selects; the others stay as they are.
     fn compiled(&self, is_due: impl Fn(&Path) -> bool) -> Result<BTreeMap<PathBuf, Module>, SourceError> {
         let Some(wasm) = &self.wasm else { return Ok(BTreeMap::new()) };
         let guests = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));

@@ -53,7 +53,7 @@ section_with_limits! {
     }
 }
 
-/// Defines `[serve.limits]`, whose keys are those of [`Limits`].
+/// Defines `[serve.limits]`; its keys are those of [`Limits`].
 macro_rules! serve_limits {
     ($($field:ident: $type:ty => $convert:expr,)+) => {
         /// `[serve.limits]`.
@@ -127,7 +127,7 @@ pub(crate) struct SiteRoute {
     pub(crate) target: Target,
 }
 
-/// What answers the requests of a route.
+/// The handler of the requests of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Guest(SiteGuest),

@@ -256,7 +256,7 @@ fn a_new_project_has_a_program_that_answers() {
     assert_eq!(failure(dir.path(), &["new", "--http", "cobol", "x"]).0, Some(2));
     assert_eq!(failure(dir.path(), &["build"]).0, Some(2));
 
-    // What cargo would build is prebuilt; the settings of the project lead to it.
+    // The output of cargo is prebuilt; the settings of the project lead to it.
     let release = dir.path().join("my-shop/target/wasm32-wasip2/release");
     std::fs::create_dir_all(&release).unwrap();
     std::fs::copy(prebuilt("wasi/hello.wasm"), release.join("my_shop.wasm")).unwrap();

@@ -28,7 +28,7 @@ enum FieldType {
     Columns,
     Column,
     KillReason,
-    /// One of these words.
+    /// Any of these words.
     Word(&'static [&'static str]),
     /// An object with these fields.
     Object(&'static [Field]),

@@ -117,7 +117,7 @@ pub struct FilterFieldInfo {
     pub words: &'static [&'static str],
     /// Kind of its values.
     pub values: FilterValues,
-    /// What the field is, in a few words.
+    /// Explanation of the field, in a few words.
     pub about: &'static str,
 }
 

@@ -263,7 +263,7 @@ pub struct MessageInfo {
     pub kind: String,
     /// Bytes on the heap.
     pub bytes: u64,
-    /// Start of the value as text, for a client that may see values; absent for a type that has no text.
+    /// Start of the value as text, for a client that may see values; absent for a type that cannot be shown as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }

@@ -11,7 +11,7 @@ use crate::ViewWindow;
 pub struct CpuView {
     /// Echoed in the answers, so that a client can drop answers to an earlier view.
     pub id: u32,
-    /// What a row stands for.
+    /// The subject of a row.
     #[serde(default)]
     pub group: CpuGroup,
     /// Range of rows, the largest share first.
@@ -36,7 +36,7 @@ impl Default for CpuView {
     }
 }
 
-/// What a row of the CPU view stands for.
+/// The subject of a row of the CPU view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuGroup {
@@ -67,7 +67,7 @@ pub struct Cpu {
     /// Reason why the node refreshes less often than the view requests; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// What a row stands for.
+    /// The subject of a row.
     pub group: CpuGroup,
     /// Time over which shares and rates are computed, in milliseconds; 0 before the second sample.
     pub span_ms: u64,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a client wants to know about events. Replaces the client's earlier request.
+/// A client's request for events. Replaces the client's earlier request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsRequest {
     /// True to receive events, up to four times a second, when there are new ones.

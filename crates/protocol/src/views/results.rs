@@ -1,4 +1,4 @@
-//! Results of scenarios on the wire: settings of a measurement, its report while it is made and afterwards, and the
+//! Results of scenarios on the wire: settings of a measurement, its report during the measurement and afterwards, and the
 //! node's history of results.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct RunSettings {
     /// Limit of the latency at its 99th percentile for `saturate`, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo_p99_ns: Option<u64>,
-    /// Number of the result whose settings are the baseline of an `ab`; absent for the newest of the scenario.
+    /// Number of the result that is the baseline of an `ab`; absent for the newest of the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<u64>,
 }
@@ -183,7 +183,7 @@ pub struct NamedText {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GateInfo {
-    /// What is limited.
+    /// The limited resource.
     pub name: String,
     /// The limit, for example `at most 512 B`.
     pub limit: String,
@@ -280,7 +280,7 @@ pub struct RunEntry {
     pub runs: u32,
     /// Length of each run, in milliseconds.
     pub duration_ms: u64,
-    /// Name of the deciding figure; empty if there is none.
+    /// Name of the deciding figure; empty without one.
     pub figure: String,
     /// Unit of the figure, as that of a column.
     pub unit: String,

@@ -47,7 +47,7 @@ pub struct Schedulers {
     pub injected: u64,
     /// Schedulers of the window.
     pub schedulers: Vec<SchedulerInfo>,
-    /// A scheduler that sleeps although processes wait at another one; absent if there is none.
+    /// A scheduler that sleeps although processes wait at another one; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleInfo>,
 }

@@ -143,7 +143,7 @@ pub struct KeysInfo {
     /// Key after which the next page begins, in hexadecimal; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Reason why the page has no keys; absent if it was read.
+    /// Reason why the keys of the page are missing; absent if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }

@@ -65,7 +65,7 @@ pub struct TickerInfo {
     pub rate_hz: f64,
     /// Number of firings per tick: K.
     pub batch: u64,
-    /// Policy for ticks whose time has passed: `drop`, `burst`, `skip`, `slip`.
+    /// Policy for missed ticks: `drop`, `burst`, `skip`, `slip`.
     pub overrun: String,
     /// Firings per second since the last sample.
     pub fired_per_sec: f64,

@@ -184,7 +184,7 @@ fn value_len(rest: &str) -> usize {
     rest.find(|c: char| c.is_whitespace() || ENDS.contains(&c)).unwrap_or(rest.len())
 }
 
-/// Returns the length of a pid such as `<0.17.1>` at the start, in bytes; 0 if there is none.
+/// Returns the length of a pid such as `<0.17.1>` at the start, in bytes; 0 without one.
 fn pid_len(rest: &str) -> usize {
     let Some(inside) = rest.strip_prefix('<') else { return 0 };
     let len = inside.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(inside.len());

@@ -69,7 +69,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line number, counted from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// The mistake and its correction.
         what: String,
     },
     /// The file exists already.
@@ -252,7 +252,7 @@ fn theme(value: &Spanned<DeValue<'_>>) -> Result<Palette, Fault> {
         Some(text) => Ok(text.to_owned()),
         None => Err((value.span(), format!("{name} must be a string"))),
     };
-    // The base first: the table of roles has no order of its own.
+    // The base first: the table of roles is not ordered.
     for (name, value) in roles.iter().filter(|(name, _)| name.get_ref() == "base") {
         let base = text(name.get_ref(), value)?;
         let known = palette::BUILT_IN.map(|(name, _)| name);

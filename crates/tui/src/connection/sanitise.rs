@@ -66,7 +66,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
         }
         ServerMessage::Serve(serve) => self::serve(serve),
         ServerMessage::Results(results) => self::results(results),
-        // The text of a report goes to a file and is never drawn; the others have no text.
+        // The text of a report goes to a file and is never drawn; the others contain no text.
         ServerMessage::Report(_) | ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
         ServerMessage::Waits(waits) => {
             for row in &mut waits.rows {

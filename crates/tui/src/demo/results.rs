@@ -1,4 +1,4 @@
-//! Results of the simulated node. **All figures are made up.**
+//! Results of the simulated node. **All figures are invented.**
 
 pub(super) mod cards;
 

@@ -24,7 +24,7 @@ const TRAIL_MAX: usize = 64;
 pub(crate) struct DetailPane {
     pub(crate) pid: String,
     pub(crate) process: Option<Box<ProcessDetail>>,
-    /// What the node says in depth; absent if it does not know such requests.
+    /// Details from the node; absent if it does not know such requests.
     pub(crate) inspection: Option<Box<Inspection>>,
     /// True after the node has reported that the process does not exist any more.
     pub(crate) gone: bool,
@@ -82,7 +82,7 @@ impl DetailPane {
     }
 
     /// Shows the next or the previous page of a relation: of the one that has more processes than are shown, the
-    /// children if `children` is true. Returns false if there is no such page.
+    /// children if `children` is true. Returns false if such a page does not exist.
     pub(crate) fn turn_page(&mut self, forward: bool) -> bool {
         let Some(inspection) = &self.inspection else { return false };
         let has_more = |total: u64, shown: usize| total > shown as u64;

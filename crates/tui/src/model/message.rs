@@ -87,7 +87,7 @@ pub enum Effect {
     Save {
         /// Name of the file, without a folder.
         name: String,
-        /// What it contains.
+        /// Its content.
         export: Export,
     },
     /// Save the chosen columns in the config file, and show its path.

@@ -1,4 +1,4 @@
-//! What this observer may do on this node: the keys of everything else are hidden, and explained when pressed.
+//! The permissions of this observer on this node: the keys of everything else are hidden, and explained when pressed.
 
 use rusm_protocol::Role;
 

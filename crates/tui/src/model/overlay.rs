@@ -42,7 +42,7 @@ pub(crate) enum Overlay {
         /// Name and process id of the node before.
         before: String,
     },
-    /// What changed in the minute before the cursor.
+    /// The changes in the minute before the cursor.
     Compare {
         /// Number of lines scrolled away.
         scroll: u16,
@@ -89,9 +89,9 @@ pub(crate) enum Overlay {
     Palette(Palette),
     /// Question before something that disturbs a node.
     Ask {
-        /// What happens, in a few words.
+        /// The action, in a few words.
         question: String,
-        /// What is done after a yes.
+        /// The action after a yes.
         ask: Ask,
     },
     /// List of processes that wait for others.
@@ -111,7 +111,7 @@ pub(crate) struct Palette {
     pub(crate) error: Option<String>,
 }
 
-/// What is done after a yes.
+/// The action after a yes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// Runs this scenario.

@@ -18,7 +18,7 @@ pub(crate) struct ListCursor<Key = String> {
     /// Number of rows above the first visible one, followed by the index of the row under the cursor.
     pub(crate) top: u64,
     pub(crate) at: u64,
-    /// What is selected: it keeps the cursor when the order changes.
+    /// The selected item: it keeps the cursor when the order changes.
     pub(crate) selected: Option<Key>,
 }
 

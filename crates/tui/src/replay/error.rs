@@ -9,7 +9,7 @@ pub enum RecordingError {
     /// The file does not start like a recording.
     #[error("this is not a recording of rusm-top: record one with --record FILE")]
     Foreign,
-    /// The recording was made by a newer program.
+    /// The recording is of a newer program.
     #[error("the recording has version {version}, and this program reads version 1: update rusm-top")]
     Newer {
         /// Version of the recording.

@@ -187,7 +187,7 @@ impl Index {
     }
 }
 
-/// What the start of a line says.
+/// The information at the start of a line.
 enum Head {
     Version(u64),
     Message { at_ms: u32, kind: u8, uptime: Option<u64> },

@@ -80,7 +80,7 @@ impl Player {
             Line::Message(message) => Msg::Server(self.addressed(*message)),
             Line::Own(own) => Msg::OwnCost(own),
             Line::Connected => Msg::Link(LinkEvent::Connected),
-            // What the screen showed then is in the messages before.
+            // The messages before contain the screen of that instant.
             Line::Lost => return None,
         })
     }

@@ -31,7 +31,7 @@ const TERMS: [Term; 32] = [
     ("dead letter", "a message given up after too many attempts", &[Tab::Topics]),
     ("CPU of a route", "mean CPU time of the process of a request", &[Tab::Serve]),
     ("in flight", "requests without the head of a response; further ones wait", &[Tab::Serve]),
-    ("responding", "a request whose response has begun and is not complete", &[Tab::Serve]),
+    ("responding", "a request with a response that has begun and is not complete", &[Tab::Serve]),
     ("5xx", "responses with a status from 500 to 599: errors of the server", &[Tab::Serve]),
     ("closed loop", "a load whose next operation waits for the last one", &[Tab::Bench]),
     ("p99", "99 of 100 values are at most this", &[Tab::Bench, Tab::Node, Tab::Time, Tab::Serve]),

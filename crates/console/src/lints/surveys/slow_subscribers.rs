@@ -101,7 +101,7 @@ fn finding(reader: &ReaderUse, stands: bool, lost: u64, hold: Duration) -> Findi
         let others = reader.others_lag.unwrap_or(0);
         format!("{lag} of {capacity} items of {source} behind, others {others}")
     };
-    // A thread outside of the runtime has no pid.
+    // A thread outside of the runtime is without a pid.
     let text = if reader.pid.is_some() { what } else { format!("reader {}: {what}", reader.reader) };
     Finding { lint: Lint::SlowSubscriber, pid: reader.pid.unwrap_or(Pid::NONE), value: *lag as f64, text, hold }
 }

@@ -24,7 +24,7 @@ pub(crate) struct KnownWait {
     pub(crate) since: Duration,
 }
 
-/// What is waited for.
+/// The target of the wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Process(Pid),

@@ -102,7 +102,7 @@ fn sum(mut text: impl BufRead, regions: &[MemoryRegion], resident: impl Fn(usize
     }
 }
 
-/// Sums of the mappings so far.
+/// Sums of the mappings that were read.
 struct Sums {
     resident: Resident,
     before: Mapping,

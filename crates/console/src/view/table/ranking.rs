@@ -178,7 +178,7 @@ struct Walk<'a> {
     filter: &'a Filter,
     /// Earlier counters of the rates that the filter compares.
     filter_rates: RefCell<&'a mut [Rates]>,
-    /// Process in whose place the window is.
+    /// Process that fixes the position of the window.
     around: Option<Pid>,
     now_ms: u64,
     /// True if keys are also needed for processes that the filter rejects.

@@ -44,7 +44,7 @@ fn with_columns(text: &str, key: &str, columns: &[Column]) -> Result<String, (us
     })
 }
 
-/// Returns the text without the key whose value is at `span`, and without the rest of its lines.
+/// Returns the text without the key that has its value at `span`, and without the rest of its lines.
 fn without(text: &str, key: &str, span: &Range<usize>) -> String {
     let start = text[..span.start].rfind(key).unwrap_or(span.start);
     let start = text[..start].rfind('\n').map_or(0, |at| at + 1);

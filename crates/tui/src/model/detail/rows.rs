@@ -7,7 +7,7 @@ use rusm_protocol::{
 
 use crate::model::format;
 
-/// The relation whose processes are read only on request.
+/// The relation with processes that are read only on request.
 pub(crate) const CHILDREN: &str = "children";
 
 /// Urgency of a value.
@@ -39,7 +39,7 @@ struct Rows(Vec<Row>);
 
 impl Rows {
     fn head(&mut self, title: &'static str) {
-        // A section without rows has no title.
+        // The title of a section without rows is omitted.
         self.0.pop_if(|last| last.head.is_some());
         self.0.push(Row {
             head: Some(title),

@@ -1,4 +1,4 @@
-//! What changed between two recorded instants: figures of the node, mailboxes, CPU time, and failures.
+//! Changes between two recorded instants: figures of the node, mailboxes, CPU time, and failures.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the views showed before the past: it is put back on the return.
+//! The live state of the views: saved when the past is shown, and restored on the return.
 
 use rusm_protocol::{Frame, Rows};
 

@@ -1,4 +1,4 @@
-//! Recorded processes as a table: this observer sorts and filters them itself, because the node has no other rows of
+//! Recorded processes as a table: this observer sorts and filters them itself, because the node keeps only these rows of
 //! the past.
 
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! The commands of the palette: one table for parsing, completion and the help.
 //!
 //! ```text
-//!   ":gt 44" ──▶ candidates: lines of the table whose letters are in this order ──▶ parse(line) ──▶ Order
+//!   ":gt 44" ──▶ candidates: lines of the table with letters in this order ──▶ parse(line) ──▶ Order
 //! ```
 
 use rusm_protocol::{Column, ProcessFilter, SortKey};
@@ -93,7 +93,7 @@ pub(crate) struct KnownNames {
     pub(crate) processes: Vec<(String, String)>,
 }
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Order {
     Do(Action),

@@ -75,7 +75,7 @@ pub(crate) fn as_value(name: &str) -> String {
     if is_plain { name.to_owned() } else { quoted(name) }
 }
 
-/// Puts the next candidate into a field, or an earlier one. Returns `None` if there is none.
+/// Puts the next candidate into a field, or an earlier one. Returns `None` without candidates.
 pub(crate) fn complete(
     field: &mut LineEdit,
     current: Option<Completion>,

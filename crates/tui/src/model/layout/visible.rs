@@ -1,4 +1,4 @@
-//! How much of each list the screen has room for.
+//! The number of rows of each list that fit on the screen.
 
 use crate::model::panes::bench::results::sheet::{self, Paper, SheetLine};
 use crate::model::panes::serve::ServeFocus;

@@ -6,9 +6,9 @@ pub enum Ink {
     /// The terminal's own.
     #[default]
     Default,
-    /// One of the sixteen colours of the terminal's palette, 0–15.
+    /// A colour of the terminal's palette, 0–15.
     Basic(u8),
-    /// One of the 256 colours.
+    /// A colour of the palette of 256.
     Indexed(u8),
     /// Red, green and blue, and the one of the sixteen colours that stands for it.
     Rgb(u8, u8, u8, u8),
@@ -26,7 +26,7 @@ pub enum ColorDepth {
 }
 
 impl Ink {
-    /// Returns a colour of 24 bits; the nearest of the sixteen stands for it where there are no more.
+    /// Returns a colour of 24 bits; a terminal with sixteen colours shows the nearest of them.
     pub fn rgb(red: u8, green: u8, blue: u8) -> Self {
         Self::Rgb(red, green, blue, nearest_basic((red, green, blue)))
     }

@@ -1,4 +1,4 @@
-//! Whether the node has sent what a view shows.
+//! The arrival of the data that a view shows.
 
 use crate::model::Model;
 

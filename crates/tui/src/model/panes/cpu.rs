@@ -21,7 +21,7 @@ pub(crate) struct CpuPane {
     sent_at: Duration,
     ids: u32,
     pub(crate) newest: Option<Cpu>,
-    /// What a row stands for.
+    /// The subject of a row.
     pub(crate) group: CpuGroup,
     /// Position in the list.
     pub(crate) list: ListCursor<(String, Option<String>)>,
@@ -108,7 +108,7 @@ impl CpuPane {
 
     /// Returns the filter of the process table that shows the processes of a group, if there is one.
     pub(crate) fn filter(row: &CpuRow) -> Option<String> {
-        // A filter has no quotes, so a blank becomes a wildcard.
+        // A filter cannot quote, so a blank becomes a wildcard.
         let pattern: String = row.name.chars().map(|c| if c.is_whitespace() { '*' } else { c }).collect();
         match row.kind.as_str() {
             "label" => Some(format!("name={pattern}")),

@@ -305,7 +305,7 @@ impl EventFilter {
         true
     }
 
-    /// Removes the filter. Returns false if there was none.
+    /// Removes the filter. Returns false without a filter.
     pub(crate) fn clear(&mut self) -> bool {
         let had = !self.text.is_empty();
         (self.text, self.query, self.error) = (String::new(), EventQuery::default(), None);

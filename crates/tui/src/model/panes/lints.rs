@@ -71,7 +71,7 @@ impl LintsPane {
         u16::from(width < WIDE) + u16::from(is_known) + u16::from(is_known && height >= 16)
     }
 
-    /// Returns the height of the panel of warnings in an area; 0 if there are none.
+    /// Returns the height of the panel of warnings in an area; 0 without warnings.
     pub(crate) fn panel_height(&self, frame: Option<&Frame>, width: u16, height: u16) -> u16 {
         let shown = self.shown(frame);
         let Some(selected) = shown.get(self.cursor(&shown)) else { return 0 };

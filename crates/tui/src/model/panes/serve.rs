@@ -179,7 +179,7 @@ impl ServePane {
         }
     }
 
-    /// Shows only the requests of the route under the cursor. Returns false if there is none.
+    /// Shows only the requests of the route under the cursor. Returns false without a route.
     pub(crate) fn show_requests_of_route(&mut self) -> bool {
         let Some(route) = self.route().map(|route| format!("route={}", quoted(&route.route))) else { return false };
         self.filter.set(route);

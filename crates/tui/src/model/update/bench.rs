@@ -251,7 +251,7 @@ pub(super) fn against(model: &mut Model) {
     model.overlay = dialog.map(Overlay::Run);
 }
 
-/// Returns the number of the selected result, or says why it has none.
+/// Returns the number of the selected result, or the reason why it is missing.
 fn kept_entry(model: &mut Model) -> Option<u64> {
     let number = model.results.entry().map(|entry| entry.number);
     match number {

@@ -136,7 +136,7 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
 /// Handles an answer about an instant.
 ///
 /// # Errors
-/// Returns why the node has no past to show.
+/// Returns why the node cannot show the past.
 pub(super) fn answer(model: &mut Model, past: Past) -> Result<(), String> {
     let Some(purpose) = model.past.answered(&past) else { return Ok(()) };
     model.dirty = true;

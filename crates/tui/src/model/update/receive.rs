@@ -100,7 +100,7 @@ pub(super) fn leave(model: &mut Model, effects: &mut Vec<Effect>) {
     process::request_detail(model, effects);
 }
 
-/// Handles a refusal: there is no past to show.
+/// Handles a refusal to show the past.
 fn no_past(model: &mut Model, reason: &str, effects: &mut Vec<Effect>) {
     model.past.reset();
     if matches!(model.overlay, Some(Overlay::Compare { .. })) {

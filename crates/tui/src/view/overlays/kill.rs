@@ -79,7 +79,7 @@ fn question(
     painter.line(inner, 4 + below, &keys);
 }
 
-/// Says what the end of a process means to others: what ends with it, who learns of it, and who starts it again.
+/// Shows the effects of the end of a process: processes that end with it, that learn of it, or that start it again.
 fn effect(model: &Model, pid: &str, typed: &str) -> Vec<(String, Role)> {
     let Some(victim) = model.victim.as_ref().filter(|victim| victim.pid == pid) else {
         return vec![("counting what ends with it".to_owned(), Role::Dim)];

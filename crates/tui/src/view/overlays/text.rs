@@ -1,4 +1,4 @@
-//! What overlays have in common: a text that scrolls, and a line of keys.
+//! The common parts of overlays: a text that scrolls, and a line of keys.
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};

@@ -239,7 +239,7 @@ fn short_strategy(strategy: &str, width: u16) -> &str {
     if painter::width(strategy) > width { strategy.strip_suffix("_one_for_one").unwrap_or(strategy) } else { strategy }
 }
 
-/// Formats the used part of the restart intensity: `2 of 5, 10 s`; without the period if there is no room for it.
+/// Formats the used part of the restart intensity: `2 of 5, 10 s`; without the period if it does not fit.
 fn window(branch: &TreeBranch, width: u16, theme: Theme) -> Line<'static> {
     let role = match branch.used {
         0 => Role::Dim,

@@ -1,4 +1,4 @@
-//! What a binding consists of: a context, keys, and their action.
+//! The parts of a binding: a context, keys, and their action.
 
 use rusm_protocol::Column;
 

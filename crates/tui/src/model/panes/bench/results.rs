@@ -16,7 +16,7 @@ const PACE: Duration = Duration::from_millis(80);
 /// Maximum size of a report that is put together, in bytes.
 const REPORT_MAX_BYTES: u64 = 32 << 20;
 
-/// What the right side of Bench shows.
+/// The content of the right side of Bench.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BenchPane {
     /// The run in progress.

@@ -98,7 +98,7 @@ impl RunDialog {
             ),
             ("grid", "", "name=a,b,c", "axes of the sweep, separated by spaces", &["sweep"]),
             ("p99", "", "20ms", "limit of the latency at its 99th percentile", &["saturate"]),
-            ("baseline", "", "a number #", "result whose settings are compared with these; empty: the newest", &["ab"]),
+            ("baseline", "", "a number #", "result to compare with, by number; empty: the newest", &["ab"]),
         ];
         let parameters =
             scenario.parameters.iter().map(|meta| Field::new(meta.clone(), chosen.params.get(&meta.name), false, &[]));

@@ -70,7 +70,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the kind of the event; a line has none.
+    /// Returns the kind of the event; `None` for a line.
     pub(crate) fn kind(self) -> &'a str {
         match self {
             Self::Event(event) => &event.kind,

@@ -81,7 +81,7 @@ impl RequestFilterField {
         self.text = text;
     }
 
-    /// Removes the filter. Returns false if there was none.
+    /// Removes the filter. Returns false without a filter.
     pub(crate) fn clear(&mut self) -> bool {
         let had = !self.text.is_empty();
         self.set(String::new());

@@ -37,7 +37,7 @@ fn tick(model: &mut Model, at_ms: u64) -> Vec<Effect> {
     update(model, Msg::Server(ServerMessage::Tick { frame: Box::new(frame) }), Duration::ZERO)
 }
 
-/// A model whose newest frame is of the hundredth second.
+/// A model with a newest frame of the hundredth second.
 fn watching(tab: Tab) -> Model {
     let mut model = attached(tab);
     tick(&mut model, 100_000);

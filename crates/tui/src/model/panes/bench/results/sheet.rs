@@ -28,7 +28,7 @@ pub(crate) enum Ink {
 /// A line of a sheet.
 pub(crate) type SheetLine = Vec<(Ink, String)>;
 
-/// What determines the lines besides the result.
+/// The settings that determine the lines besides the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paper {
     /// Width, in cells.
