@@ -39,7 +39,7 @@ fn serve() -> Result<(), String> {
             ("get", _) => {}
             ("crash", _) => return Err(format!("told to crash at {count}")),
             (word, _) => {
-                request.reply(format!("error: {word:?} is none of add, get, crash"));
+                request.reply(format!("error: {word:?} must be add, get or crash"));
                 continue;
             }
         }

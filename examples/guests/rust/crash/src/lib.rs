@@ -29,7 +29,7 @@ fn end(way: &str) -> Result<(), String> {
         "divide" => Err(format!("{} came of a division by zero", divide(black_box(1), black_box(0)))),
         "bounds" => Err(format!("{} lay outside of the memory", outside())),
         "recurse" => Err(format!("an endless recursion ended at {}", recurse(black_box(1)))),
-        other => Err(format!("{other:?} is none of {WAYS}")),
+        other => Err(format!("{other:?} must be one of {WAYS}")),
     }
 }
 

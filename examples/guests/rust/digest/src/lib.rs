@@ -24,7 +24,7 @@ fn answer(request: &Message) -> Result<Vec<u8>, Error> {
         Tag(384) => digest(Hash::Sha384, &request.body),
         Tag(512) => digest(Hash::Sha512, &request.body),
         Tag(1) => chain(&request.body),
-        Tag(other) => Ok(format!("error: tag {other} is none of 0, 1, 256, 384, 512").into_bytes()),
+        Tag(other) => Ok(format!("error: tag {other} must be 0, 1, 256, 384 or 512").into_bytes()),
     }
 }
 

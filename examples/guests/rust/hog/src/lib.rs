@@ -5,7 +5,7 @@ const STEP_KIB: usize = 1024;
 
 fn run(args: &[String]) -> Result<(), String> {
     let step_kib = match args.first() {
-        Some(text) => text.parse().map_err(|_| format!("{text:?} is no number of KiB"))?,
+        Some(text) => text.parse().map_err(|_| format!("{text:?} must be a number of KiB"))?,
         None => STEP_KIB,
     };
     let mut kept = Vec::new();

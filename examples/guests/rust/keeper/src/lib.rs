@@ -53,7 +53,7 @@ fn answer(request: &Message) -> Result<(), Failure> {
             rename(&request.body)?;
             request.reply("moved");
         }
-        Tag(other) => return Err(format!("tag {other} is none of 1 to 4").into()),
+        Tag(other) => return Err(format!("tag {other} must be 1, 2, 3 or 4").into()),
     }
     Ok(())
 }

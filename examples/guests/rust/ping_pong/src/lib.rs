@@ -15,7 +15,7 @@ const ROUND_TRIPS: u64 = 10_000;
 fn run(args: &[String]) -> Result<(), String> {
     match args.first().map(String::as_str) {
         Some("pong") => pong(),
-        Some(number) => ping(number.parse().map_err(|_| format!("{number:?} is no number of round trips"))?),
+        Some(number) => ping(number.parse().map_err(|_| format!("{number:?} must be a number of round trips"))?),
         None => ping(ROUND_TRIPS),
     }
 }
