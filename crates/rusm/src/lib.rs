@@ -56,46 +56,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Calls
+//! # Typed actors
 //!
-//! A [`server`] keeps a state and answers requests about it. A call has a timeout, and fails if the server ends.
+//! The attribute [`actor`](macro@actor) turns the methods of a type into messages, each with its own reply type. A call has
+//! a timeout, and fails at once if the actor ends. A wrong type does not compile.
 //!
 //! ```
-//! use std::time::Duration;
+//! use rusm::prelude::*;
 //!
-//! use rusm::server::{Flow, Server, ServerRef};
-//! use rusm::{Config, Context, ExitReason, ReplyTo, Runtime};
-//!
+//! #[derive(Clone)]
 //! struct Counter(u64);
 //!
-//! impl Server for Counter {
-//!     type Args = u64;
-//!     type Call = ();
-//!     type Reply = u64;
-//!     type Cast = u64;
-//!
-//!     async fn init(_: &Context, first: u64) -> Result<Self, ExitReason> {
-//!         Ok(Self(first))
+//! #[actor]
+//! impl Counter {
+//!     fn add(&mut self, number: u64) {
+//!         self.0 += number;
 //!     }
 //!
-//!     async fn handle_call(&mut self, ctx: &Context, (): (), reply: ReplyTo<u64>) -> Flow {
-//!         reply.send(ctx, self.0);
-//!         Flow::Continue
-//!     }
-//!
-//!     async fn handle_cast(&mut self, _: &Context, add: u64) -> Flow {
-//!         self.0 += add;
-//!         Flow::Continue
+//!     fn total(&self) -> u64 {
+//!         self.0
 //!     }
 //! }
 //!
 //! let runtime = Runtime::start(Config::default())?;
-//! let user = runtime.spawn(|ctx: Context| async move {
-//!     let counter = ServerRef::<Counter>::start_link(&ctx, 10).await.expect("its init succeeds");
-//!     counter.cast(&ctx, 5).await;
-//!     assert_eq!(counter.call(&ctx, (), Duration::from_secs(1)).await, Ok(15));
-//! })?;
-//! runtime.wait(user);
+//! let total = runtime.block_on(|ctx| async move {
+//!     let counter = Counter::start_link(&ctx, Counter(10)).await.expect("it starts");
+//!     counter.add(&ctx, 5).await;
+//!     counter.total(&ctx).await
+//! });
+//! assert_eq!(total, Ok(15));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -206,6 +195,113 @@ pub use rusm_store as store;
 #[cfg(feature = "wasm")]
 #[doc(inline)]
 pub use rusm_wasm as wasm;
+
+/// Turns the methods of an `impl` block into the messages of a typed [`actor`](mod@actor).
+///
+/// Each method with `&self` or `&mut self` is a message. The attribute writes an enum of the messages (`CacheMessage`), a
+/// reference with the same methods (`CacheRef`), and the implementation of [`Actor`](actor::Actor), which starts it.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use rusm::prelude::*;
+///
+/// #[derive(Clone, Default)]
+/// struct Cache(HashMap<String, String>);
+///
+/// #[actor]
+/// impl Cache {
+///     fn put(&mut self, key: String, value: String) {
+///         self.0.insert(key, value);
+///     }
+///
+///     fn get(&self, key: &str) -> Option<String> {
+///         self.0.get(key).cloned()
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let cache = Cache::start_link(&ctx, Cache::default()).await?;
+///     cache.put(&ctx, "colour", "blue").await;
+///     assert_eq!(cache.get(&ctx, "colour").await?.as_deref(), Some("blue"));
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
+///
+/// | A method that | is |
+/// |---|---|
+/// | returns nothing, or a [`Flow`](actor::Flow) | sent: the sender does not wait for it |
+/// | returns a value, `()` too if it is written | called: the caller waits for the value, at most 5 s, or as `with_timeout` says |
+/// | takes a [`ReplyTo<R>`](ReplyTo) | called, and may answer later, through another process too |
+/// | returns a [`Flow`](actor::Flow) | able to stop the actor |
+/// | has `#[info]` | called with messages of its parameter's type, for example [`Down`], which no reference sends |
+/// | has `#[skip]` | not a message |
+///
+/// Each of them may be `async`, and take a [`&Context`](Context). The methods of the reference take the caller first: a
+/// [`Context`] or a [`Handle`]. A parameter of type `String` or `&str` accepts any text.
+///
+/// A function `init` with arguments of its own creates the state, and may fail; without one, the state itself is the
+/// argument. `terminate(self)` is called at the end. The options of the attribute are `message = Name` and
+/// `reference = Name` for the names, `unmatched = warn`, `drop` or `crash` for messages that nothing handles, and
+/// `crate = path` for a renamed crate.
+///
+/// ```
+/// use rusm::prelude::*;
+///
+/// struct Door {
+///     keeper: Pid,
+///     is_open: bool,
+/// }
+///
+/// #[actor(unmatched = crash)]
+/// impl Door {
+///     async fn init(ctx: &Context, keeper: Pid) -> Result<Self, ExitReason> {
+///         ctx.monitor(keeper);
+///         let number: u32 = "12".parse()?; // any error may end the start
+///         Ok(Self { keeper, is_open: number > 10 })
+///     }
+///
+///     fn is_open(&self, reply: ReplyTo<bool>, ctx: &Context) {
+///         reply.send(ctx, self.is_open);
+///     }
+///
+///     fn demolish(&mut self) -> Flow {
+///         Flow::Stop(ExitReason::Normal)
+///     }
+///
+///     #[info]
+///     fn keeper_left(&mut self, down: Down) {
+///         self.is_open &= down.pid != self.keeper;
+///     }
+///
+///     async fn terminate(self, reason: &ExitReason) {
+///         println!("the door is gone: {reason}");
+///     }
+/// }
+/// ```
+///
+/// A wrong type of an argument does not compile:
+///
+/// ```compile_fail
+/// # use rusm::prelude::*;
+/// struct Sum(u64);
+///
+/// #[actor]
+/// impl Sum {
+///     fn add(&mut self, number: u64) {
+///         self.0 += number;
+///     }
+/// }
+///
+/// async fn wrong(ctx: &Context, sum: SumRef) {
+///     sum.add(ctx, "four").await;
+/// }
+/// ```
+pub use rusm_macros::actor;
+
+pub mod prelude;
 
 // The examples of the guides are tests.
 #[cfg(all(doctest, feature = "store"))]

@@ -26,7 +26,8 @@ use crates::{Dependencies, manifest, tree, unexpected_dependencies};
 use sources::{Static, Words, long_files, naming, read, unexpected_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const DEPENDENCIES: [Dependencies; 14] = [
+const DEPENDENCIES: [Dependencies; 15] = [
+    Dependencies { from: "macros", to: &[] },
     Dependencies { from: "text", to: &[] },
     Dependencies { from: "log", to: &["rusm-text"] },
     Dependencies { from: "protocol", to: &["rusm-text"] },
@@ -55,7 +56,10 @@ const DEPENDENCIES: [Dependencies; 14] = [
             "rusm-wasm",
         ],
     },
-    Dependencies { from: "rusm", to: &["rusm-console", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"] },
+    Dependencies {
+        from: "rusm",
+        to: &["rusm-console", "rusm-macros", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"],
+    },
     Dependencies { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
     Dependencies { from: "examples", to: &["rusm"] },
 ];

@@ -182,6 +182,14 @@ pub trait Sealed: Sync {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T;
 
+    /// Sends the message that `make` creates with the destination of its reply, and waits at most `timeout` for it.
+    fn call_with<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        timeout: Duration,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> impl Future<Output = Result<R, CallError>> + Send;
+
     /// Sends a request to stop, and waits at most `timeout` for the end; returns the exit reason.
     fn stop<T: Send + 'static>(
         &self,
@@ -195,6 +203,18 @@ impl Sealed for Context {
     #[expect(private_bounds, reason = "not callable from outside the crate")]
     fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
         act(&self.running().local.shared)
+    }
+
+    async fn call_with<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        timeout: Duration,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> Result<R, CallError> {
+        if timeout == Duration::MAX {
+            return self.call_unbounded(to, make).await;
+        }
+        self.within(timeout, self.call_unbounded(to, make)).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
     }
 
     async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
@@ -216,6 +236,22 @@ impl Sealed for Handle {
         act(&self.shared)
     }
 
+    async fn call_with<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        timeout: Duration,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> Result<R, CallError> {
+        let (reply, replied) = ReplyTo::outside();
+        let mut end = self.watch(to);
+        let message = make(reply);
+        let answer = async {
+            self.send(to, message).await;
+            reply_or_end(replied, &mut end).await.map_err(|why| CallError::unanswered(to, why))
+        };
+        self.within(timeout, answer).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+    }
+
     async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
         let end = self.watch(to);
         let stopped = async {
@@ -227,7 +263,11 @@ impl Sealed for Handle {
 }
 
 impl Context {
-    async fn call_unbounded<Q: Send + 'static, R: Send + 'static>(&self, to: Pid, request: Q) -> Result<R, CallError> {
+    async fn call_unbounded<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> Result<R, CallError> {
         if to == self.pid() {
             return Err(CallError::CallingSelf { pid: to });
         }
@@ -238,7 +278,7 @@ impl Context {
             return Err(CallError::AwaitsStart { to, caller: self.pid() });
         }
         let answer = PendingReply::<R>::of(self, to);
-        self.send(to, Request { request, reply: answer.reply_to() }).await;
+        self.send(to, make(answer.reply_to())).await;
         answer.await.map_err(|why| CallError::unanswered(to, why))
     }
 }
@@ -252,8 +292,9 @@ impl Caller for Context {
         Self::call(self, to, request, timeout).await
     }
 
-    async fn deliver<T: Send + 'static>(&self, to: Pid, message: T) {
-        self.send(to, message).await;
+    #[inline]
+    fn deliver<T: Send + 'static>(&self, to: Pid, message: T) -> impl Future<Output = ()> + Send {
+        self.send(to, message)
     }
 
     fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError> {
@@ -289,13 +330,7 @@ impl Handle {
         Q: Send + 'static,
         R: Send + 'static,
     {
-        let (reply, replied) = ReplyTo::outside();
-        let mut end = self.watch(to);
-        let answer = async {
-            self.send(to, Request { request, reply }).await;
-            reply_or_end(replied, &mut end).await.map_err(|why| CallError::unanswered(to, why))
-        };
-        self.within(timeout, answer).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+        self.call_with(to, timeout, |reply| Request { request, reply }).await
     }
 
     /// Waits at most `timeout`. The timer is set only if the future is not ready at once.
@@ -388,10 +423,7 @@ impl Context {
         Q: Send + 'static,
         R: Send + 'static,
     {
-        if timeout == Duration::MAX {
-            return self.call_unbounded(to, request).await;
-        }
-        self.within(timeout, self.call_unbounded(to, request)).await.unwrap_or(Err(CallError::Timeout { to, timeout }))
+        self.call_with(to, timeout, |reply| Request { request, reply }).await
     }
 }
 

@@ -141,6 +141,34 @@ impl Display for ExitReason {
     }
 }
 
+/// Turns any error into an exit reason, so that `?` works in `init`. The text has the error and its sources, and the
+/// error is the value of the [`Detail`](crate::Detail).
+///
+/// ```
+/// use rusm_runtime::ExitReason;
+///
+/// fn port(text: &str) -> Result<u16, ExitReason> {
+///     Ok(text.parse::<u16>()?)
+/// }
+/// assert_eq!(port("http"), Err(ExitReason::other("invalid digit found in string")));
+/// ```
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for ExitReason {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Many errors repeat their source in their own text.
+            if !text.ends_with(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Other(Detail::with(text, error))
+    }
+}
+
 /// Returns the exit reason for a caught panic of this thread.
 #[cold]
 pub fn panic_reason(payload: Box<dyn Any + Send>) -> ExitReason {

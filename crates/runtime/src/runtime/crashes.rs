@@ -204,6 +204,16 @@ pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display) {
     }
 }
 
+/// Logs that a process does not handle a message; `total` counts such messages of that process.
+#[cold]
+pub(crate) fn log_unmatched(receiver: Pid, type_name: &'static str, total: u64) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!(pid = %receiver, message = type_name, total, "process does not handle a message");
+    } else {
+        print(&format!("process {receiver} does not handle a message of type {type_name} ({total} in all)"), None);
+    }
+}
+
 fn wants_backtrace() -> bool {
     std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
 }

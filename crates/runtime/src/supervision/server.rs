@@ -124,8 +124,8 @@ pub trait Server: Sized + Send + 'static {
 /// Message sent by [`ServerRef::cast`].
 struct Cast<T>(T);
 
-/// Message sent by [`ServerRef::stop`].
-struct Stop(ExitReason);
+/// Message that asks a server or an actor to stop.
+pub(super) struct Stop(pub(super) ExitReason);
 
 /// A typed reference to a server, as small as a pid.
 pub struct ServerRef<S> {

@@ -66,6 +66,45 @@ impl Context {
     }
 }
 
+impl Handle {
+    /// Runs a process, and blocks this thread until it returns its value.
+    ///
+    /// ```
+    /// use rusm_runtime::{Config, Runtime};
+    ///
+    /// let runtime = Runtime::start(Config::default())?;
+    /// let sum = runtime.block_on(|ctx| async move {
+    ///     let half = ctx.task(|_| async { 21 }).expect("there is room for a process");
+    ///     half.await.expect("it does not fail") * 2
+    /// });
+    /// assert_eq!(sum, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the process cannot start or ends before it returns, with its exit reason; and on a scheduler thread, which must
+    /// not block.
+    pub fn block_on<T, B, F>(&self, body: B) -> T
+    where
+        T: Send + 'static,
+        B: FnOnce(Context) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (give, mut take) = tokio::sync::oneshot::channel();
+        let run = |ctx: Context| {
+            let value = body(ctx);
+            async move { drop(give.send(value.await)) }
+        };
+        match self.spawn_monitored(run) {
+            Ok((pid, end)) => {
+                let reason = end.wait();
+                take.try_recv().unwrap_or_else(|_| panic!("process {pid} ended before it returned its value: {reason}"))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Future of the value that a process computes; see [`Context::task`].
 #[must_use = "the process is killed if its task is dropped"]
 pub struct Task<'a, T: 'static> {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
+mod actors;
 #[path = "../common/ask.rs"]
 mod ask;
 mod bonds;

@@ -1,0 +1,22 @@
+//! The attribute `actor`: turns the methods of an `impl` block into the messages of a typed actor.
+//!
+//! ```text
+//!   impl block ─▶ method.rs: what each function is ─▶ block.rs: the whole actor ─▶ expand.rs: enum, reference, Actor
+//! ```
+//!
+//! Applications use it as `rusm::actor`, where it is documented.
+
+mod block;
+mod expand;
+mod method;
+
+use proc_macro::TokenStream;
+
+/// Turns the methods of an `impl` block into the messages of a typed actor; documented at `rusm::actor`.
+#[proc_macro_attribute]
+pub fn actor(options: TokenStream, item: TokenStream) -> TokenStream {
+    match block::parse(options.into(), item.into()) {
+        Ok(actor) => expand::expand(&actor).into(),
+        Err(error) => error.into_compile_error().into(),
+    }
+}

@@ -1,0 +1,135 @@
+//! The typed mailbox of a process that is a function.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::task::Poll;
+
+use super::address::Address;
+use super::unmatched::{Unmatched, UnmatchedLog};
+use crate::links::signal::{Down, Exit};
+use crate::mailbox::message::Message;
+use crate::process::context::Context;
+use crate::process::error::SpawnError;
+use crate::process::exit::Outcome;
+use crate::process::running::Search;
+use crate::runtime::handle::Handle;
+
+/// The mailbox of a process that receives messages of type `M`; see [`Address`].
+///
+/// A message of another type is handled as [`Unmatched`] says. [`Down`] and [`Exit`] stay in the mailbox, where
+/// [`Context::receive_of`] finds them.
+pub struct Inbox<M> {
+    policy: Unmatched,
+    unmatched: UnmatchedLog,
+    kind: PhantomData<fn() -> M>,
+}
+
+impl<M> fmt::Debug for Inbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl<M> Default for Inbox<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> Inbox<M> {
+    /// Creates an inbox that warns of messages of another type.
+    pub fn new() -> Self {
+        Self { policy: Unmatched::Warn, unmatched: UnmatchedLog::default(), kind: PhantomData }
+    }
+
+    /// Sets what happens to messages of another type.
+    pub fn unmatched(self, policy: Unmatched) -> Self {
+        Self { policy, ..self }
+    }
+}
+
+impl<M: Send + 'static> Inbox<M> {
+    /// Returns the address of this process.
+    pub fn address(&self, ctx: &Context) -> Address<M> {
+        Address::of(ctx.pid())
+    }
+
+    /// Waits for the next message.
+    ///
+    /// Dropping the future loses no message. With [`Unmatched::Crash`], a message of another type ends the process.
+    pub async fn receive(&mut self, ctx: &Context) -> M {
+        let mut search = Search::START;
+        loop {
+            let message = poll_fn(|cx| {
+                let running = ctx.running();
+                if running.is_preempted(cx) {
+                    return Poll::Pending;
+                }
+                if let Some(message) = running.receive_deterministic(&mut search, is_wanted::<M>) {
+                    return Poll::Ready(message);
+                }
+                running.record_wait_for_message(cx);
+                Poll::Pending
+            })
+            .await;
+            match message.downcast::<M>() {
+                Ok(message) => return message,
+                Err(message) => {
+                    if let Some(reason) = self.unmatched.record(self.policy, ctx.pid(), &message) {
+                        ctx.exit(ctx.pid(), reason);
+                        // The signal takes effect here.
+                        ctx.yield_now().await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_wanted<M: 'static>(message: &Message) -> bool {
+    message.is::<M>() || !message.is::<Down>() && !message.is::<Exit>()
+}
+
+impl Context {
+    /// Spawns a process that receives messages of type `M`, and returns its address.
+    ///
+    /// # Errors
+    /// [`SpawnError::Limit`] if the process limit is reached.
+    pub fn spawn_typed<M, B, F>(&self, body: B) -> Result<Address<M>, SpawnError>
+    where
+        M: Send + 'static,
+        B: FnOnce(Self, Inbox<M>) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        self.try_spawn(|ctx| body(ctx, Inbox::new())).map(Address::of)
+    }
+
+    /// Like [`spawn_typed`](Self::spawn_typed), linked to this process.
+    ///
+    /// # Errors
+    /// [`SpawnError::Limit`] if the process limit is reached.
+    pub fn spawn_typed_link<M, B, F>(&self, body: B) -> Result<Address<M>, SpawnError>
+    where
+        M: Send + 'static,
+        B: FnOnce(Self, Inbox<M>) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        self.spawn_link(|ctx| body(ctx, Inbox::new())).map(Address::of)
+    }
+}
+
+impl Handle {
+    /// Spawns a process that receives messages of type `M`, and returns its address; see [`Address`].
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
+    pub fn spawn_typed<M, B, F>(&self, body: B) -> Result<Address<M>, SpawnError>
+    where
+        M: Send + 'static,
+        B: FnOnce(Context, Inbox<M>) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        self.spawn(|ctx| body(ctx, Inbox::new())).map(Address::of)
+    }
+}

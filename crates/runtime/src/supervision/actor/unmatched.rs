@@ -1,0 +1,72 @@
+//! What happens to a message that its receiver does not handle.
+
+use crate::mailbox::message::Message;
+use crate::process::exit::ExitReason;
+use crate::process::pid::Pid;
+use crate::runtime::crashes;
+
+/// What happens to a message of a type that an [`Actor`](super::Actor) or an [`Inbox`](super::Inbox) does not handle.
+///
+/// Typed addresses cannot send one. It comes from a send to an untyped pid, or from a reference to another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unmatched {
+    /// Drops the message, and logs the name of its type at the 1st, 10th, 100th, … such message of a process.
+    #[default]
+    Warn,
+    /// Drops the message.
+    Drop,
+    /// Ends the process; the exit reason has the name of the type.
+    Crash,
+}
+
+/// Number of unmatched messages of one process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UnmatchedLog {
+    total: u64,
+}
+
+impl UnmatchedLog {
+    /// Counts a message, and logs it if it is its turn. Returns the exit reason if the process must end.
+    #[cold]
+    pub(crate) fn record(&mut self, policy: Unmatched, receiver: Pid, message: &Message) -> Option<ExitReason> {
+        self.total += 1;
+        match policy {
+            Unmatched::Warn if is_power_of_ten(self.total) => {
+                crashes::log_unmatched(receiver, message.type_name(), self.total);
+                None
+            }
+            Unmatched::Warn | Unmatched::Drop => None,
+            Unmatched::Crash => {
+                Some(ExitReason::other(format_args!("received a {}, which it does not handle", message.type_name())))
+            }
+        }
+    }
+}
+
+const fn is_power_of_ten(mut number: u64) -> bool {
+    while number > 1 && number.is_multiple_of(10) {
+        number /= 10;
+    }
+    number == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_the_tenth_and_the_hundredth_are_logged() {
+        let logged: Vec<u64> = (1..=1_000).filter(|number| is_power_of_ten(*number)).collect();
+        assert_eq!(logged, [1, 10, 100, 1_000]);
+    }
+
+    #[test]
+    fn a_crash_names_the_type() {
+        let mut log = UnmatchedLog::default();
+        let message = Message::new(7_u32);
+        assert_eq!(log.record(Unmatched::Drop, Pid::NONE, &message), None);
+        assert_eq!(log.record(Unmatched::Warn, Pid::NONE, &message), None);
+        let reason = log.record(Unmatched::Crash, Pid::NONE, &message).unwrap();
+        assert_eq!(reason.to_string(), "received a u32, which it does not handle");
+    }
+}

@@ -1,0 +1,12 @@
+//! What most programs with typed actors use: `use rusm::prelude::*`.
+
+#[doc(no_inline)]
+pub use crate::actor;
+#[doc(no_inline)]
+pub use crate::actor::{Actor, Address, Flow, Inbox, Unmatched};
+#[doc(no_inline)]
+pub use crate::supervisor::{ChildSpec, Restart, Strategy, Supervisor};
+#[doc(no_inline)]
+pub use crate::{
+    CallError, Caller, Config, Context, Down, Exit, ExitReason, Handle, Message, Pid, ReplyTo, Request, Runtime,
+};
