@@ -41,7 +41,7 @@ fn message_type(block: &Block) -> TokenStream {
         quote!(#(#cfgs)* Self::#variant { .. } => #text)
     });
     let summary = format!("Messages of [`{}`].", plain(actor));
-    // Makes use of all type parameters; has no value.
+    // Uses all type parameters; it cannot be created.
     let (unused, unused_name) = if generics.params.is_empty() {
         (None, None)
     } else {
@@ -66,7 +66,7 @@ fn message_type(block: &Block) -> TokenStream {
                 f.write_str(match self {
                     #(#names,)*
                     #unused_name
-                    #[allow(unreachable_patterns, reason = "an actor may have no message")]
+                    #[allow(unreachable_patterns, reason = "an actor may have only callbacks")]
                     _ => "",
                 })
             }

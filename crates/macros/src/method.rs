@@ -79,7 +79,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Returns the name and the type of the value in the message; `None` if the message has none.
+    /// Returns the name and the type of the value in the message; `None` if the message lacks it.
     pub(crate) fn field(&self) -> Option<(&Ident, TokenStream)> {
         match self {
             Self::Text { name, .. } => Some((name, quote!(::std::string::String))),
@@ -107,13 +107,13 @@ impl Function {
             }
             return Err(Error::new(
                 receiver.span(),
-                "a message takes `&self` or `&mut self`; mark a function that is no message with `#[skip]`",
+                "a message takes `&self` or `&mut self`; mark other functions with `#[skip]`",
             ));
         }
         if let Some(generic) = function.sig.generics.params.first() {
             return Err(Error::new(
                 generic.span(),
-                "a message cannot be generic; mark a function that is no message with `#[skip]`",
+                "a message cannot be generic; mark other functions with `#[skip]`",
             ));
         }
         if info {

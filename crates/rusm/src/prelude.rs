@@ -1,4 +1,4 @@
-//! What most programs with typed actors use: `use rusm::prelude::*`.
+//! The names that most programs with typed actors use: `use rusm::prelude::*`.
 
 #[doc(no_inline)]
 pub use crate::actor;

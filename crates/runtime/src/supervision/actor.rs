@@ -96,7 +96,7 @@ pub trait Actor: Sized + Send + 'static {
     /// Typed reference to the actor, usually [`Address<Self::Message>`](Address).
     type Ref: From<Address<Self::Message>> + Send;
 
-    /// What happens to messages that the actor does not handle.
+    /// Policy for messages that the actor does not handle.
     const UNMATCHED: Unmatched = Unmatched::Warn;
 
     /// Creates the state. The process that starts the actor waits until this returns.

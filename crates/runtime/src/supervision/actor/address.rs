@@ -177,7 +177,7 @@ impl Default for CallTimeout {
     }
 }
 
-/// Rounds up to whole milliseconds. A timeout of more than 49 days is none.
+/// Rounds up to whole milliseconds. More than 49 days means no timeout.
 impl From<Duration> for CallTimeout {
     fn from(timeout: Duration) -> Self {
         Self { ms: u32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX) }

@@ -1,11 +1,11 @@
-//! What happens to a message that its receiver does not handle.
+//! The policy for messages that their receiver does not handle.
 
 use crate::mailbox::message::Message;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::crashes;
 
-/// What happens to a message of a type that an [`Actor`](super::Actor) or an [`Inbox`](super::Inbox) does not handle.
+/// Policy for a message of a type that an [`Actor`](super::Actor) or an [`Inbox`](super::Inbox) does not handle.
 ///
 /// Typed addresses cannot send one. It comes from a send to an untyped pid, or from a reference to another process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
