@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A restart is measured from the first instruction of a child to that of its successor, so it includes the whole life
-//! of the child. Each line is the median of its rounds, which alternate with those of the other lines.
+//! of the child. Each line shows the round with the median rate; the rounds of all lines alternate.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 

@@ -1,14 +1,15 @@
 //! Cost of observing a node, measured on the node itself.
 //!
 //! ```text
-//!   observer_overhead            both parts
+//!   observer_overhead            all three parts
 //!   observer_overhead paired     ABBA windows with a console without clients, and without one:
 //!                                CPU per operation, as a ratio with its 95 % interval
 //!   observer_overhead page       a million parked processes under a spawn storm, one observer on the process table:
 //!                                CPU of the console's thread, age of the displayed order, bytes of a page
 //!   observer_overhead recorder   a million parked processes without an observer: CPU and memory of the flight recorder
-//!   --blocks N                   ABBA blocks of a load, 0.44 s each (default 320)
-//!   --seconds N                  length of each view (default 15)
+//!   --blocks N                   ABBA blocks of a load: 0.44 s each in `paired` (default 320), four windows with their
+//!                                warm-up in `recorder` (default 3)
+//!   --seconds N                  length of a view in `page`, and of a window in `recorder` (default 15)
 //!   --processes N                parked processes (default 1,000,000)
 //! ```
 //!

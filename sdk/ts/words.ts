@@ -1,4 +1,4 @@
-// Types that all modules of the SDK share: pids and exit reasons.
+// Types that all modules of the SDK share: pids and exit reasons. `rusm.ts` exports them to guests.
 
 import type * as world from "rusm:runtime/types@0.1.0";
 

@@ -1,4 +1,4 @@
-//! The description of a scenario, as data.
+//! The description of a scenario, as data. Lists, observers and reports show it, and each scenario returns its own.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct Card {
     pub details: &'static [&'static str],
     /// Label of the rate, for example `spawns/s`.
     pub ops_label: &'static str,
-    /// Label of the latency; `None` if the scenario has no latency.
+    /// Label of the latency; `None` if the scenario does not measure it.
     pub latency_label: Option<&'static str>,
     /// Unit of the counted operations.
     pub unit: Unit,
@@ -81,7 +81,7 @@ impl Card {
         (sampling > 1 && self.latency_label.is_some()).then(line)
     }
 
-    /// Returns the metadata sent to observers.
+    /// Returns the metadata sent to observers, for a machine that can run the scenario; see `Scenario::meta`.
     pub fn meta(&self) -> ScenarioMeta {
         ScenarioMeta {
             id: self.id.to_owned(),

@@ -1,4 +1,7 @@
-//! The node's counters as `OpenMetrics` text, read only on request.
+//! The node's counters as `OpenMetrics` text, for `GET /metrics` on the console's listener.
+//!
+//! A request reads the totals of the runtime itself; the scenario, the log and the resident memory are as old as the
+//! sampler's last sample.
 
 mod serve;
 

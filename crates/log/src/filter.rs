@@ -1,4 +1,6 @@
 //! The filter of the running log, which can be replaced while the program runs.
+//!
+//! A node does that when an observer sends `set_log_filter`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,9 +14,9 @@ pub struct ScenarioMeta {
     pub description: String,
     /// Definition of one operation, how the figure is calculated, and what it does not mean.
     pub details: Vec<String>,
-    /// Development phase of the predecessor since which the scenario was real; always 1 here.
+    /// Development phase of the predecessor since which the scenario was real; here 1 if `real`, else 0.
     pub real_after_phase: u8,
-    /// True if the scenario runs on the real engine; always true here.
+    /// True if a run would measure the runtime: false if `lacks` names a requirement, and for simulated scenarios.
     pub real: bool,
     /// Unit of the operations.
     pub unit: Unit,

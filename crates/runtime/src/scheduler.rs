@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!              spawn, requeue ──▶ queue ──▶ run        (other schedulers steal from the far end)
-//!   message wakes a receiver ──▶ next ───▶ run next    (at most LIFO_STREAK_MAX in a row)
+//!   message wakes a receiver ──▶ LIFO slot ▶ run next  (at most LIFO_STREAK_MAX in a row)
 //!      other threads ──▶ injector ──┘
 //!    guest at its slice's end ──▶ preempted ──▶ run when nothing is ready, and after 1 ms at the latest
 //!      no work? steal from lasting queues ─▶ spin a little ─▶ sleep in the reactor until I/O, a timer or a wake-up

@@ -1,9 +1,10 @@
-//! Groups of processes, each with a name. Needs the capability `groups`.
+//! Groups of processes, each with a name. Needs the capability `groups`: without it, functions that return a result
+//! return [`Error::Denied`], and every group seems empty.
 
 use crate::bindings::rusm::runtime::{groups, types};
 use crate::{Error, MonitorRef, Pid};
 
-/// A process joined or left a monitored group.
+/// Notification that a process joined or left a monitored group; it is received like a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupChange {
     /// Reference that `monitor` returned.
@@ -32,7 +33,7 @@ pub fn leave(group: impl AsRef<str>) -> Result<(), Error> {
     Ok(groups::leave(group.as_ref())?)
 }
 
-/// Returns the members of a group, in the order in which they joined.
+/// Returns the members of a group, in the order in which they joined; empty without the capability.
 pub fn members(group: impl AsRef<str>) -> Vec<Pid> {
     groups::members(group.as_ref()).into_iter().map(Into::into).collect()
 }

@@ -1,4 +1,4 @@
-//! The servers of rusm.
+//! The servers of rusm, one for each case; `peers.rs` has those that they are compared with.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 use crate::load::{EVENTS_PER_SEC, STORM_BYTES};
 use crate::{PAYLOAD_BYTES, THREADS};
 
+/// Runs the server of a case, and passes its port to `ready`. Never returns: the process ends with its parent.
 pub fn serve(case: &str, ready: impl FnOnce(u16)) {
     let runtime = Runtime::start(Config { schedulers: THREADS, ..Config::default() }).expect("a runtime");
     let body = Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
@@ -36,7 +37,7 @@ pub fn serve(case: &str, ready: impl FnOnce(u16)) {
     }
 }
 
-/// Publishes events at a fixed rate on a thread of its own kind, which all servers of this case share.
+/// Publishes events at a fixed rate on the calling thread; never returns. All servers of the case `sse` use it.
 pub fn publish_events(publish: &broadcast::Sender<Arc<str>>) {
     let event: Arc<str> = "x".repeat(PAYLOAD_BYTES).into();
     let (start, mut published) = (std::time::Instant::now(), 0_u64);
@@ -66,6 +67,7 @@ fn stream(receiver: broadcast::Receiver<Arc<str>>) -> Response {
     }))
 }
 
+/// Runs the server of the case `tcp`, where each scheduler accepts on its own socket; never returns.
 fn storm(runtime: &Runtime, ready: impl FnOnce(u16)) {
     let (sockets, address) = listeners((Ipv4Addr::LOCALHOST, 0).into(), THREADS).expect("sockets");
     for (scheduler, socket) in sockets.into_iter().enumerate() {

@@ -1,4 +1,6 @@
-//! Backlog of an open loop: operations that were offered and not done, and whether they grow with time.
+//! Backlog of an open loop: the operations that were offered and not done yet.
+//!
+//! [`grows`] decides the verdict of a single run. A level of the search for saturation uses the slope of [`backlog`].
 
 use crate::judge::statistics::theil_sen;
 use crate::measure::interval::Interval;
@@ -8,8 +10,8 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Maximum number of points for the slope of a run.
 pub(crate) const POINTS_MAX: usize = 256;
 
-/// Returns the operations offered but not done at the end of each interval, or of a few hundred of them in a long run:
-/// a slope compares every pair, and these are enough.
+/// Returns points of elapsed seconds and operations not done, one for the end of each interval. A long run yields at
+/// most [`POINTS_MAX`] of them, evenly spaced: a slope compares every pair.
 pub(crate) fn backlog(offered: f64, intervals: &[Interval]) -> Vec<(f64, f64)> {
     let (mut at, mut done) = (0.0, 0.0);
     let after = |interval: &Interval| {

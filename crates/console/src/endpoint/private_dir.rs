@@ -7,6 +7,8 @@
 //! ```
 //!
 //! A writable directory above would allow another user to rename this one and put their own in its place.
+//!
+//! A console creates the directory before it opens its socket and writes its token. `rusm doctor` only checks it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};

@@ -1,4 +1,6 @@
 //! The process table on the wire: a page of rows as arrays, with the list of their columns.
+//!
+//! A client requests a page with a [`View`](crate::View) and receives [`Rows`]. Tables of results have the same cells.
 
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +108,7 @@ impl Column {
     }
 }
 
-/// One value of a row.
+/// One value of a row. The wire format omits the variant, so their order matters: the first that fits is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {

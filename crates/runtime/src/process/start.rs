@@ -7,6 +7,9 @@
 //!
 //! The acknowledgement is the reply to a call, with the spawn as its request. Therefore it needs no room in the
 //! parent's mailbox, and the parent receives exactly one of the two: the acknowledgement or the child's end.
+//!
+//! Servers, state machines, actors and supervisors start this way. A supervisor uses the two steps of `begin_link`, so
+//! that observers see the pid of a child that is still starting.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,6 @@
 //! Limits of the control groups of this program (cgroup v1 and v2): the lowest limit from its own group up to the root.
+//!
+//! The default limit of all mailboxes, `rusm doctor` and the description of the machine in a report use them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,6 +10,8 @@
 //! issues a barrier on every thread. If the owner is still inside a poll after that, its last private take was before
 //! the barrier, and it will do the next take as a thief does. Only then does the watchdog *open* the slot to thieves.
 //! It closes the slot under the lock that a thief holds during a take.
+//!
+//! If this order were broken, the owner and a thief could take the same entry, and two threads would run one process.
 
 use std::ptr;
 

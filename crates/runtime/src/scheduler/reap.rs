@@ -1,4 +1,12 @@
 //! The end of a process: frees what it held and its slot, and notifies its links, monitors and watchers.
+//!
+//! ```text
+//!   run.rs ──▶ end: close the mailbox ─▶ drop its messages ─▶ retire the pid ─▶ side table, report ─▶ free the slot
+//! ```
+//!
+//! The order is the invariant: code that runs when a message is dropped still sees a live process, and the pid is
+//! retired before another process can take the slot. This file also has the scheduler's spare slots and side tables,
+//! and the figures for observers: events, samples of polls and previews of messages.
 
 #![expect(unsafe_code, reason = "destroys a process that this thread runs")]
 
@@ -42,11 +50,13 @@ impl Local {
         self.slots.take()
     }
 
+    /// Returns the slot of an ended process to this scheduler's free list.
     #[inline]
     pub(crate) fn free_slot(&self, slot: Slot) {
         self.slots.push_balanced(slot, &self.shared.slots);
     }
 
+    /// Ends a process that obeys an exit signal: drops its future, then the rest as [`end`](Self::end).
     pub(super) fn end_early(&self, slot: Slot, exit: &Exit) {
         // SAFETY: this thread runs the process; its future is pending.
         match unsafe { slot.body().drop_future() } {
@@ -55,7 +65,8 @@ impl Local {
         }
     }
 
-    /// Ends the process: frees what it held, and notifies its links, monitors and watchers.
+    /// Ends a process after its future was dropped: frees what it held, and notifies its links, monitors and watchers.
+    /// An `exit` of `None` is the normal one.
     pub(super) fn end(&self, slot: Slot, exit: &Exit) {
         let header = slot.header();
         let pid = slot.pid();
@@ -324,6 +335,7 @@ impl Local {
         self.shared.events.record(kind);
     }
 
+    /// Drops the messages that the process did not receive: those in its backlog and the `taken` ones.
     #[cold]
     fn drop_mail(&self, slot: Slot, taken: Arrivals) {
         self.take_arrivals(slot, taken);

@@ -39,7 +39,7 @@ impl Segment {
         }
     }
 
-    /// Number of messages written.
+    /// Returns the number of messages written.
     #[inline]
     pub(super) fn filled(&self) -> usize {
         self.filled.load(Ordering::Acquire)
@@ -61,6 +61,7 @@ impl Segment {
         size_of_val(&*self.slots) + size_of_val(&*self.timestamps)
     }
 
+    /// Returns the number of slots, filled or not.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -70,6 +71,7 @@ impl Segment {
     pub(super) fn push(&self, message: Message, now_ns: impl FnOnce() -> u64) {
         // Relaxed: only the holder of the lock stores it.
         let index = self.filled.load(Ordering::Relaxed);
+        // Relaxed too: readers load `filled` first, which publishes the timestamp together with the message.
         if index.is_multiple_of(MESSAGES_PER_TIMESTAMP) {
             self.timestamps[index / MESSAGES_PER_TIMESTAMP].store(now_ns(), Ordering::Relaxed);
         }
@@ -84,12 +86,17 @@ impl Segment {
         &self.slots[from..to]
     }
 
+    /// Returns the message in a slot.
+    ///
+    /// # Panics
+    /// If `index` is not below [`filled`](Self::filled).
     #[inline]
     pub(super) fn message(&self, index: usize) -> &Message {
         self.slots[index].get().expect("counted as filled")
     }
 
-    /// Returns the publication time of the message at `position`, or of one of the fifteen messages before it.
+    /// Returns the publication time of the message at `position`, or of one of the fifteen messages before it; 0 after
+    /// the end of the segment.
     pub(super) fn published_ns(&self, position: u64) -> u64 {
         let index = position.saturating_sub(self.base) as usize / MESSAGES_PER_TIMESTAMP;
         self.timestamps.get(index).map_or(0, |timestamp| timestamp.load(Ordering::Relaxed))

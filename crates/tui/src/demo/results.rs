@@ -1,4 +1,7 @@
-//! Results of the simulated node. **All figures are invented.**
+//! Results of the simulated node, for the Bench view of `--demo`. **All figures are invented.**
+//!
+//! The node keeps three results, numbered 1 to 3. A run that the user starts is shown while it is measured, and is not
+//! kept.
 
 pub(super) mod cards;
 
@@ -17,7 +20,7 @@ pub(super) struct DemoResult<'a> {
     pub(super) measured_ms: Option<u64>,
 }
 
-/// Answers a view. Three results are from before this node began.
+/// Answers a view; `run` is the current run. Without one, the result shown by default is the newest kept one.
 pub(super) fn results(view: &ResultsView, run: Option<&DemoResult<'_>>, seq: u64, now_ms: u64) -> Results {
     let history: Vec<RunEntry> = (1..=3).rev().map(entry).collect();
     let result = match view.run {

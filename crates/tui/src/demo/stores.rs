@@ -1,4 +1,4 @@
-//! Simulated stores: a few buckets with changing figures, and keys for any of them.
+//! Simulated stores, for the Store view of `--demo`: a few buckets with changing figures, and keys for any of them.
 
 use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
 
@@ -13,7 +13,7 @@ const BUCKETS: [(&str, u64, u64, u64, u64); 7] = [
     ("webhooks", 1_880, 900, 12, 12),
 ];
 
-/// Answers a request for stores.
+/// Answers a view. The totals depend only on `now_ms` and never decrease, so that rates can be computed from them.
 pub(crate) fn stores(view: &StoresView, seq: u64, now_ms: u64) -> Stores {
     let grown = |rate: u64| rate * now_ms / 1_000;
     let buckets: Vec<BucketInfo> = BUCKETS

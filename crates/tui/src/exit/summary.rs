@@ -1,4 +1,4 @@
-//! The lines that stay below the prompt after the screen is closed: the state in which the node was left.
+//! The lines that stay in the terminal after the user quits: the state in which the node was left.
 
 use std::time::Duration;
 

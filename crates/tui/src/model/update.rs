@@ -2,6 +2,9 @@
 //!
 //! Total and pure: any message in any state gives a valid model and a list of effects. Nothing here blocks, reads a
 //! clock or fails. `actions` and `process` handle keys, `receive` handles messages from the node.
+//!
+//! The event loop of the screen, `--once` and replays call [`update`] and execute its effects. Every message also
+//! requests the data of the view that is open now.
 
 mod actions;
 mod bench;
@@ -130,7 +133,8 @@ fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Returns the id of a message that changes something on the node.
+/// Returns the id of a message that must reach the node that the user saw: it changes something, or reads a result by
+/// its number.
 fn command_id(message: &ClientMessage) -> Option<u64> {
     match message {
         ClientMessage::Run { id, .. }
@@ -305,7 +309,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
     false
 }
 
-/// Tells the node which rows are visible now.
+/// Requests what the open view shows, and ends the subscriptions of the others.
 fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.link != Link::Live || model.hello.is_none() || model.paused || requests_are_paused(model, effects) {
         return;
@@ -366,6 +370,7 @@ fn inspected(model: &Model) -> Option<Wanted> {
     Some(Wanted { pid: pane.pid.clone(), page: pane.page.clone(), values: pane.values, reach: false })
 }
 
+/// Returns the part of the process table that is visible; `None` if the open view does not show it.
 fn query(model: &Model) -> Option<View> {
     if !model.rows_wanted || layout::too_small(model.size) {
         return None;

@@ -1,4 +1,6 @@
 //! `wasi:http` of a guest: the call of its handler, and the requests that it sends itself.
+//!
+//! Each instance handles one call. A request of the guest to a host that it may not reach fails before it is sent.
 
 use rusm_runtime::ExitReason;
 use rusm_serve::http::uri::Authority;
@@ -34,7 +36,7 @@ impl WasiHttpView for GuestState {
     }
 }
 
-/// Links `wasi:http`. Outgoing requests are denied when they are made.
+/// Links `wasi:http`. A forbidden request fails only when the guest sends it.
 pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);
@@ -46,7 +48,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
 type OutgoingArguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type OutgoingResult = wasmtime::Result<(Replied<Resource<HostFutureIncomingResponse>>,)>;
 
-/// Sends a request of the guest to another server, if it may.
+/// Sends a request of the guest to another server, if the guest has the capability and may reach that host.
 fn handle_outgoing(
     mut caller: StoreContextMut<'_, GuestState>,
     (request, options): OutgoingArguments,

@@ -1,5 +1,5 @@
 //! WASI calls that need a capability: they replace those of `wasmtime-wasi`, check the capability, and forward the
-//! call.
+//! call. The engine links them after WASI itself, so that they take its place in every guest.
 //!
 //! A refused socket or name lookup returns WASI's error `access-denied`. The calls for random bytes cannot return one:
 //! without the capability a component traps, and a core module gets `acces`. Observers see every refusal.

@@ -1,4 +1,7 @@
-//! Memory of a ring: slots that are accessed through cursors, which decide which side may access which slot.
+//! Memory of a ring: a buffer of slots that the writer fills and the readers borrow or copy from.
+//!
+//! The writer and the readers hold it in `RingShared`. Nothing here checks which side may access a slot: the callers
+//! prove it with their cursors, and a cursor that is wrong makes two threads access one slot at once.
 //!
 //! A position counts items; its slot is the position modulo the capacity, so a run of items is at most two slices.
 
@@ -18,7 +21,8 @@ pub(crate) struct Slots<T> {
     first: NonNull<MaybeUninit<T>>,
     mask: u64,
     layout: Layout,
-    /// Number of slots, from the first, that hold a value; only the writer stores it.
+    /// Number of slots, from the first, that are known to hold a value; only the writer stores it. It is exact if `T`
+    /// must be dropped. For other types only `to_fill` updates it.
     filled: AtomicU64,
 }
 
@@ -43,7 +47,7 @@ impl<T> Slots<T> {
         self.layout.size()
     }
 
-    /// Returns the address of the first slot.
+    /// Returns the address of the first slot, by which observers measure how much of the ring is resident.
     pub(crate) fn address(&self) -> usize {
         self.first.as_ptr() as usize
     }

@@ -1,4 +1,4 @@
-//! Data of publishers: configuration and account.
+//! Data of publishers: configuration and account. `Topic::publisher` checks the ranges.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl Default for PublisherConfig {
     }
 }
 
-/// Error returned for a value of [`PublisherConfig`] that is out of range.
+/// Error returned by [`Topic::publisher`](crate::topic::Topic::publisher) for a value of [`PublisherConfig`] out of
+/// range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what} of {value} is not between {min} and {max}")]
 pub struct PublisherRange {

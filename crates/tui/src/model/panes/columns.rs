@@ -1,4 +1,7 @@
 //! Columns of the process table: headings, widths, and the selection of columns that fit.
+//!
+//! The drawing of the table, the request to the node and the mouse use the same selection, so that a click hits the
+//! column on the screen. The sort column is always part of it.
 
 pub(crate) mod chosen;
 
@@ -15,7 +18,7 @@ pub(crate) struct ColumnSlot {
     pub(crate) width: u16,
 }
 
-/// Order of the busiest processes.
+/// Default order: the busiest processes first.
 pub(crate) const BY_CPU: SortKey = SortKey { key: Column::BusyPct, desc: true };
 
 /// Set of columns that get space first.
@@ -135,14 +138,15 @@ pub(crate) const ORDER: [Column; 20] = [
     Column::Parent,
 ];
 
-/// Cells by which the pid column grows first: pids become long when a slot has been reused a million times.
+/// Maximum number of spare cells for the pid column, which gets them first: pids become long when a slot has been
+/// reused a million times.
 const PID_GROWTH: u16 = 4;
 
 /// Width of the state column on wide screens: it names the process that another one waits for.
 const STATE_WIDTH_WIDE: u16 = 15;
 /// Width of a table from which on its state column is wide.
 const WIDE: u16 = 90;
-/// Cells by which the state column grows then.
+/// Maximum number of spare cells for the state column, which gets them next.
 const STATE_GROWTH: u16 = 4;
 
 /// Maximum width of the name column.

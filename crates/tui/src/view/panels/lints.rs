@@ -1,4 +1,6 @@
-//! The node's warnings, above its events: kind, process, reason and age, and advice about the selected one.
+//! The node's warnings (lints), above its events: kind, process, reason and age, and advice about the selected one.
+//!
+//! The badge in the header, the marks in the process table and the detail pane use the same roles.
 
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
@@ -58,7 +60,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) -> Re
     rest
 }
 
-/// Returns true if the rows are too narrow for the figures.
+/// Returns true if the rows are too narrow for the reason, which is then shown below the list.
 const fn is_narrow(area: Rect) -> bool {
     area.width < layout::WIDE
 }
