@@ -1,4 +1,4 @@
-//! How true the node's CPU accounting is, compared with the kernel's.
+//! Compares the node's CPU accounting with the kernel's.
 //!
 //! ```text
 //!   load on a runtime ──▶ console ──▶ `cpu` message: rows, ended, runtime ──▶ sum, against the process's CPU time

@@ -1,5 +1,8 @@
 //! Gates: the limits that the cards of the scenarios name, judged on a report.
 //!
+//! A figure is found by the id of the scenario, the title of a table and the name of a column. If a scenario renames one
+//! of them, its gate is not judged any more.
+//!
 //! A gate whose figure a report lacks, for example because the case was not run or the peer is another program, is not
 //! judged: it is shown without a value.
 

@@ -5,7 +5,8 @@
 //!            └──▶ false: the bucket is empty
 //! ```
 //!
-//! A [`TokenBucket`] never reads a clock: `now` is an argument.
+//! They bound the work that clients can cause: new connections, commands, bytes to read, and log lines about refused
+//! commands. A [`TokenBucket`] never reads a clock: `now` is an argument.
 
 use std::io;
 use std::pin::Pin;

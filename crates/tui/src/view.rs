@@ -1,4 +1,4 @@
-//! Draws the model. Pure: equal models give equal cells.
+//! Draws the model, for the screen, for `--once` and for replays. Pure: equal models give equal cells.
 
 mod footer;
 mod glossary;

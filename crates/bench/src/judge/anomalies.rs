@@ -1,6 +1,6 @@
 //! Detects trouble that a rate and a median hide: pauses, and latencies with a sawtooth pattern.
 //!
-//! Both are typical of garbage collection, log flushes and cache write-back.
+//! Both are typical of garbage collection, log flushes and cache write-back. The report of a run shows them.
 
 use std::time::Duration;
 

@@ -42,7 +42,7 @@ pub(crate) struct SchedulerShared {
     pub(crate) ended: EndedProcesses,
 }
 
-/// Counters that only their scheduler writes. They never decrease.
+/// Counters and times of a scheduler, which only its own thread writes. The counters never decrease.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) spawned: AtomicU64,
@@ -51,6 +51,7 @@ pub(crate) struct Counters {
     pub(crate) closed: AtomicU64,
     /// Processes that have ended completely.
     pub(crate) exited: AtomicU64,
+    /// Part of `exited`: processes that ended with an abnormal reason.
     pub(crate) crashed: AtomicU64,
     pub(crate) polls: AtomicU64,
     pub(crate) restarts: AtomicU64,
@@ -72,9 +73,9 @@ pub(crate) struct Counters {
     pub(crate) oldest_ready_ns: AtomicU64,
     /// Events that were dropped because there were too many.
     pub(crate) events_dropped: AtomicU64,
-    /// Of these, those that an exit signal from another process or from outside has ended.
+    /// Part of `crashed`: processes ended by an exit signal from another process or from outside.
     pub(crate) killed: AtomicU64,
-    /// Of these, those that a linked process has taken along.
+    /// Part of `crashed`: processes ended by the exit of a linked process.
     pub(crate) linked: AtomicU64,
     /// Nanoseconds inside polls of processes, as far as they were measured: the same sum as in the processes.
     pub(crate) poll_ns: AtomicU64,
@@ -122,8 +123,8 @@ impl SchedulerShared {
     /// Returns the process that is being polled.
     pub(crate) fn running(&self) -> Option<Pid> {
         let header = self.counters.current.load(Ordering::Acquire);
-        // SAFETY: a scheduler stores only cells of its own runtime. Their chunks exist until its thread has ended, and
-        // it stores none after that.
+        // SAFETY: a scheduler stores only headers of its own runtime. Their chunks exist until its thread has ended,
+        // and it stores none after that.
         unsafe { Slot::from_ptr(header) }.map(Slot::pid)
     }
 

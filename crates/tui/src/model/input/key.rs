@@ -1,4 +1,5 @@
-//! Keys, clicks and sizes, independent of any terminal library.
+//! Keys, clicks and sizes, independent of any terminal library: `terminal/input.rs` converts its events into these, so
+//! that the model and its tests need no terminal.
 
 /// A key without its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
