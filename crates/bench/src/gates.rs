@@ -1,10 +1,10 @@
 //! Gates: the limits that the cards of the scenarios name, judged on a report.
 //!
-//! A figure is found by the id of the scenario, the title of a table and the name of a column. If a scenario renames one
-//! of them, its gate is not judged any more.
+//! A figure is found by the id of the scenario, the title of a table and the name of a column. If a scenario renames
+//! one of them, its gate is not judged any more.
 //!
-//! A gate whose figure a report lacks, for example because the case was not run or the peer is another program, is not
-//! judged: it is shown without a value.
+//! If the report lacks the figure of a gate, for example because the case was not run or the peer is another program,
+//! the gate is not judged: it is shown without a value.
 
 use rusm_protocol::GateInfo;
 
@@ -165,7 +165,7 @@ fn rate_if(report: &Report, name: &str, value: &str) -> Option<f64> {
         .then_some(report.ops_per_sec.median)
 }
 
-/// Returns the table whose title begins with this text.
+/// Returns the table with a title that begins with this text.
 fn table<'a>(report: &'a Report, title: &str) -> Option<&'a Table> {
     report.tables.iter().find(|table| table.title.starts_with(title))
 }
@@ -174,7 +174,7 @@ fn column(table: &Table, name: &str) -> Option<usize> {
     table.columns.iter().position(|column| column.name == name)
 }
 
-/// Returns the number in a column, of the first row whose first text contains `row`.
+/// Returns the number in a column, of the first row that has `row` in its first text.
 fn cell(table: &Table, row: &str, name: &str) -> Option<f64> {
     let at = column(table, name)?;
     let is_it = |cells: &&Vec<Cell>| matches!(cells.first(), Some(Cell::Text(text)) if text.contains(row));

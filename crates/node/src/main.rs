@@ -10,6 +10,7 @@
 //!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
 //!        rusm new, rusm build ──▶ serve/new.rs: a project for rusm serve
 //!        rusm store ──▶ store.rs: the file of a store, without a node
+//!        rusm completions, rusm man ──▶ cli/shell.rs: for the user's shell
 //! ```
 //!
 //! This is the composition root: it depends on every crate, and no crate depends on it.

@@ -17,6 +17,7 @@ use crate::rate_limit::TokenBucket;
 const COMMAND_MAX_BYTES: usize = 256;
 /// Log lines per second about refused commands of one client.
 const REFUSALS_PER_SEC: u32 = 2;
+
 /// Audit log of one client.
 #[derive(Debug)]
 pub(super) struct Audit {

@@ -1,4 +1,5 @@
-//! Failures grouped by their causes.
+//! Failures grouped by their causes, as the Events view shows them: the node keeps one entry for each cause, with the
+//! newest failure.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,6 +11,7 @@ use crate::report::{KEEPS_UP, Report, Verdict};
 
 /// Minimum part of the offered operations that must be done for a shortfall to count as a stall.
 const STALLED: f64 = 0.95;
+
 /// One offered rate and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Level {

@@ -13,6 +13,7 @@ use crate::report::document::Origin;
 
 /// Fractions of the capacity that the ladder offers, including the seed's 50, 75, 90, 100 and 110 %.
 pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
+
 /// Limits of a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {

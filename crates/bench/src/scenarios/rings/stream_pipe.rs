@@ -34,6 +34,7 @@ use ends::{Pipe, TURN, TurnResult};
 
 /// Guests of two turns: those of the previous turn may not have ended yet.
 const GUESTS_MAX: u32 = 4;
+
 /// Scenario that sends chunks through a stream between two processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamPipe;

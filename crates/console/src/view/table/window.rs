@@ -1,11 +1,12 @@
 //! One client's window onto a part of the node, for example its tree or its topics.
 //!
 //! ```text
-//!   view of the client ──▶ window ──▶ look ──▶ result, stamped ──▶ the client
-//!                             ▲─────────────────────┘ next: at the client's rate, later if a look is expensive
+//!   view of the client ──▶ window ──▶ read ──▶ result, stamped ──▶ the client
+//!                             ▲─────────────────────┘ next: at the client's rate, later if a read is expensive
 //! ```
 //!
-//! A look happens as often as the client wants and the budget of all clients allows, and never without a client.
+//! A session holds a window for each kind of view. It reads as often as the client wants and the budget of all clients
+//! allows. Without a client nothing is read.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +19,10 @@ use rusm_runtime::observe;
 
 /// A source of data for a window.
 pub(crate) trait ViewSource {
-    /// Result of a look.
+    /// Result of a read.
     type Data;
 
-    /// Returns the looks per second that the client wants.
+    /// Returns the reads per second that the client wants.
     fn hz(&self) -> f64;
 
     /// Returns true if there may be something new since the last call.
@@ -36,9 +37,9 @@ pub(crate) trait ViewSource {
     fn message(&self, found: Self::Data, meta: ViewMeta) -> ServerMessage;
 }
 
-/// Number, time and cost of a look.
+/// Number, time and cost of a read.
 pub(crate) struct ViewMeta {
-    /// Number of this look, counting from 1.
+    /// Number of this read, counting from 1.
     pub(crate) seq: u64,
     /// The node's uptime, in milliseconds.
     pub(crate) at_ms: u64,
@@ -48,7 +49,7 @@ pub(crate) struct ViewMeta {
     pub(crate) degraded: Option<String>,
 }
 
-/// A scene and the time of its next look.
+/// A source and the time of its next read.
 pub(crate) struct Window<S> {
     source: S,
     seq: u64,
@@ -56,7 +57,7 @@ pub(crate) struct Window<S> {
 }
 
 impl<S: ViewSource> Window<S> {
-    /// Creates a window with its first look due at once; its numbering continues that of the client's previous window.
+    /// Creates a window with its first read due at once; its numbering continues that of the client's previous window.
     pub(crate) fn new(source: S, before: Option<&Self>) -> Self {
         Self { source, seq: before.map_or(0, |before| before.seq), next: Instant::now() }
     }
@@ -66,7 +67,7 @@ impl<S: ViewSource> Window<S> {
         &mut self.source
     }
 
-    /// Looks if it is time; returns the message for the client.
+    /// Reads the source if it is time; returns the message for the client.
     pub(crate) fn read(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
         if now < self.next.max(node.budget.ready_at()) {
             return None;
@@ -104,7 +105,7 @@ pub(crate) fn check_rows(window: ViewWindow) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Checks the rate of looks that a client wants.
+/// Checks the rate of reads that a client wants.
 pub(crate) fn check_hz(hz: f64) -> Result<(), HostError> {
     if !(1.0..=10.0).contains(&hz) {
         return Err(HostError::out_of_range(format!("hz of {hz} is not between 1 and 10")));

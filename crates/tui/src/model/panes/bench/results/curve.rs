@@ -1,4 +1,4 @@
-//! Draws a curve as lines of text: points in braille, in ASCII as letters.
+//! Draws a curve as lines of text: dots in braille and marks on the points, or in ASCII `.`, `*` and `o`.
 
 use rusm_protocol::Curve;
 
