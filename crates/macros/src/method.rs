@@ -111,10 +111,7 @@ impl Function {
             ));
         }
         if let Some(generic) = function.sig.generics.params.first() {
-            return Err(Error::new(
-                generic.span(),
-                "a message cannot be generic; mark other functions with `#[skip]`",
-            ));
+            return Err(Error::new(generic.span(), "a message cannot be generic; mark other functions with `#[skip]`"));
         }
         if info {
             Info::parse(function, actor).map(Self::Info)
