@@ -6,7 +6,7 @@
 //!      │  └─────────── bench ◀──────────────────────┤      examples ──▶ rusm ──▶ console, runtime, store, wasm
 //!      │                 │                          │
 //!   console ──▶ runtime ◀┴─ store ◀╌ wasm ╌▶ serve ──▶ runtime      (dashed: with the features `store` and `http` of wasm)
-//!   bench, node ──▶ serve
+//!   bench, node ──▶ serve;  cluster ──▶ runtime
 //!   text ◀── log ◀── tui, node                             (text: also by most others)
 //! ```
 //!
@@ -26,7 +26,7 @@ use crates::{Dependencies, manifest, tree, unexpected_dependencies};
 use sources::{Static, Words, long_files, naming, read, unexpected_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const DEPENDENCIES: [Dependencies; 15] = [
+const DEPENDENCIES: [Dependencies; 16] = [
     Dependencies { from: "macros", to: &[] },
     Dependencies { from: "text", to: &[] },
     Dependencies { from: "log", to: &["rusm-text"] },
@@ -35,6 +35,7 @@ const DEPENDENCIES: [Dependencies; 15] = [
     Dependencies { from: "store", to: &["rusm-runtime", "rusm-text"] },
     Dependencies { from: "wasm", to: &["rusm-runtime", "rusm-serve", "rusm-store", "rusm-text"] },
     Dependencies { from: "serve", to: &["rusm-runtime", "rusm-text"] },
+    Dependencies { from: "cluster", to: &["rusm-runtime", "rusm-text"] },
     Dependencies { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Dependencies {
         from: "bench",

@@ -1,0 +1,88 @@
+//! The trait of links.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::identity::NodeName;
+use crate::wire::Lane;
+
+/// The transport of one node to all others.
+///
+/// A link keeps the order of the packets of one lane to one peer. It may lose packets: the session notices. Only
+/// [`Self::send`] and [`Self::close`] may block, so they are called from threads of their own.
+pub trait Link: Send + Sync {
+    /// Returns the name of this node.
+    fn name(&self) -> &NodeName;
+
+    /// Begins to report peers and packets.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the link cannot listen.
+    fn start(&self, events: Arc<dyn LinkEvents>) -> Result<(), LinkError>;
+
+    /// Sends a packet. It is called by one thread for each peer.
+    ///
+    /// # Errors
+    /// [`LinkError`] if the packet was certainly not sent. Without an error it may still be lost.
+    fn send(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError>;
+
+    /// Returns the peers that the link sees.
+    fn peers(&self) -> Vec<NodeName>;
+
+    /// Returns what the link is, for observers.
+    fn status(&self) -> LinkStatus;
+
+    /// Closes the link, within this time.
+    fn close(&self, deadline: Duration);
+}
+
+/// Receives the reports of a link, from its threads. The calls must not block.
+pub trait LinkEvents: Send + Sync {
+    /// The link sees a peer.
+    fn up(&self, peer: NodeName);
+
+    /// The link has lost a peer.
+    fn down(&self, peer: &NodeName);
+
+    /// A packet arrived.
+    fn packet(&self, from: &NodeName, packet: Bytes);
+}
+
+/// What a link is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// Kind of the link, for example `zenoh quic`.
+    pub kind: String,
+    /// Addresses at which this node listens.
+    pub endpoints: Vec<String>,
+    /// True if packets are encrypted and both sides proved who they are.
+    pub is_encrypted: bool,
+}
+
+/// Error returned by a link.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LinkError {
+    /// The settings of the link are not valid.
+    #[error("{0}")]
+    Settings(String),
+    /// The link cannot listen.
+    #[error("cannot listen at {endpoint}: {reason}")]
+    Listen {
+        /// Address.
+        endpoint: String,
+        /// Reason, as the transport says it.
+        reason: String,
+    },
+    /// The link does not see the node.
+    #[error("the node {0} is not connected")]
+    NotConnected(NodeName),
+    /// The transport failed.
+    #[error("the transport failed: {0}")]
+    Transport(String),
+    /// The link is closed.
+    #[error("the link is closed")]
+    Closed,
+}

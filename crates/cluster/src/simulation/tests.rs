@@ -1,0 +1,58 @@
+//! Thousands of seeds without a violation, and each planted bug found.
+
+use std::num::NonZero;
+use std::ops::Add;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::*;
+
+/// Number of seeds that each test run tries.
+const SEEDS: u64 = 10_000;
+
+/// Runs seeds on all cores. Returns the sum of their reports.
+fn run_seeds(seeds: std::ops::Range<u64>) -> Report {
+    let next = AtomicU64::new(seeds.start);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let work = || {
+        let mut sum = Report::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return sum;
+            }
+            sum = sum + check(seed, None).unwrap_or_else(|violation| panic!("{violation}"));
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).fold(Report::default(), Report::add)
+    })
+}
+
+#[test]
+fn messages_arrive_in_order_or_the_session_ends_under_ten_thousand_seeds() {
+    let report = run_seeds(0..SEEDS);
+
+    eprintln!("{report:?}");
+    assert!(report.delivered > SEEDS * 50, "{report:?}");
+    assert!(report.downs > SEEDS, "{report:?}");
+    assert!(report.busy > SEEDS && report.stale_packets > SEEDS, "{report:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    for seed in 0..20 {
+        assert_eq!(check(seed, None), check(seed, None));
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for fault in Fault::ALL {
+        let found = (0..SEEDS).find_map(|seed| check(seed, Some(fault)).err());
+
+        let violation = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
+        eprintln!("{fault:?}: {violation}");
+    }
+}
