@@ -35,6 +35,15 @@ pub mod topic {
     pub use crate::topic::registry::config::check;
 }
 
+/// The network of a runtime: processes of other nodes.
+pub mod remote {
+    pub use crate::runtime::remote::connection::{AttachError, ConnectError, Remote, attach};
+    pub use crate::runtime::remote::frame::{Address, Frame, Kind};
+    pub use crate::runtime::remote::inbound::{Delivered, Malformed};
+    pub use crate::runtime::remote::network::{LinkFigures, Network, Refused, Room};
+    pub use crate::runtime::remote::peers::{Identity, Phase};
+}
+
 /// Returns true on the threads of schedulers, which must not block.
 pub fn is_scheduler_thread() -> bool {
     scheduler::local().is_some()

@@ -50,7 +50,7 @@ pub use runtime::config::{Config, StartError, defaults};
 pub use runtime::crashes::{Crash, CrashHook};
 pub use runtime::handle::{Handle, Watch};
 pub use runtime::panics::PanicInfo;
-pub use runtime::{Runtime, ShutdownReport, cgroup};
+pub use runtime::{Runtime, ShutdownReport, cgroup, remote};
 pub use stream::ring;
 pub use supervision::tasks::Task;
 pub use supervision::{actor, server, state_machine, supervisor};

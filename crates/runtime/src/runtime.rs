@@ -10,6 +10,7 @@ pub(crate) mod file_limit;
 pub(crate) mod handle;
 pub(crate) mod panic_hook;
 pub(crate) mod panics;
+pub mod remote;
 pub(crate) mod shared;
 
 use std::ops::Deref;

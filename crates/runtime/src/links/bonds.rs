@@ -14,7 +14,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::links::signal::{Down, Exit, ExitSignal, MonitorRef, NoReply};
-use crate::mailbox::queue::Envelope;
+use crate::mailbox::message::Message;
+use crate::mailbox::queue::{Envelope, message_envelope};
 use crate::mailbox::send;
 use crate::process::exit::ExitReason;
 use crate::process::header::{KILLED, TRAPS};
@@ -85,6 +86,9 @@ impl RuntimeShared {
             return;
         }
         drop(locked);
+        if other.node() != 0 {
+            return self.link_remote(pid, other);
+        }
         self.exit_by_link(pid, other, &ExitReason::NoProcess);
     }
 
@@ -105,6 +109,9 @@ impl RuntimeShared {
             let side_table = own.side_table();
             side_table.links.remove(&other);
             forgotten.extend(side_table.exit_signals.extract_if(.., |signal| signal.link == Some(other)));
+        }
+        if other.node() != 0 {
+            self.unlink_remote(pid, other);
         }
         if let Some(mut peer) = peer {
             peer.side_table().links.remove(&pid);
@@ -131,6 +138,7 @@ impl RuntimeShared {
         }
         match self.lock_process(target) {
             Some(mut locked) => drop(locked.side_table().monitored_by.insert(reference, pid)),
+            None if target.node() != 0 => self.monitor_remote(pid, reference, target),
             None => self.down(pid, reference, target, &ExitReason::NoProcess),
         }
         reference
@@ -151,6 +159,14 @@ impl RuntimeShared {
         }
         self.deliver_message(locked, pid, message(value));
         None
+    }
+
+    /// Like [`deliver_reply`](Self::deliver_reply), for a message that exists already.
+    pub(crate) fn deliver_reply_message(&self, pid: Pid, reference: MonitorRef, message: Message) {
+        let Some(mut locked) = self.lock_process(pid) else { return };
+        if locked.side_table().monitors.remove(&reference).is_some() {
+            deliver_envelope(locked, message_envelope(pid.generation(), message));
+        }
     }
 
     /// Tells a process that its call gets no reply, if it still waits for one.
@@ -174,6 +190,8 @@ impl RuntimeShared {
     pub(crate) fn remove_monitored_by(&self, target: Pid, reference: MonitorRef) {
         if let Some(mut locked) = self.lock_process(target) {
             locked.side_table().monitored_by.remove(&reference);
+        } else if target.node() != 0 {
+            self.demonitor_remote(target, reference);
         }
     }
 
@@ -203,6 +221,8 @@ impl RuntimeShared {
     pub(crate) fn exit(&self, from: Option<Pid>, pid: Pid, reason: ExitReason) {
         if let Some(locked) = self.lock_process(pid) {
             self.exit_locked(from, pid, reason, locked);
+        } else if pid.node() != 0 {
+            self.exit_remote(from, pid, &reason);
         }
     }
 
@@ -218,8 +238,11 @@ impl RuntimeShared {
     }
 
     /// Notifies `pid` that `other`, to which it was linked, has ended.
-    fn exit_by_link(&self, pid: Pid, other: Pid, reason: &ExitReason) {
-        let Some(slot) = self.table.slot(pid) else { return };
+    pub(crate) fn exit_by_link(&self, pid: Pid, other: Pid, reason: &ExitReason) {
+        let Some(slot) = self.table.slot(pid) else {
+            self.link_exit_remote(pid, other, reason);
+            return;
+        };
         let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return };
         if locked.side_table().links.remove(&other).is_none() {
             return;
@@ -232,8 +255,11 @@ impl RuntimeShared {
     }
 
     /// Notifies `pid` that `target`, which it monitors by `reference`, has ended.
-    fn down(&self, pid: Pid, reference: MonitorRef, target: Pid, reason: &ExitReason) {
-        let Some(slot) = self.table.slot(pid) else { return };
+    pub(crate) fn down(&self, pid: Pid, reference: MonitorRef, target: Pid, reason: &ExitReason) {
+        let Some(slot) = self.table.slot(pid) else {
+            self.down_remote(pid, reference, target, reason);
+            return;
+        };
         let Some(mut locked) = SideTableGuard::lock_live(slot, pid) else { return };
         if locked.side_table().monitors.remove(&reference).is_some() {
             self.deliver_message(locked, pid, Down { reference, pid: target, reason: reason.clone() });

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use crate::links::signal::{Down, MonitorRef, NoReply};
 use crate::mailbox::message::{INLINE_MESSAGE_BYTES, Message};
-use crate::mailbox::request::{ReplyTarget, ReplyTo, Request};
+use crate::mailbox::request::{Reply, ReplyTarget, ReplyTo, Request};
 use crate::process::context::Context;
 use crate::process::error::TrySendError;
 use crate::process::exit::ExitReason;
@@ -80,14 +80,34 @@ pub enum CallError {
         /// Exit reason of the callee.
         reason: ExitReason,
     },
+    /// The node of the callee cannot be reached, or was lost before the reply arrived: the callee may have received the
+    /// request.
+    #[error("no connection to the node of {to}")]
+    NoConnection {
+        /// Pid of the callee.
+        to: Pid,
+    },
+    /// The callee is on another node, and the types of the call are not exported by both nodes; see
+    /// [`Exports::call`](crate::remote::Exports::call).
+    #[error("a call with {request} cannot be sent to {to} on another node: export it on both nodes")]
+    NotPortable {
+        /// Pid of the callee.
+        to: Pid,
+        /// Rust type of the request.
+        request: &'static str,
+    },
 }
 
 impl CallError {
     pub(crate) fn ended(to: Pid, reason: ExitReason) -> Self {
-        if reason == ExitReason::NoProcess { Self::NoProcess { to } } else { Self::Ended { to, reason } }
+        match reason {
+            ExitReason::NoProcess => Self::NoProcess { to },
+            ExitReason::NoConnection if to.node() != 0 => Self::NoConnection { to },
+            reason => Self::Ended { to, reason },
+        }
     }
 
-    fn unanswered(to: Pid, why: Unanswered) -> Self {
+    pub(crate) fn unanswered(to: Pid, why: Unanswered) -> Self {
         match why {
             Unanswered::Ended(reason) => Self::ended(to, reason),
             Unanswered::Dropped => Self::Dropped { to },
@@ -117,12 +137,6 @@ impl Unanswered {
 // A request of two words is sent without an allocation.
 const _: () = assert!(size_of::<Request<[u64; 2], ()>>() <= INLINE_MESSAGE_BYTES);
 
-/// A reply in the mailbox of the caller.
-struct Reply<R> {
-    reference: MonitorRef,
-    value: R,
-}
-
 impl<R: Send + 'static> ReplyTo<R> {
     /// Sends the reply. Returns the value if the caller no longer waits for it.
     pub fn send(self, by: &impl Caller, value: R) -> Option<R> {
@@ -131,6 +145,9 @@ impl<R: Send + 'static> ReplyTo<R> {
                 by.with_shared(|shared| reply(shared, Pid::local(slot, generation), reference, value))
             }
             ReplyTarget::Outside(caller) => caller.send(value).err(),
+            ReplyTarget::Remote(remote) => {
+                by.with_shared(|shared| if shared.reply_remote(&remote, &value) { None } else { Some(value) })
+            }
             ReplyTarget::Done => Some(value),
         }
     }
@@ -242,6 +259,9 @@ impl Sealed for Handle {
         timeout: Duration,
         make: impl FnOnce(ReplyTo<R>) -> M + Send,
     ) -> Result<R, CallError> {
+        if to.node() != 0 {
+            return self.call_remote(to, timeout, make).await;
+        }
         let (reply, replied) = ReplyTo::outside();
         let mut end = self.watch(to);
         let message = make(reply);
@@ -277,9 +297,36 @@ impl Context {
         } {
             return Err(CallError::AwaitsStart { to, caller: self.pid() });
         }
+        if to.node() != 0 {
+            return self.call_remote(to, make).await;
+        }
         let answer = PendingReply::<R>::of(self, to);
         self.send(to, make(answer.reply_to())).await;
         answer.await.map_err(|why| CallError::unanswered(to, why))
+    }
+}
+
+impl Context {
+    async fn call_remote<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> Result<R, CallError> {
+        if !self.running().local.shared.is_sendable::<M>(to) {
+            return Err(CallError::NotPortable { to, request: std::any::type_name::<M>() });
+        }
+        let answer = self.begin_remote_call::<R>(to);
+        self.send(to, make(answer.reply_to())).await;
+        answer.await.map_err(|why| CallError::unanswered(to, why))
+    }
+
+    /// Records a call of a process of another node. The request itself tells that node to monitor the callee.
+    pub(crate) fn begin_remote_call<R: Send + 'static>(&self, to: Pid) -> PendingReply<'_, R> {
+        let running = self.running();
+        let search = running.search_from_end();
+        let reference = running.local.shared.next_reference().for_call();
+        running.local.shared.expect_reply(running.slot, self.pid(), to, reference);
+        PendingReply::by(self, to, reference, search)
     }
 }
 
@@ -452,7 +499,7 @@ impl<'a, R: Send + 'static> PendingReply<'a, R> {
         Self { context, target, reference, search, is_done: false, kind: PhantomData }
     }
 
-    fn reply_to(&self) -> ReplyTo<R> {
+    pub(crate) fn reply_to(&self) -> ReplyTo<R> {
         ReplyTo::process(self.context.running().local.shared.number, self.context.pid(), self.reference)
     }
 }

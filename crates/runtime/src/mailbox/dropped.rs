@@ -41,6 +41,14 @@ fn dropped<R: Send + 'static>(target: ReplyTarget<R>) {
                 }
             }
         }
+        ReplyTarget::Remote(remote) => match local.filter(|local| local.shared.number == remote.runtime) {
+            Some(local) => local.defer_dropped_reply(DroppedReply::Remote(remote)),
+            None => {
+                if let Some(shared) = directory::find(remote.runtime).filter(|shared| !shared.is_stopped()) {
+                    shared.no_reply_remote(&remote);
+                }
+            }
+        },
         ReplyTarget::Outside(sender) => match local {
             Some(local) => local.defer_dropped_reply(DroppedReply::Outside(Box::new(sender))),
             None => panics::contain(|| drop(sender)),

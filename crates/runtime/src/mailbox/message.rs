@@ -180,6 +180,11 @@ impl Message {
         })
     }
 
+    /// Returns the type of the value.
+    pub(crate) fn type_id(&self) -> TypeId {
+        self.vtable.id
+    }
+
     /// Returns the name of the value's type, for display.
     pub fn type_name(&self) -> &'static str {
         (self.vtable.name)()

@@ -53,6 +53,12 @@ impl Envelope {
         unsafe { &(*self.0.as_ptr()).message }.type_name()
     }
 
+    /// Returns the message.
+    pub(crate) fn message(&self) -> &Message {
+        // SAFETY: an envelope owns its node, which holds a message.
+        unsafe { &(*self.0.as_ptr()).message }
+    }
+
     pub(crate) fn heap(&self) -> u32 {
         // SAFETY: an envelope owns its node.
         unsafe { (*self.0.as_ptr()).heap }
@@ -234,6 +240,18 @@ fn free_chain(mut next: Option<EmptyNode>) {
 /// Creates an envelope on a thread without a pool.
 pub(crate) fn unpooled_envelope<T: Send + 'static>(generation: u32, value: T) -> Envelope {
     EmptyNode::allocate().fill(generation, value)
+}
+
+/// Creates an envelope for a message that exists already.
+pub(crate) fn message_envelope(generation: u32, message: Message) -> Envelope {
+    let node = EmptyNode::allocate().0;
+    // SAFETY: an empty node owns its node; all fields but the link are written before they are read.
+    unsafe {
+        (*node.as_ptr()).heap = u32::try_from(message.heap_bytes()).unwrap_or(u32::MAX);
+        (*node.as_ptr()).generation = generation;
+        (&raw mut (*node.as_ptr()).message).write(ManuallyDrop::new(message));
+    }
+    Envelope(node)
 }
 
 /// Messages that a process has taken from its gate but not received, oldest first.

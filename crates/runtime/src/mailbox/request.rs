@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -32,8 +33,30 @@ pub(super) enum ReplyTarget<R> {
         reference: MonitorRef,
     },
     Outside(oneshot::Sender<R>),
+    /// A process of another node.
+    Remote(Box<RemoteReply>),
     /// The reply was sent.
     Done,
+}
+
+/// Caller of a request that came from another node.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteReply {
+    /// Number of the runtime that received the request.
+    pub(crate) runtime: u32,
+    pub(crate) caller: Pid,
+    /// Reference of the call on the node of the caller.
+    pub(crate) reference: MonitorRef,
+    /// Process that received the request.
+    pub(crate) callee: Pid,
+    /// Name under which the call is exported.
+    pub(crate) call: Arc<str>,
+}
+
+/// A reply in the mailbox of the caller.
+pub(crate) struct Reply<R> {
+    pub(crate) reference: MonitorRef,
+    pub(crate) value: R,
 }
 
 impl<R: Send + 'static> fmt::Debug for ReplyTo<R> {
@@ -43,6 +66,7 @@ impl<R: Send + 'static> fmt::Debug for ReplyTo<R> {
                 write!(f, "ReplyTo({}, {reference:?})", Pid::local(*slot, *generation))
             }
             ReplyTarget::Outside(_) => f.write_str("ReplyTo(outside)"),
+            ReplyTarget::Remote(remote) => write!(f, "ReplyTo({}, {:?})", remote.caller, remote.reference),
             ReplyTarget::Done => f.write_str("ReplyTo(done)"),
         }
     }
@@ -51,6 +75,21 @@ impl<R: Send + 'static> fmt::Debug for ReplyTo<R> {
 impl<R: Send + 'static> ReplyTo<R> {
     pub(crate) const fn process(runtime: u32, caller: Pid, reference: MonitorRef) -> Self {
         Self(ReplyTarget::Process { runtime, slot: caller.slot(), generation: caller.generation(), reference })
+    }
+
+    pub(crate) fn remote(reply: RemoteReply) -> Self {
+        Self(ReplyTarget::Remote(Box::new(reply)))
+    }
+
+    /// Returns the process that waits for the reply, and the reference of its call; `None` for a caller outside.
+    pub(crate) fn caller(&self) -> Option<(Pid, MonitorRef)> {
+        match &self.0 {
+            ReplyTarget::Process { slot, generation, reference, .. } => {
+                Some((Pid::local(*slot, *generation), *reference))
+            }
+            ReplyTarget::Remote(remote) => Some((remote.caller, remote.reference)),
+            ReplyTarget::Outside(_) | ReplyTarget::Done => None,
+        }
     }
 
     pub(crate) fn outside() -> (Self, oneshot::Receiver<R>) {

@@ -66,7 +66,7 @@ fn send_untraced(shared: &RuntimeShared, local: Option<&Local>, to: Pid, mut env
 #[inline(never)]
 fn push(shared: &RuntimeShared, local: Option<&Local>, to: Pid, envelope: Envelope) -> SendOutcome {
     let Some(slot) = shared.table.slot(to) else {
-        return SendOutcome::NoProcess(envelope);
+        return shared.push_remote(local, to, envelope);
     };
     let header = slot.header();
     if header.generation.load(Ordering::Acquire) != to.generation() {
@@ -168,6 +168,9 @@ pub(crate) fn send_or_wait(
     mut envelope: Envelope,
     waker: &Waker,
 ) -> Option<Envelope> {
+    if to.node() != 0 {
+        return shared.wait_for_remote_room(local, to, envelope, waker);
+    }
     loop {
         let slot = shared.table.slot(to).filter(|slot| SideTables::wait_for_room(*slot, to, waker))?;
         let header = slot.header();

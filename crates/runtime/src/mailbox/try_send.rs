@@ -10,7 +10,7 @@ use crate::runtime::shared::RuntimeShared;
 impl MailboxBound {
     #[cold]
     fn of(shared: &RuntimeShared, to: Pid) -> Self {
-        let Some(slot) = shared.table.slot(to) else { return Self::Messages(0) };
+        let Some(slot) = shared.table.slot(to) else { return Self::Node };
         let (header, config) = (slot.header(), &shared.config);
         let capacity = header.capacity.load(Ordering::Relaxed);
         if header.mailbox_len() >= u64::from(capacity) {
@@ -34,7 +34,10 @@ impl TrySendError {
             SendOutcome::Full(envelope) => {
                 Err(Self::Full { message: envelope.into_message(), to, bound: MailboxBound::of(shared, to) })
             }
-            SendOutcome::NoProcess(envelope) => Err(Self::NoProcess { message: envelope.into_message(), to }),
+            SendOutcome::NoProcess(envelope) if to.node() == 0 => {
+                Err(Self::NoProcess { message: envelope.into_message(), to })
+            }
+            SendOutcome::NoProcess(envelope) => Err(shared.unsent(to, envelope)),
         }
     }
 }

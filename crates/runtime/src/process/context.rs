@@ -125,6 +125,10 @@ impl Context {
     ///
     /// A message to a process that has ended is dropped without an error, as in Erlang. To learn of the end of the
     /// receiver, [`monitor`](Self::monitor) it.
+    ///
+    /// # Panics
+    /// If the receiver is on another node and the type is not exported by both nodes; see
+    /// [`Exports`](crate::remote::Exports). [`try_send`](Self::try_send) returns an error instead.
     #[inline]
     pub fn send<T: Send + 'static>(&self, to: Pid, value: T) -> Sending<'_, T> {
         // Write the value directly into its message node: moving a value that was just written stalls the processor.
@@ -138,7 +142,8 @@ impl Context {
     /// Sends a value to a process without waiting.
     ///
     /// # Errors
-    /// [`TrySendError`], which returns the message, if the mailbox is full or the process has ended.
+    /// [`TrySendError`], which returns the message, if the mailbox is full, the process has ended, or the message cannot
+    /// be sent to its node.
     #[inline]
     pub fn try_send<T: Send + 'static>(&self, to: Pid, value: T) -> Result<(), TrySendError> {
         let running = self.running();
@@ -361,7 +366,11 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
         let (local, to) = (running.local, self.to);
         let Some(envelope) = self.envelope.take() else { return Poll::Ready(()) };
         match send_envelope(&local.shared, Some(local), to, envelope) {
-            SendOutcome::Sent | SendOutcome::NoProcess(_) => Poll::Ready(()),
+            SendOutcome::Sent => Poll::Ready(()),
+            SendOutcome::NoProcess(envelope) => {
+                local.shared.drop_unsent(to, envelope);
+                Poll::Ready(())
+            }
             SendOutcome::Full(envelope) => {
                 self.envelope = send_or_wait(&local.shared, Some(local), to, envelope, cx.waker());
                 if self.envelope.is_none() {

@@ -57,6 +57,8 @@ pub enum MailboxBound {
     Bytes(u32),
     /// Maximum heap bytes of the messages in all mailboxes; this mailbox is not empty.
     Total(u64),
+    /// Messages on the way to a process of another node, or waiting there.
+    Node,
 }
 
 impl fmt::Display for MailboxBound {
@@ -64,6 +66,7 @@ impl fmt::Display for MailboxBound {
         match self {
             Self::Messages(messages) => write!(f, "{messages} messages"),
             Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
+            Self::Node => f.write_str("its node accepts no more messages for it now"),
             Self::Total(bytes) => write!(f, "all mailboxes together hold {bytes} bytes, the limit of this runtime"),
         }
     }
@@ -90,13 +93,33 @@ pub enum TrySendError {
         /// Pid of the receiver.
         to: Pid,
     },
+    /// The node of the process cannot be reached.
+    #[error("no connection to the node of {to}")]
+    NoConnection {
+        /// Message that was not sent.
+        message: Message,
+        /// Pid of the receiver.
+        to: Pid,
+    },
+    /// The process is on another node, and the type of the message is not exported by both nodes; see
+    /// [`Exports`](crate::remote::Exports).
+    #[error("a {} cannot be sent to {to} on another node: export the type on both nodes", .message.type_name())]
+    NotPortable {
+        /// Message that was not sent.
+        message: Message,
+        /// Pid of the receiver.
+        to: Pid,
+    },
 }
 
 impl TrySendError {
     /// Returns the message that was not sent.
     pub fn into_message(self) -> Message {
         match self {
-            Self::Full { message, .. } | Self::NoProcess { message, .. } => message,
+            Self::Full { message, .. }
+            | Self::NoProcess { message, .. }
+            | Self::NoConnection { message, .. }
+            | Self::NotPortable { message, .. } => message,
         }
     }
 }

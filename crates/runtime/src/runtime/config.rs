@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::runtime::crashes::CrashHook;
+use crate::runtime::remote::exports::Exports;
 use crate::scheduler::parking::SCHEDULERS_MAX;
 
 /// Values of [`Config::default`]; help texts and documents cite them.
@@ -63,6 +64,9 @@ pub struct Config {
     pub log_crashes: bool,
     /// Called with each crash. Default: none.
     pub on_crash: Option<CrashHook>,
+    /// Types of messages, and process bodies, that this runtime shares with other nodes. Default: bytes and simple
+    /// values.
+    pub exports: Exports,
 }
 
 impl Default for Config {
@@ -76,6 +80,7 @@ impl Default for Config {
             stuck_after: defaults::STUCK_AFTER,
             log_crashes: true,
             on_crash: None,
+            exports: Exports::default(),
         }
     }
 }

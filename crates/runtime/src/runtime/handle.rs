@@ -94,6 +94,9 @@ impl Handle {
     }
 
     /// Sends a value to a process, and waits while its mailbox is full. If the process has ended, the value is dropped.
+    ///
+    /// # Panics
+    /// If the receiver is on another node and the type is not exported; see [`Context::send`].
     pub async fn send<T: Send + 'static>(&self, to: Pid, value: T) {
         let mut waiting = Some(envelope(&self.shared, None, to, value));
         poll_fn(|cx| {
@@ -101,7 +104,11 @@ impl Handle {
                 return Poll::Ready(());
             };
             match send_envelope(&self.shared, None, to, value) {
-                SendOutcome::Sent | SendOutcome::NoProcess(_) => Poll::Ready(()),
+                SendOutcome::Sent => Poll::Ready(()),
+                SendOutcome::NoProcess(envelope) => {
+                    self.shared.drop_unsent(to, envelope);
+                    Poll::Ready(())
+                }
                 SendOutcome::Full(back) => {
                     waiting = send_or_wait(&self.shared, None, to, back, cx.waker());
                     if waiting.is_some() { Poll::Pending } else { Poll::Ready(()) }
@@ -147,6 +154,9 @@ impl Handle {
 
     /// Returns a future that waits for the end of a process. It watches from this call on, even before its first poll.
     pub fn watch(&self, pid: Pid) -> Watch {
+        if pid.node() != 0 {
+            return Watch(self.watch_remote(pid));
+        }
         let (sender, receiver) = oneshot::channel();
         let slot = self.shared.table.slot(pid);
         let alive = slot.is_some_and(|slot| SideTables::watch(slot, pid, sender));

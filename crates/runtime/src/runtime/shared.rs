@@ -31,6 +31,7 @@ use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
 use crate::runtime::crashes::CrashLog;
+use crate::runtime::remote::peers::Peers;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
 use crate::scheduler::{Pause, SchedulerShared};
 use crate::stream::ring::registry::RingRegistry;
@@ -72,6 +73,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) groups: Groups,
     pub(crate) streams: RingRegistry,
     pub(crate) topics: Topics,
+    /// Other nodes.
+    pub(crate) peers: Peers,
     pub(crate) tree: Arc<Tree>,
     pub(crate) engines: Engines,
     pub(crate) stores: Stores,
@@ -131,6 +134,7 @@ impl RuntimeShared {
             groups: Groups::default(),
             streams: RingRegistry::default(),
             topics: Topics::default(),
+            peers: Peers::default(),
             tree: Arc::default(),
             engines: Engines::default(),
             stores: Stores::default(),

@@ -24,7 +24,10 @@ mod life;
 mod limiters;
 mod mailbox_budget;
 mod messages;
+#[path = "../common/network.rs"]
+mod network;
 mod process_limit;
+mod remote;
 mod restart_wakes;
 mod ring;
 #[path = "../common/rings.rs"]

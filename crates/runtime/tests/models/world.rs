@@ -14,8 +14,9 @@ use crate::message::Message;
 use crate::pid::Pid;
 use crate::queue::{Backlog, Envelope, NodePool, SharedNodePool};
 use crate::registry::SideTables;
+use crate::send::SendOutcome;
 use crate::side_table::SideTable;
-use crate::signal::{Down, Exit, ReferenceAllocator};
+use crate::signal::{Down, Exit, MonitorRef, ReferenceAllocator};
 use crate::sync::atomic::Ordering;
 use crate::sync::{InjectedFault, has};
 
@@ -183,10 +184,45 @@ pub(crate) enum Received {
     Word(u32),
 }
 
+/// The models have one node, so none of these is called.
+#[expect(clippy::unused_self, reason = "these have the signatures of the runtime's functions")]
+impl RuntimeShared {
+    pub(crate) fn link_remote(&self, _: Pid, _: Pid) {}
+
+    pub(crate) fn unlink_remote(&self, _: Pid, _: Pid) {}
+
+    pub(crate) fn link_exit_remote(&self, _: Pid, _: Pid, _: &ExitReason) {}
+
+    pub(crate) fn monitor_remote(&self, _: Pid, _: MonitorRef, _: Pid) {}
+
+    pub(crate) fn demonitor_remote(&self, _: Pid, _: MonitorRef) {}
+
+    pub(crate) fn down_remote(&self, _: Pid, _: MonitorRef, _: Pid, _: &ExitReason) {}
+
+    pub(crate) fn exit_remote(&self, _: Option<Pid>, _: Pid, _: &ExitReason) {}
+}
+
 impl RuntimeShared {
     /// Nobody watches processes in the models.
     #[expect(clippy::unused_self, reason = "has the signature of the runtime's function")]
     pub(crate) fn note_send(&self, _: Slot, _: Pid, _: Option<Pid>) {}
+
+    /// The models have one node.
+    #[expect(clippy::unused_self, reason = "has the signature of the runtime's function")]
+    pub(crate) fn push_remote(&self, _: Option<&scheduler::Local>, _: Pid, envelope: Envelope) -> SendOutcome {
+        SendOutcome::NoProcess(envelope)
+    }
+
+    #[expect(clippy::unused_self, reason = "has the signature of the runtime's function")]
+    pub(crate) fn wait_for_remote_room(
+        &self,
+        _: Option<&scheduler::Local>,
+        _: Pid,
+        _: Envelope,
+        _: &std::task::Waker,
+    ) -> Option<Envelope> {
+        None
+    }
 
     /// Creates a table with this number of free slots.
     pub(crate) fn with_slots(slots: u32) -> Arc<Self> {

@@ -85,8 +85,9 @@ impl GuestState {
     #[inline]
     pub(crate) fn send_bytes(&self, to: Pid, tag: u64, body: impl Body) -> Result<(), Unsent> {
         match self.try_send_bytes(to, tag, body)? {
-            Ok(()) | Err(TrySendError::NoProcess { .. }) => Ok(()),
             Err(TrySendError::Full { message, .. }) => Err(Unsent::Full(message)),
+            // Bytes can be sent to every node.
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -138,8 +139,8 @@ impl GuestState {
                 waiting(self.quota_for(body.len())).await;
                 let bytes = self.charged(tag, body);
                 match self.send_charged(to, bytes, self.process().accepts_inline(to)) {
-                    Ok(()) | Err(TrySendError::NoProcess { .. }) => return Ok(()),
                     Err(TrySendError::Full { message, .. }) => message,
+                    Ok(()) | Err(_) => return Ok(()),
                 }
             }
         };

@@ -58,7 +58,8 @@ impl Host for GuestState {
         self.check_length(&body)?;
         match self.try_send_bytes(convert::pid_of(to), tag, body) {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(TrySendError::NoProcess { .. })) => Err(Error::NoProcess),
+            Ok(Err(TrySendError::NoProcess { .. } | TrySendError::NoConnection { .. })) => Err(Error::NoProcess),
+            Ok(Err(refused @ TrySendError::NotPortable { .. })) => Err(Error::Invalid(refused.to_string())),
             Ok(Err(TrySendError::Full { .. })) | Err(Unsent::Full(_)) => Err(Error::MailboxFull),
             Err(Unsent::Denied(error)) => Err(error),
             Err(Unsent::Quota(_)) => Err(self.over_quota()),
@@ -105,6 +106,10 @@ impl Host for GuestState {
             rusm_runtime::CallError::CallingSelf { .. } => Error::Invalid("a process cannot call itself".to_owned()),
             rusm_runtime::CallError::NoProcess { .. } => Error::NoProcess,
             rusm_runtime::CallError::Timeout { .. } => Error::TimedOut,
+            rusm_runtime::CallError::NoConnection { .. } => {
+                Error::CalleeExited(convert::reason(&rusm_runtime::ExitReason::NoConnection))
+            }
+            refused @ rusm_runtime::CallError::NotPortable { .. } => Error::Invalid(refused.to_string()),
             rusm_runtime::CallError::Ended { reason, .. } => Error::CalleeExited(convert::reason(&reason)),
             // The interface has no case for these: they are told as a reason in words.
             other @ (rusm_runtime::CallError::Dropped { .. } | rusm_runtime::CallError::AwaitsStart { .. }) => {

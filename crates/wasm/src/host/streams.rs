@@ -66,7 +66,8 @@ impl GuestState {
         let to = super::convert::pid_of(to);
         match self.ctx.try_send(to, reader) {
             Ok(()) => {}
-            Err(TrySendError::NoProcess { .. }) => return Err(Error::NoProcess),
+            Err(TrySendError::NoProcess { .. } | TrySendError::NoConnection { .. }) => return Err(Error::NoProcess),
+            Err(refused @ TrySendError::NotPortable { .. }) => return Err(Error::Invalid(refused.to_string())),
             Err(TrySendError::Full { message, .. }) => {
                 if let Ok(reader) = message.downcast::<StreamReader>() {
                     waiting(self.ctx.send(to, reader)).await;

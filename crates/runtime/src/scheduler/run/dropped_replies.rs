@@ -9,6 +9,7 @@
 use std::any::Any;
 
 use crate::links::signal::MonitorRef;
+use crate::mailbox::request::RemoteReply;
 use crate::process::pid::Pid;
 use crate::runtime::panics;
 use crate::scheduler::Local;
@@ -19,6 +20,8 @@ pub(crate) enum DroppedReply {
     Process(Pid, MonitorRef),
     /// The sender of a reply to a caller outside, which its drop tells.
     Outside(Box<dyn Any + Send>),
+    /// A caller on another node.
+    Remote(Box<RemoteReply>),
 }
 
 impl Local {
@@ -34,6 +37,7 @@ impl Local {
         for reply in self.dropped_replies.take() {
             match reply {
                 DroppedReply::Process(caller, reference) => self.shared.deliver_no_reply(caller, reference),
+                DroppedReply::Remote(remote) => self.shared.no_reply_remote(&remote),
                 DroppedReply::Outside(sender) => panics::contain(|| drop(sender)),
             }
         }
