@@ -14,6 +14,7 @@
 
 pub mod identity;
 pub mod link;
+pub mod node;
 pub mod session;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;

@@ -430,6 +430,11 @@ impl Session {
         })
     }
 
+    /// Returns true if [`Self::poll_event`] has an event.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Takes the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()

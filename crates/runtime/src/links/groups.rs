@@ -91,7 +91,8 @@ impl Context {
         self.running().local.shared.leave(self.pid(), group)
     }
 
-    /// Returns the members of a group, in the order in which they joined. A process that joined twice is listed twice.
+    /// Returns the members of a group, in the order in which they joined, as far as this node knows. A process that
+    /// joined twice is listed twice. Processes of connected nodes are members like those of this node.
     pub fn members(&self, group: &str) -> Vec<Pid> {
         self.running().local.shared.groups.members(group)
     }
@@ -175,6 +176,7 @@ impl RuntimeShared {
         let (name, group) = registry.group(group);
         group.members.insert(position, pid);
         self.notify_monitors(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
+        self.announce_membership(pid, &name, true);
         locked.side_table().memberships().positions.insert((name, position));
         Ok(())
     }
@@ -195,6 +197,7 @@ impl RuntimeShared {
         registry.change(name, |group| {
             group.members.remove(&position);
             self.notify_monitors(group, |reference| Left { reference, group: Arc::clone(name), pid });
+            self.announce_membership(pid, name, false);
         });
     }
 
@@ -231,6 +234,54 @@ impl RuntimeShared {
         }
         for (name, position) in &memberships.positions {
             self.remove_member(&mut registry, pid, name, *position);
+        }
+    }
+
+    /// Calls `act` with the memberships of this node's processes, in the order of joining. None changes meanwhile.
+    pub(crate) fn with_local_memberships(&self, act: impl FnOnce(Vec<(Arc<str>, Pid)>)) {
+        let registry = self.groups.lock();
+        let mut local: Vec<(u64, Arc<str>, Pid)> = Vec::new();
+        for (name, group) in &registry.groups {
+            let own = group.members.iter().filter(|(_, pid)| pid.node() == 0);
+            local.extend(own.map(|(position, pid)| (*position, Arc::clone(name), *pid)));
+        }
+        local.sort_by_key(|(position, ..)| *position);
+        act(local.into_iter().map(|(_, name, pid)| (name, pid)).collect());
+    }
+
+    /// Makes a process of another node a member of a group. Returns `None` for a name that is not valid.
+    pub(crate) fn join_of_remote(&self, pid: Pid, group: &str) -> Option<()> {
+        check(group).ok()?;
+        let mut registry = self.groups.lock();
+        registry.last_position += 1;
+        let position = registry.last_position;
+        let (name, group) = registry.group(group);
+        group.members.insert(position, pid);
+        self.notify_monitors(group, |reference| Joined { reference, group: Arc::clone(&name), pid });
+        Some(())
+    }
+
+    /// Undoes the newest membership of a process of another node.
+    pub(crate) fn leave_of_remote(&self, pid: Pid, group: &str) {
+        let mut registry = self.groups.lock();
+        let Some((name, members)) = registry.groups.get_key_value(group) else { return };
+        let newest = members.members.iter().rev().find(|(_, member)| **member == pid).map(|(position, _)| *position);
+        let name = Arc::clone(name);
+        if let Some(position) = newest {
+            self.remove_member(&mut registry, pid, &name, position);
+        }
+    }
+
+    /// Removes the processes of a lost node from all groups.
+    pub(crate) fn leave_all_of_node(&self, node: u32) {
+        let mut registry = self.groups.lock();
+        let mut lost: Vec<(Arc<str>, u64, Pid)> = Vec::new();
+        for (name, group) in &registry.groups {
+            let theirs = group.members.iter().filter(|(_, pid)| pid.node() == node);
+            lost.extend(theirs.map(|(position, pid)| (Arc::clone(name), *position, *pid)));
+        }
+        for (name, position, pid) in lost {
+            self.remove_member(&mut registry, pid, &name, position);
         }
     }
 

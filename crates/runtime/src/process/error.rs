@@ -110,6 +110,16 @@ pub enum TrySendError {
         /// Pid of the receiver.
         to: Pid,
     },
+    /// The process is on another node, and the message is longer than the network accepts.
+    #[error("a message to {to} on another node may have {bytes_max} bytes")]
+    TooLarge {
+        /// Message that was not sent.
+        message: Message,
+        /// Pid of the receiver.
+        to: Pid,
+        /// Maximum length of an encoded message, in bytes.
+        bytes_max: usize,
+    },
 }
 
 impl TrySendError {
@@ -119,7 +129,8 @@ impl TrySendError {
             Self::Full { message, .. }
             | Self::NoProcess { message, .. }
             | Self::NoConnection { message, .. }
-            | Self::NotPortable { message, .. } => message,
+            | Self::NotPortable { message, .. }
+            | Self::TooLarge { message, .. } => message,
         }
     }
 }

@@ -8,6 +8,8 @@
 //! Operations on local processes find the slot of the pid and never get here. Messages are encoded by the [`Exports`]
 //! of the runtime. A lost connection ends each link and each monitor with exactly one `noconnection`.
 
+pub(crate) mod ask;
+mod child;
 pub(crate) mod codec;
 pub(crate) mod connection;
 pub(crate) mod exports;
@@ -19,6 +21,7 @@ pub(crate) mod outbound;
 mod outside;
 pub(crate) mod peers;
 
+pub use ask::AskError;
 pub use codec::{Decoder, Encoder, Portable};
 pub use exports::Exports;
 pub use nodes::{NodeDown, NodeUp};

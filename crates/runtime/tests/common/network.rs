@@ -178,7 +178,7 @@ impl Network for Hub {
         true
     }
 
-    fn release(&self, node: u32, to: Address, frames: u32) {
+    fn release(&self, node: u32, to: Address, frames: u32, _: u64) {
         // The credit belongs to the frames that the other node has sent here.
         let Some(link) = self.link(node) else { return };
         let Some(other) = link.to.upgrade() else { return };

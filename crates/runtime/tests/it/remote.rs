@@ -1,5 +1,6 @@
 //! Processes on two nodes: every guarantee between processes of one node, and what a lost node means.
 
+mod asks;
 mod bonds;
 mod lost;
 mod messages;

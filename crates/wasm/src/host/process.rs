@@ -59,7 +59,9 @@ impl Host for GuestState {
         match self.try_send_bytes(convert::pid_of(to), tag, body) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(TrySendError::NoProcess { .. } | TrySendError::NoConnection { .. })) => Err(Error::NoProcess),
-            Ok(Err(refused @ TrySendError::NotPortable { .. })) => Err(Error::Invalid(refused.to_string())),
+            Ok(Err(refused @ (TrySendError::NotPortable { .. } | TrySendError::TooLarge { .. }))) => {
+                Err(Error::Invalid(refused.to_string()))
+            }
             Ok(Err(TrySendError::Full { .. })) | Err(Unsent::Full(_)) => Err(Error::MailboxFull),
             Err(Unsent::Denied(error)) => Err(error),
             Err(Unsent::Quota(_)) => Err(self.over_quota()),

@@ -67,7 +67,9 @@ impl GuestState {
         match self.ctx.try_send(to, reader) {
             Ok(()) => {}
             Err(TrySendError::NoProcess { .. } | TrySendError::NoConnection { .. }) => return Err(Error::NoProcess),
-            Err(refused @ TrySendError::NotPortable { .. }) => return Err(Error::Invalid(refused.to_string())),
+            Err(refused @ (TrySendError::NotPortable { .. } | TrySendError::TooLarge { .. })) => {
+                return Err(Error::Invalid(refused.to_string()));
+            }
             Err(TrySendError::Full { message, .. }) => {
                 if let Ok(reader) = message.downcast::<StreamReader>() {
                     waiting(self.ctx.send(to, reader)).await;

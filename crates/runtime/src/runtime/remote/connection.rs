@@ -102,11 +102,16 @@ impl Remote {
         peer.counters.connections.fetch_add(1, Ordering::Relaxed);
         let mut encoder = Encoder::new(&shared.peers, node);
         shared.config.exports.names().encode(&mut encoder);
-        let mut link = peer.link.write();
-        link.phase = Phase::Greeting;
-        link.types.clear();
-        link.announced = false;
-        shared.peers.signal(&peer, Kind::Hello, (Pid::NONE, Pid::NONE), encoder.into_bytes());
+        shared.with_local_memberships(|memberships| {
+            let mut link = peer.link.write();
+            link.phase = Phase::Greeting;
+            link.types.clear();
+            link.announced = true;
+            shared.peers.signal(&peer, Kind::Hello, (Pid::NONE, Pid::NONE), encoder.into_bytes());
+            for (group, pid) in memberships {
+                shared.peers.signal(&peer, Kind::Join, (pid, Pid::NONE), shared.payload(&peer, &group));
+            }
+        });
     }
 
     /// Delivers a frame. The frames of one node are delivered by one thread at a time, in their order.
@@ -175,6 +180,7 @@ impl RuntimeShared {
         for (own, (_, target)) in inbound {
             self.remove_inbound(target, own);
         }
+        self.leave_all_of_node(peer.index);
         if before == Phase::Up {
             let down = NodeDown { node: peer.index, identity: peer.identity.clone() };
             self.tell_watchers(|| down.clone());

@@ -47,6 +47,8 @@ struct Inner {
     outgoing: HashMap<TypeId, Outgoing>,
     values: HashMap<Arc<str>, DecodeMessage>,
     calls: HashMap<Arc<str>, CallCodec>,
+    /// Bodies of processes that other nodes may start, of the type that `ask.rs` knows.
+    spawnables: HashMap<Arc<str>, Arc<dyn Any + Send + Sync>>,
 }
 
 /// How messages of one type are sent.
@@ -234,6 +236,20 @@ impl Exports {
 
     pub(crate) fn call_codec(&self, name: &str) -> Option<&CallCodec> {
         self.0.calls.get(name)
+    }
+
+    pub(crate) fn spawnable_entry(&self, name: &str) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.0.spawnables.get(name)
+    }
+
+    pub(crate) fn add_spawnable(mut self, name: &str, body: Arc<dyn Any + Send + Sync>) -> Self {
+        assert!(
+            !name.is_empty() && name.len() <= NAME_MAX_BYTES,
+            "the name of a spawnable process has 1 to {NAME_MAX_BYTES} bytes: {name:?}"
+        );
+        let before = Arc::make_mut(&mut self.0).spawnables.insert(name.into(), body);
+        assert!(before.is_none(), "two bodies are spawnable as {name:?}");
+        self
     }
 }
 

@@ -72,23 +72,24 @@ impl RuntimeShared {
             Phase::Greeting => return Err(Malformed::TooEarly { kind }),
         }
         let (from, to) = (if from == Address::NODE { Pid::NONE } else { from.on(peer.index) }, to.on(0));
-        let payload_len = payload.len();
+        let bytes = payload.len();
         let mut decoder = Decoder::new(&self.peers, peer.index, payload);
         let malformed = || Malformed::Payload { kind };
         let delivered = match kind {
-            Kind::Bytes => self.deliver_mail(peer, from, to, Message::new(decoder.rest()), None),
+            Kind::Bytes => self.deliver_mail(peer, (from, to), bytes, Message::new(decoder.rest()), None),
             Kind::Tagged => {
                 let tag = u64::decode(&mut decoder).ok_or_else(malformed)?;
-                self.deliver_mail(peer, from, to, Message::new(TaggedBytes { tag, body: decoder.rest() }), None)
+                let message = Message::new(TaggedBytes { tag, body: decoder.rest() });
+                self.deliver_mail(peer, (from, to), bytes, message, None)
             }
-            Kind::Value => self.deliver_value(peer, (from, to), &mut decoder).ok_or_else(malformed)?,
-            Kind::Request => self.deliver_request(peer, (from, to), &mut decoder).ok_or_else(malformed)?,
+            Kind::Value => self.deliver_value(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)?,
+            Kind::Request => self.deliver_request(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)?,
             signal => {
                 self.deliver_signal(peer, signal, (from, to), &mut decoder).ok_or_else(malformed)?;
                 Delivered::Accepted
             }
         };
-        tracing::trace!(node = %peer.identity.name, ?kind, payload_len, ?delivered, "a frame was delivered");
+        tracing::trace!(node = %peer.identity.name, ?kind, bytes, ?delivered, "a frame was delivered");
         Ok(delivered)
     }
 
@@ -96,6 +97,7 @@ impl RuntimeShared {
         self: &Arc<Self>,
         peer: &Arc<Peer>,
         (from, to): (Pid, Pid),
+        bytes: usize,
         decoder: &mut Decoder<'_>,
     ) -> Option<Delivered> {
         let name = Arc::<str>::decode(decoder)?;
@@ -105,13 +107,14 @@ impl RuntimeShared {
             note_undecodable(peer, &name, to);
             return Some(Delivered::Accepted);
         };
-        Some(self.deliver_mail(peer, from, to, message, None))
+        Some(self.deliver_mail(peer, (from, to), bytes, message, None))
     }
 
     fn deliver_request(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
         (from, to): (Pid, Pid),
+        bytes: usize,
         decoder: &mut Decoder<'_>,
     ) -> Option<Delivered> {
         let call = Arc::<str>::decode(decoder)?;
@@ -127,15 +130,15 @@ impl RuntimeShared {
             self.no_reply_remote(&told);
             return Some(Delivered::Accepted);
         };
-        Some(self.deliver_mail(peer, from, to, message, is_monitored.then_some((caller, reference))))
+        Some(self.deliver_mail(peer, (from, to), bytes, message, is_monitored.then_some((caller, reference))))
     }
 
     /// Puts a message into a mailbox. With `monitor`, the caller monitors the receiver until it has a reply.
     fn deliver_mail(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
-        from: Pid,
-        to: Pid,
+        (from, to): (Pid, Pid),
+        bytes: usize,
         message: Message,
         monitor: Option<(Pid, MonitorRef)>,
     ) -> Delivered {
@@ -163,16 +166,16 @@ impl RuntimeShared {
         } else {
             deliver_envelope(locked, envelope);
         }
-        if has_room { Delivered::Accepted } else { self.withhold(peer, to) }
+        if has_room { Delivered::Accepted } else { self.withhold(peer, to, bytes as u64) }
     }
 
     /// Keeps the credit of a message until the mailbox has room.
-    fn withhold(self: &Arc<Self>, peer: &Arc<Peer>, to: Pid) -> Delivered {
+    fn withhold(self: &Arc<Self>, peer: &Arc<Peer>, to: Pid, bytes: u64) -> Delivered {
         let is_first = {
             let mut withheld = peer.withheld.lock();
-            let frames = withheld.entry(to).or_insert(0);
-            *frames += 1;
-            *frames == 1
+            let sum = withheld.entry(to).or_insert((0, 0));
+            *sum = (sum.0 + 1, sum.1 + bytes);
+            sum.0 == 1
         };
         if is_first {
             let room = Arc::new(RoomWaker { shared: Arc::downgrade(self), peer: Arc::clone(peer), to });
@@ -197,7 +200,7 @@ impl RuntimeShared {
         }
     }
 
-    fn add_inbound(&self, peer: &Peer, theirs: MonitorRef, target: Pid) -> MonitorRef {
+    pub(crate) fn add_inbound(&self, peer: &Peer, theirs: MonitorRef, target: Pid) -> MonitorRef {
         let own = self.next_reference();
         let mut bonds = peer.bonds.lock();
         bonds.inbound.insert(own, (theirs, target));
@@ -242,7 +245,10 @@ impl RuntimeShared {
                     self.down(pid, reference, target, &reason);
                 }
             }
-            Kind::Join | Kind::Leave | Kind::Ask | Kind::Answer => return None,
+            Kind::Join => self.join_of_remote(from, &String::decode(decoder)?)?,
+            Kind::Leave => self.leave_of_remote(from, &String::decode(decoder)?),
+            Kind::Ask => self.answer(peer, from, decoder)?,
+            Kind::Answer => self.answered(peer, (from, to), decoder)?,
             Kind::Bytes | Kind::Tagged | Kind::Value | Kind::Request => unreachable!("delivered as messages"),
         }
         Some(())
@@ -262,7 +268,7 @@ impl RuntimeShared {
         Some(())
     }
 
-    fn linked_by(&self, peer: &Peer, from: Pid, to: Pid, number: u64) {
+    pub(crate) fn linked_by(&self, peer: &Peer, from: Pid, to: Pid, number: u64) {
         peer.bonds.lock().links.entry((to, from)).or_default().theirs = number;
         match self.lock_process(to) {
             Some(mut locked) => drop(locked.side_table().links.insert(from, ())),
@@ -284,7 +290,7 @@ impl RuntimeShared {
         }
     }
 
-    fn monitored_by(&self, peer: &Peer, from: Pid, to: Pid, theirs: MonitorRef) {
+    pub(crate) fn monitored_by(&self, peer: &Peer, from: Pid, to: Pid, theirs: MonitorRef) {
         let own = self.add_inbound(peer, theirs, to);
         match self.lock_process(to) {
             Some(mut locked) => drop(locked.side_table().monitored_by.insert(own, from)),
@@ -316,10 +322,10 @@ struct RoomWaker {
 
 impl RoomWaker {
     fn release(&self) {
-        let frames = self.peer.withheld.lock().remove(&self.to);
-        let (Some(frames), Some(shared)) = (frames, self.shared.upgrade()) else { return };
+        let withheld = self.peer.withheld.lock().remove(&self.to);
+        let (Some((frames, bytes)), Some(shared)) = (withheld, self.shared.upgrade()) else { return };
         if let Some(attached) = shared.peers.attached.get() {
-            attached.network.release(self.peer.index, self.to.into(), frames);
+            attached.network.release(self.peer.index, self.to.into(), frames, bytes);
         }
     }
 }

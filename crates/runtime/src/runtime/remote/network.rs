@@ -62,8 +62,14 @@ pub trait Network: Send + Sync {
     fn wait_for_room(&self, node: u32, to: Address, sender: &Waker) -> bool;
 
     /// Returns the credit of frames that this node received for its process `to` and
-    /// [withheld](crate::embed::remote::Delivered::Withheld): the mailbox has room again.
-    fn release(&self, node: u32, to: Address, frames: u32);
+    /// [withheld](crate::embed::remote::Delivered::Withheld): the mailbox has room again. `bytes` is the length of their
+    /// payloads.
+    fn release(&self, node: u32, to: Address, frames: u32, bytes: u64);
+
+    /// Returns the maximum length of a payload, in bytes.
+    fn payload_bytes_max(&self) -> usize {
+        64 << 20
+    }
 
     /// Returns the figures of a connection, for observers.
     fn figures(&self, node: u32) -> LinkFigures {

@@ -53,6 +53,9 @@ impl RuntimeShared {
         let Some(Encoded { kind, payload }) = self.encode(&peer, &link, envelope.message()) else {
             return SendOutcome::NoProcess(envelope);
         };
+        if payload.len() > attached.network.payload_bytes_max() {
+            return SendOutcome::NoProcess(envelope);
+        }
         let queued = self.peers.queue(&peer, Frame { kind, from: from.into(), to: to.into(), payload });
         // Code of the program runs when the message is dropped; it may use the same peer.
         drop(link);
@@ -144,13 +147,13 @@ impl RuntimeShared {
     /// Drops a message that could not be sent.
     ///
     /// # Panics
-    /// If it is for another node and its type is not exported by both nodes.
+    /// If it is for another node, and its type is not exported by both nodes, or it is too long.
     #[cold]
     pub(crate) fn drop_unsent(&self, to: Pid, envelope: Envelope) {
         if to.node() == 0 {
             return drop(envelope);
         }
-        if self.is_portable(to, envelope.message().type_id()) {
+        if self.is_portable(to, envelope.message().type_id()) && self.is_too_large(to, envelope.message()).is_none() {
             return self.forget(envelope);
         }
         let error = self.unsent(to, envelope);
@@ -164,8 +167,19 @@ impl RuntimeShared {
         if !self.is_portable(to, message.type_id()) {
             return TrySendError::NotPortable { message, to };
         }
+        if let Some(bytes_max) = self.is_too_large(to, &message) {
+            return TrySendError::TooLarge { message, to, bytes_max };
+        }
         let is_superseded = self.peers.get(to.node()).is_none_or(|peer| peer.link.read().phase == Phase::Superseded);
         if is_superseded { TrySendError::NoProcess { message, to } } else { TrySendError::NoConnection { message, to } }
+    }
+
+    /// Returns the maximum length of an encoded message, if this one is longer.
+    fn is_too_large(&self, to: Pid, message: &Message) -> Option<usize> {
+        let bytes_max = self.peers.attached.get()?.network.payload_bytes_max();
+        let peer = self.peers.get(to.node())?;
+        let encoded = self.encode(&peer, &peer.link.read(), message)?;
+        (encoded.payload.len() > bytes_max).then_some(bytes_max)
     }
 
     /// Returns true if messages of a type may be sent to the node of `to`, as far as that is known.
@@ -186,7 +200,7 @@ impl RuntimeShared {
     }
 
     /// Runs `act` with a connected peer; false without a connection.
-    fn with_link(&self, node: u32, act: impl FnOnce(&Arc<Peer>)) -> bool {
+    pub(crate) fn with_link(&self, node: u32, act: impl FnOnce(&Arc<Peer>)) -> bool {
         let Some(peer) = self.peers.get(node) else { return false };
         let link = peer.link.read();
         let is_up = link.phase == Phase::Up;
@@ -201,7 +215,7 @@ impl RuntimeShared {
         self.peers.get(node).map_or(ExitReason::NoProcess, |peer| peer.lost_reason())
     }
 
-    fn payload<T: Portable>(&self, peer: &Peer, value: &T) -> Vec<u8> {
+    pub(crate) fn payload<T: Portable>(&self, peer: &Peer, value: &T) -> Vec<u8> {
         let mut encoder = Encoder::new(&self.peers, peer.index);
         value.encode(&mut encoder);
         encoder.into_bytes()

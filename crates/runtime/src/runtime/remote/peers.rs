@@ -120,8 +120,8 @@ pub(crate) struct Peer {
     pub(crate) identity: Identity,
     pub(crate) link: RwLock<LinkState>,
     pub(crate) bonds: Lock<Bonds>,
-    /// Number of frames for each local process whose credit was not returned, because its mailbox is full.
-    pub(crate) withheld: Lock<HashMap<Pid, u32>>,
+    /// Number and bytes of the frames for each local process whose credit was not returned, because its mailbox is full.
+    pub(crate) withheld: Lock<HashMap<Pid, (u32, u64)>>,
     pub(crate) counters: PeerCounters,
 }
 

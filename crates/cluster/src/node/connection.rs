@@ -1,0 +1,286 @@
+//! The connection to one peer: its session, its sender thread, and the senders that wait for room.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rusm_runtime::embed::remote::{Address as ProcessAddress, Delivered, Frame, Kind as FrameKind, Refused, Room};
+
+use super::environment::{Environment, runtime_identity};
+use crate::identity::{Address, Epoch, Identity, NodeName};
+use crate::link::LinkError;
+use crate::session::{Event, Incoming, LinkChange, Outgoing, SendErrorReason, Session};
+use crate::wire::Kind;
+
+/// Maximum time between two ticks of a session.
+const TICK_MAX: Duration = Duration::from_millis(50);
+/// Number of events that are taken at once.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// The connection to a peer, through all of its lives.
+pub(super) struct Connection {
+    pub(super) peer: NodeName,
+    pub(super) session: Mutex<Session>,
+    /// Wakes the sender thread.
+    ready: Condvar,
+    /// True while the sender thread waits; written under the lock of the session.
+    sender_waits: AtomicBool,
+    /// Held by the thread that gives events to the runtime, which therefore sees them in order.
+    delivering: Mutex<()>,
+    /// Index of the life that is connected, at the runtime; 0 for none.
+    pub(super) node: AtomicU32,
+    epoch: AtomicU64,
+    waiting: Mutex<Waiting>,
+    stopped: AtomicBool,
+    pub(super) left: AtomicBool,
+}
+
+/// Senders that wait for room.
+#[derive(Default)]
+struct Waiting(HashMap<ProcessAddress, Vec<Waker>>);
+
+impl Connection {
+    pub(super) fn new(session: Session) -> Self {
+        Self {
+            peer: session.peer().clone(),
+            session: Mutex::new(session),
+            ready: Condvar::new(),
+            sender_waits: AtomicBool::new(false),
+            delivering: Mutex::new(()),
+            node: AtomicU32::new(0),
+            epoch: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+        }
+    }
+
+    /// Sends packets and ticks, until the node stops.
+    pub(super) fn run(&self, environment: &Weak<Environment>) {
+        while let Some(environment) = environment.upgrade().filter(|_| !self.stopped.load(Ordering::Acquire)) {
+            self.drain(&environment);
+            let transmit = {
+                let mut session = self.session.lock();
+                let now = environment.now();
+                if session.deadline().is_none_or(|deadline| deadline <= now) {
+                    session.on_tick(now);
+                }
+                let transmit = session.poll_transmit();
+                if transmit.is_none() && !self.stopped.load(Ordering::Acquire) {
+                    let left =
+                        session.deadline().map_or(TICK_MAX, |deadline| deadline.saturating_sub(environment.now()));
+                    self.sender_waits.store(true, Ordering::Relaxed);
+                    self.ready.wait_for(&mut session, left.clamp(Duration::from_micros(200), TICK_MAX));
+                    self.sender_waits.store(false, Ordering::Relaxed);
+                }
+                transmit
+            };
+            if let Some(transmit) = transmit
+                && let Err(error) = environment.link.send(&self.peer, transmit.lane, transmit.packet)
+                && !matches!(error, LinkError::NotConnected(_) | LinkError::Closed)
+            {
+                tracing::debug!(peer = %self.peer, %error, "a packet was not sent");
+            }
+        }
+    }
+
+    /// Ends the sender thread.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        let _session = self.session.lock();
+        self.ready.notify_all();
+    }
+
+    /// Lets the link or a timer change the session, and gives its events to the runtime.
+    pub(super) fn with_session(&self, environment: &Environment, change: impl FnOnce(&mut Session, Duration)) {
+        {
+            let mut session = self.session.lock();
+            change(&mut session, environment.now());
+            self.wake_sender(&session);
+        }
+        self.drain(environment);
+    }
+
+    /// Wakes the sender thread if there is a packet and it waits. The session is locked.
+    fn wake_sender(&self, session: &Session) {
+        if self.sender_waits.load(Ordering::Relaxed) && session.has_transmit() {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Gives events to the runtime, unless another thread does.
+    fn drain(&self, environment: &Environment) {
+        loop {
+            let Some(delivering) = self.delivering.try_lock() else { return };
+            loop {
+                let events: Vec<Event> = {
+                    let mut session = self.session.lock();
+                    std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect()
+                };
+                if events.is_empty() {
+                    break;
+                }
+                self.handle(environment, events);
+            }
+            drop(delivering);
+            // An event may have come after the last look, while another thread found the lock taken.
+            if !self.session.lock().has_event() {
+                return;
+            }
+        }
+    }
+
+    fn handle(&self, environment: &Environment, events: Vec<Event>) {
+        let mut consumed: Vec<(Epoch, Address, u32, u64)> = Vec::new();
+        for event in events {
+            match event {
+                Event::Up(info) => self.up(environment, &info.identity, info.epoch),
+                Event::Deliver(incoming) => {
+                    let (epoch, to, bytes) = (incoming.epoch, incoming.to, incoming.payload.len() as u64);
+                    let is_signal = incoming.kind.is_signal();
+                    if self.deliver(environment, incoming) == Delivered::Accepted && !is_signal {
+                        match consumed.last_mut() {
+                            Some(last) if (last.0, last.1) == (epoch, to) => {
+                                (last.2, last.3) = (last.2 + 1, last.3 + bytes);
+                            }
+                            _ => consumed.push((epoch, to, 1, bytes)),
+                        }
+                    }
+                }
+                Event::Room { to } => self.wake(to.map(process)),
+                Event::Down(reason) => {
+                    tracing::warn!(peer = %self.peer, %reason, "the connection to a node is lost");
+                    let node = self.node.swap(0, Ordering::AcqRel);
+                    environment.remote().lost(node);
+                    self.wake(None);
+                }
+                Event::Refused(reason) => tracing::error!(peer = %self.peer, %reason, "a node cannot join"),
+                Event::Left { unacknowledged } => {
+                    tracing::info!(peer = %self.peer, unacknowledged, "left a node");
+                    self.left.store(true, Ordering::Release);
+                }
+            }
+        }
+        if !consumed.is_empty() {
+            let mut session = self.session.lock();
+            for (epoch, to, messages, bytes) in consumed {
+                session.consumed(environment.now(), epoch, to, messages, bytes);
+            }
+            self.wake_sender(&session);
+        }
+    }
+
+    fn up(&self, environment: &Environment, identity: &Identity, epoch: Epoch) {
+        match environment.remote().index_of(&runtime_identity(identity)) {
+            Ok(node) => {
+                self.epoch.store(epoch.0, Ordering::Release);
+                self.node.store(node, Ordering::Release);
+                tracing::info!(peer = %self.peer, boot = %identity.boot, "connected to a node");
+                environment.remote().connected(node);
+            }
+            Err(error) => tracing::error!(peer = %self.peer, %error, "a node cannot be used"),
+        }
+    }
+
+    fn deliver(&self, environment: &Environment, incoming: Incoming) -> Delivered {
+        let node = self.node.load(Ordering::Acquire);
+        let Some(kind) = FrameKind::from_byte(incoming.kind.0) else {
+            // A newer node sends kinds only to nodes that know them.
+            tracing::debug!(peer = %self.peer, kind = ?incoming.kind, "a message of an unknown kind was dropped");
+            return Delivered::Accepted;
+        };
+        let frame = Frame { kind, from: process(incoming.from), to: process(incoming.to), payload: incoming.payload };
+        match environment.remote().deliver(node, frame) {
+            Ok(delivered) => delivered,
+            Err(error) => {
+                tracing::error!(peer = %self.peer, %error, "a node broke the protocol: its connection is closed");
+                let mut session = self.session.lock();
+                session.on_link(environment.now(), LinkChange::Down);
+                session.on_link(environment.now(), LinkChange::Up);
+                Delivered::Accepted
+            }
+        }
+    }
+
+    /// Wakes the senders that wait for a process, or all of them.
+    fn wake(&self, to: Option<ProcessAddress>) {
+        let woken: Vec<Waker> = {
+            let mut waiting = self.waiting.lock();
+            match to {
+                Some(to) => waiting.0.remove(&to).unwrap_or_default(),
+                None => waiting.0.drain().flat_map(|(_, senders)| senders).collect(),
+            }
+        };
+        // The wakers are those of processes, or of other executors, whose panics must not end this thread.
+        woken.into_iter().for_each(rusm_runtime::embed::panics::wake);
+    }
+
+    pub(super) fn send(&self, now: Duration, frame: Frame) -> Result<(), Refused> {
+        let message = Outgoing {
+            kind: Kind(frame.kind.byte()),
+            from: address(frame.from),
+            to: address(frame.to),
+            payload: frame.payload,
+        };
+        let mut session = self.session.lock();
+        let sent = session.send(now, message);
+        self.wake_sender(&session);
+        drop(session);
+        sent.map_err(|error| {
+            let Outgoing { from, to, payload, .. } = error.message;
+            let frame = Frame { kind: frame.kind, from: process(from), to: process(to), payload };
+            match error.reason {
+                SendErrorReason::Busy(_) => Refused::Busy(frame),
+                SendErrorReason::NotUp | SendErrorReason::Leaving | SendErrorReason::TooLarge { .. } => {
+                    Refused::NoConnection(frame)
+                }
+            }
+        })
+    }
+
+    pub(super) fn room(&self, to: ProcessAddress) -> Room {
+        match self.session.lock().check_room(address(to)) {
+            Ok(()) => Room::Open,
+            Err(SendErrorReason::Busy(_)) => Room::Full,
+            Err(_) => Room::NoConnection,
+        }
+    }
+
+    pub(super) fn wait_for_room(&self, to: ProcessAddress, sender: &Waker) -> bool {
+        // The list is locked first: room that comes after the check finds the sender in it.
+        let mut waiting = self.waiting.lock();
+        let is_full = self.room(to) == Room::Full;
+        if is_full {
+            let senders = waiting.0.entry(to).or_default();
+            if !senders.iter().any(|waiting| waiting.will_wake(sender)) {
+                senders.push(sender.clone());
+            }
+        }
+        is_full
+    }
+
+    pub(super) fn release(&self, now: Duration, to: ProcessAddress, frames: u32, bytes: u64) {
+        let epoch = Epoch(self.epoch.load(Ordering::Acquire));
+        let mut session = self.session.lock();
+        session.consumed(now, epoch, address(to), frames, bytes);
+        self.wake_sender(&session);
+    }
+}
+
+const fn address(process: ProcessAddress) -> Address {
+    Address::new(process.slot, process.generation)
+}
+
+const fn process(address: Address) -> ProcessAddress {
+    ProcessAddress { slot: address.slot(), generation: address.generation() }
+}
+
+/// Starts the sender thread of a connection.
+pub(super) fn start_sender(connection: &Arc<Connection>, environment: &Arc<Environment>) -> std::io::Result<()> {
+    let (connection, environment) = (Arc::clone(connection), Arc::downgrade(environment));
+    let name = format!("rusm-peer-{}", connection.peer);
+    std::thread::Builder::new().name(name).spawn(move || connection.run(&environment)).map(drop)
+}

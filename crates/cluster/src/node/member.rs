@@ -1,0 +1,204 @@
+//! [`Node`]: this node of a cluster.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rusm_runtime::Handle;
+use rusm_runtime::embed::remote::{
+    Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, Refused, Room, attach,
+};
+use thiserror::Error;
+
+use super::connection::{Connection, start_sender};
+use super::environment::{Environment, runtime_identity};
+use super::status::PeerStatus;
+use crate::identity::{BootId, Identity, NodeName};
+use crate::link::{Link, LinkError, LinkEvents};
+use crate::session::{Config, LinkChange, Session};
+
+/// Error returned when a node cannot join.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// The runtime is a node already.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The link cannot start.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// A node of a cluster. Dropping it closes its connections, without waiting for what is on the way.
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+/// State that the runtime and the link share.
+struct Shared {
+    environment: Arc<Environment>,
+    identity: Identity,
+    config: Config,
+    connections: RwLock<HashMap<NodeName, Arc<Connection>>>,
+    /// Connections by the index of the life that is connected, or was.
+    by_node: RwLock<HashMap<u32, Arc<Connection>>>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("identity", &self.shared.identity).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Makes a runtime a node, which joins all others that the link sees. `boot` is a random number for this start.
+    ///
+    /// # Errors
+    /// [`NodeError`] if the runtime is a node already, or the link cannot start.
+    pub fn start(runtime: &Handle, link: Arc<dyn Link>, boot: BootId, config: Config) -> Result<Self, NodeError> {
+        let identity = Identity { name: link.name().clone(), boot };
+        let environment = Arc::new(Environment::new(link));
+        let shared = Arc::new(Shared {
+            environment: Arc::clone(&environment),
+            identity,
+            config,
+            connections: RwLock::default(),
+            by_node: RwLock::default(),
+        });
+        let network = Arc::clone(&shared) as Arc<dyn Network>;
+        let remote = attach(runtime, runtime_identity(&shared.identity), network)?;
+        // The cell was created above, so it is empty.
+        drop(environment.remote.set(remote));
+        environment.link.start(Arc::new(Events(Arc::clone(&shared))))?;
+        Ok(Self { shared })
+    }
+
+    /// Returns the name and the boot id of this node.
+    pub fn identity(&self) -> &Identity {
+        &self.shared.identity
+    }
+
+    /// Returns the figures of the connections to all peers that were ever seen, in the order of their names.
+    pub fn peers(&self) -> Vec<PeerStatus> {
+        let mut peers: Vec<PeerStatus> = self.shared.connections.read().values().map(|peer| peer.status()).collect();
+        peers.sort_by(|one, two| one.name.cmp(&two.name));
+        peers
+    }
+
+    /// Leaves the cluster: what processes have sent so far arrives, then the connections are closed, at the latest
+    /// after `deadline`. Returns true if everything was acknowledged in time. Blocks this thread.
+    pub fn leave(&self, deadline: Duration) -> bool {
+        let until = self.shared.environment.now() + deadline;
+        let connections: Vec<_> = self.shared.connections.read().values().map(Arc::clone).collect();
+        for connection in &connections {
+            connection.with_session(&self.shared.environment, |session, now| session.leave(now, until));
+        }
+        let has_left = || connections.iter().all(|connection| connection.has_left());
+        while !has_left() && self.shared.environment.now() < until {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        has_left()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        for connection in self.shared.connections.read().values() {
+            connection.stop();
+        }
+        self.shared.environment.link.close(Duration::from_millis(500));
+    }
+}
+
+impl Shared {
+    /// Returns the connection to a peer, and begins it if the peer was never seen.
+    fn connection(&self, peer: &NodeName) -> Arc<Connection> {
+        if let Some(connection) = self.connections.read().get(peer) {
+            return Arc::clone(connection);
+        }
+        let mut connections = self.connections.write();
+        if let Some(connection) = connections.get(peer) {
+            return Arc::clone(connection);
+        }
+        let session = Session::new(self.config.clone(), self.identity.clone(), peer.clone());
+        let connection = Arc::new(Connection::new(session));
+        if let Err(error) = start_sender(&connection, &self.environment) {
+            tracing::error!(%peer, %error, "the system has no thread for a peer: it stays unconnected");
+        }
+        connections.insert(peer.clone(), Arc::clone(&connection));
+        connection
+    }
+
+    /// Returns the connection to a life of a peer, while that is the one that is connected.
+    fn by_node(&self, node: u32) -> Option<Arc<Connection>> {
+        let known = self.by_node.read().get(&node).map(Arc::clone);
+        let connection = known.or_else(|| {
+            let connections = self.connections.read();
+            let connection = connections.values().find(|connection| connection.is_to(node)).map(Arc::clone)?;
+            drop(connections);
+            self.by_node.write().insert(node, Arc::clone(&connection));
+            Some(connection)
+        });
+        connection.filter(|connection| connection.is_to(node))
+    }
+}
+
+impl Network for Shared {
+    fn send(&self, node: u32, frame: Frame) -> Result<(), Refused> {
+        match self.by_node(node) {
+            Some(connection) => connection.send(self.environment.now(), frame),
+            None => Err(Refused::NoConnection(frame)),
+        }
+    }
+
+    fn room(&self, node: u32, to: ProcessAddress) -> Room {
+        self.by_node(node).map_or(Room::NoConnection, |connection| connection.room(to))
+    }
+
+    fn wait_for_room(&self, node: u32, to: ProcessAddress, sender: &Waker) -> bool {
+        self.by_node(node).is_some_and(|connection| connection.wait_for_room(to, sender))
+    }
+
+    fn release(&self, node: u32, to: ProcessAddress, frames: u32, bytes: u64) {
+        if let Some(connection) = self.by_node(node) {
+            connection.release(self.environment.now(), to, frames, bytes);
+        }
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        self.config.message_bytes
+    }
+
+    fn figures(&self, node: u32) -> LinkFigures {
+        self.by_node.read().get(&node).map_or_else(LinkFigures::default, |connection| connection.figures())
+    }
+}
+
+/// Reports of the link.
+struct Events(Arc<Shared>);
+
+impl LinkEvents for Events {
+    fn up(&self, peer: NodeName) {
+        if peer != self.0.identity.name {
+            let connection = self.0.connection(&peer);
+            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Up));
+        }
+    }
+
+    fn down(&self, peer: &NodeName) {
+        let connection = self.0.connections.read().get(peer).map(Arc::clone);
+        if let Some(connection) = connection {
+            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Down));
+        }
+    }
+
+    fn packet(&self, from: &NodeName, packet: Bytes) {
+        let connection = self.0.connections.read().get(from).map(Arc::clone);
+        if let Some(connection) = connection {
+            connection.with_session(&self.0.environment, |session, now| session.on_packet(now, packet));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Two and three nodes in one process, with real sessions over a network in memory.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rusm_runtime::remote::Exports;
+use rusm_runtime::{CallError, Config as RuntimeConfig, Context, Down, ExitReason, Pid, Request, Runtime};
+
+use super::Node;
+use crate::identity::{BootId, NodeName};
+use crate::link::MemoryNetwork;
+use crate::session::Config;
+
+const SOON: Duration = Duration::from_secs(30);
+
+struct Member {
+    runtime: Runtime,
+    node: Node,
+}
+
+fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+fn start(network: &MemoryNetwork, text: &str, boot: u128, mailbox_capacity: u32) -> Member {
+    let exports = Exports::default().call::<u64, u64>("double").spawnable("double", |ctx, _| double(ctx));
+    let config = RuntimeConfig { schedulers: 2, exports, mailbox_capacity, ..RuntimeConfig::default() };
+    let runtime = Runtime::start(config).unwrap();
+    let node = Node::start(&runtime, Arc::new(network.join(name(text))), BootId(boot), Config::default()).unwrap();
+    Member { runtime, node }
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + SOON;
+    while !done() {
+        assert!(Instant::now() < until, "{what} did not happen");
+        std::thread::yield_now();
+    }
+}
+
+fn connected(members: &[&Member]) {
+    eventually("the connections", || members.iter().all(|member| member.runtime.nodes().len() == members.len() - 1));
+}
+
+/// Runs a process, and returns its result.
+fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    member: &Member,
+    body: impl FnOnce(Context) -> F + Send + 'static,
+) -> T {
+    let (give, take) = mpsc::channel();
+    let run = move |ctx: Context| {
+        let body = body(ctx);
+        async move { give.send(body.await).unwrap() }
+    };
+    member.runtime.spawn(run).unwrap();
+    take.recv_timeout(SOON).unwrap()
+}
+
+async fn double(ctx: Context) {
+    loop {
+        let Request { request, reply } = ctx.receive_of::<Request<u64, u64>>().await;
+        reply.send(&ctx, request * 2);
+    }
+}
+
+#[test]
+fn nodes_that_see_each_other_spawn_and_call_and_leave() {
+    let network = MemoryNetwork::new();
+    let (a, b) = (start(&network, "a", 1, 1024), start(&network, "b", 2, 1024));
+    connected(&[&a, &b]);
+
+    let answers = ask(&a, |ctx| async move {
+        let there = ctx.spawn_on("b", "double", Bytes::new()).await.unwrap();
+        let mut answers = Vec::new();
+        for number in 0..1_000_u64 {
+            answers.push(ctx.call::<u64, u64>(there, number, SOON).await);
+        }
+        answers
+    });
+    let peers = a.node.peers();
+    let left = a.node.leave(SOON);
+
+    assert_eq!(answers, (0..1_000).map(|number| Ok(number * 2)).collect::<Vec<_>>());
+    assert_eq!((peers.len(), peers[0].name.as_str()), (1, "b"));
+    assert!(peers[0].stats.totals.messages_out >= 1_000 && peers[0].node != 0, "{peers:?}");
+    assert!(left);
+    eventually("the end of the connection", || b.runtime.nodes().is_empty());
+}
+
+#[test]
+fn a_cut_connection_ends_bonds_once_and_a_healed_one_reaches_the_same_processes() {
+    let network = MemoryNetwork::new();
+    let (a, b) = (start(&network, "a", 1, 1024), start(&network, "b", 2, 1024));
+    connected(&[&a, &b]);
+    let there = b.runtime.spawn(double).unwrap();
+    let to = Pid::from_parts(a.runtime.node_named("b").unwrap(), there.slot(), there.generation());
+    let (ready, is_ready) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    a.runtime
+        .spawn(move |ctx| async move {
+            ctx.monitor(to);
+            ready.send(()).unwrap();
+            tell.send(ctx.receive_of::<Down>().await.reason).unwrap();
+            while ctx.runtime().nodes().is_empty() {
+                ctx.yield_now().await;
+            }
+            assert_eq!(ctx.call::<u64, u64>(to, 4, SOON).await, Ok(8));
+            assert!(ctx.receive_timeout(Duration::ZERO).await.is_none());
+            tell.send(ExitReason::Normal).unwrap();
+        })
+        .unwrap();
+    is_ready.recv_timeout(SOON).unwrap();
+
+    network.cut(&name("a"), &name("b"));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ExitReason::NoConnection);
+    let called = ask(&a, move |ctx| async move { ctx.call::<u64, u64>(to, 1, SOON).await });
+    network.heal(&name("a"), &name("b"));
+
+    assert_eq!(called, Err(CallError::NoConnection { to }));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ExitReason::Normal);
+}
+
+#[test]
+fn many_senders_and_a_slow_receiver_lose_nothing_and_hold_nobody_else_back() {
+    const SENDERS: u64 = 16;
+    const EACH: u64 = 500;
+    let network = MemoryNetwork::new();
+    let (a, b) = (start(&network, "a", 1, 16), start(&network, "b", 2, 16));
+    connected(&[&a, &b]);
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let slow = b.runtime.spawn(move |ctx| async move {
+        gone.await.unwrap();
+        let mut next = vec![0_u64; usize::try_from(SENDERS).unwrap()];
+        for _ in 0..SENDERS * EACH {
+            let number = ctx.receive_of::<u64>().await;
+            let of_sender = &mut next[usize::try_from(number / EACH).unwrap()];
+            assert_eq!(number % EACH, *of_sender, "in order, and once");
+            *of_sender += 1;
+        }
+        tell.send(()).unwrap();
+    });
+    let free = b.runtime.spawn(double).unwrap();
+    let node = a.runtime.node_named("b").unwrap();
+    let there = |pid: Pid| Pid::from_parts(node, pid.slot(), pid.generation());
+    let (slow, free) = (there(slow.unwrap()), there(free));
+    for sender in 0..SENDERS {
+        a.runtime
+            .spawn(move |ctx| async move {
+                for number in 0..EACH {
+                    ctx.send(slow, sender * EACH + number).await;
+                }
+            })
+            .unwrap();
+    }
+    // All credit of the slow process is used up.
+    eventually("a stalled target", || a.node.peers()[0].stats.stalled_targets == 1);
+
+    let answers = ask(&a, move |ctx| async move {
+        let mut answers = 0;
+        for number in 0..200_u64 {
+            answers += u32::from(ctx.call::<u64, u64>(free, number, SOON).await == Ok(number * 2));
+        }
+        answers
+    });
+    go.send(()).unwrap();
+
+    assert_eq!(answers, 200);
+    told.recv_timeout(SOON).unwrap();
+}
+
+#[test]
+fn a_node_that_starts_again_under_its_name_is_another_one() {
+    let network = MemoryNetwork::new();
+    let a = start(&network, "a", 1, 1024);
+    let b = start(&network, "b", 2, 1024);
+    connected(&[&a, &b]);
+    let old = b.runtime.spawn(double).unwrap();
+    let old_pid = Pid::from_parts(a.runtime.node_named("b").unwrap(), old.slot(), old.generation());
+    drop(b);
+    eventually("the loss", || a.runtime.nodes().is_empty());
+    let again = start(&network, "b", 3, 1024);
+    connected(&[&a, &again]);
+    let new = again.runtime.spawn(double).unwrap();
+    let new_pid = Pid::from_parts(a.runtime.node_named("b").unwrap(), new.slot(), new.generation());
+
+    let (to_old, to_new) = ask(&a, move |ctx| async move {
+        (ctx.call::<u64, u64>(old_pid, 1, SOON).await, ctx.call::<u64, u64>(new_pid, 1, SOON).await)
+    });
+
+    assert_eq!(to_old, Err(CallError::NoProcess { to: old_pid }));
+    assert_eq!(to_new, Ok(2));
+}
