@@ -14,6 +14,7 @@
 
 pub mod identity;
 pub mod link;
+pub mod names;
 pub mod node;
 pub mod session;
 #[cfg(any(test, feature = "simulation"))]
@@ -21,6 +22,9 @@ pub mod simulation;
 pub mod wire;
 
 pub use identity::{Address, BootId, Epoch, Identity, NodeName};
+#[cfg(feature = "zenoh")]
+pub use link::NetworkLink;
+pub use link::{Certificates, NetworkSettings};
 pub use link::{Link, LinkError, LinkEvents, LinkStatus, MemoryLink, MemoryNetwork};
 pub use session::{
     Busy, Config, DownReason, Event, Incoming, LinkChange, Outgoing, PeerInfo, RefusedReason, SendError,

@@ -2,6 +2,12 @@
 
 mod contract;
 mod memory;
+#[cfg(feature = "zenoh")]
+mod network;
+mod settings;
 
 pub use contract::{Link, LinkError, LinkEvents, LinkStatus};
 pub use memory::{MemoryLink, MemoryNetwork};
+#[cfg(feature = "zenoh")]
+pub use network::NetworkLink;
+pub use settings::{Certificates, NetworkSettings};

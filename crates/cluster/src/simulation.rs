@@ -9,9 +9,11 @@
 //! Each node has a clock of its own speed, processes that send, and processes that take their messages late or never.
 //! In the last part of a run the faults stop, so that everything has to arrive.
 
+mod agenda;
 mod clock;
 mod label;
 mod ledger;
+mod name_world;
 mod network;
 mod node;
 mod plan;
@@ -19,6 +21,7 @@ mod rng;
 mod world;
 
 pub use ledger::Violation;
+pub use name_world::{NameReport, check_names};
 pub use plan::Plan;
 pub use rng::Rng;
 pub use world::{Report, run};

@@ -9,7 +9,7 @@
 //! Decoding allocates nothing for a length that a packet only announces.
 
 pub mod control;
-mod cursor;
+pub(crate) mod cursor;
 pub mod hello;
 mod kind;
 pub mod limits;

@@ -51,14 +51,14 @@ pub trait LinkEvents: Send + Sync {
     fn packet(&self, from: &NodeName, packet: Bytes);
 }
 
-/// What a link is.
+/// Description of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
     /// Kind of the link, for example `zenoh quic`.
     pub kind: String,
     /// Addresses at which this node listens.
     pub endpoints: Vec<String>,
-    /// True if packets are encrypted and both sides proved who they are.
+    /// True if packets are encrypted and both sides showed certificates.
     pub is_encrypted: bool,
 }
 

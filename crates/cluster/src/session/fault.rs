@@ -19,6 +19,8 @@ pub enum Fault {
     RepeatsDown,
     /// Ends a session because of any HELLO of another life, although it may be an old one.
     TrustsOldHellos,
+    /// Takes the answer to another life of this node as one to itself.
+    TakesAnswersOfOthers,
     /// Sends signals past messages that wait.
     LetsSignalsOvertake,
     /// Sends short messages past a long one of the same processes.
@@ -41,7 +43,7 @@ pub enum Fault {
 
 impl Fault {
     /// All planted bugs.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DeliversPastAGap,
         Self::DeliversTwice,
         Self::IgnoresTags,
@@ -50,6 +52,7 @@ impl Fault {
         Self::ForgetsDown,
         Self::RepeatsDown,
         Self::TrustsOldHellos,
+        Self::TakesAnswersOfOthers,
         Self::LetsSignalsOvertake,
         Self::LetsMessagesOvertake,
         Self::IgnoresTargetCredit,

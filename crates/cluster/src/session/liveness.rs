@@ -27,6 +27,8 @@ pub(super) struct RoundTrip {
     /// Clock of the other node minus the clock of this one, in nanoseconds, from the fastest round trip.
     pub(super) clock_offset_ns: Option<i64>,
     fastest: Option<Duration>,
+    /// Time of the last PING that was answered.
+    pub(super) proof: Option<Duration>,
 }
 
 impl Liveness {
@@ -79,6 +81,7 @@ impl Liveness {
     /// Measures a round trip.
     pub(super) fn on_pong(&mut self, now: Duration, sent_ns: u64, wall_ns: u64, config: &Config) {
         let Some(elapsed) = now.checked_sub(Duration::from_nanos(sent_ns)) else { return };
+        self.round_trip.proof = self.round_trip.proof.max(Some(Duration::from_nanos(sent_ns)));
         if elapsed > config.patience() {
             return;
         }

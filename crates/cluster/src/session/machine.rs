@@ -172,6 +172,12 @@ impl Session {
             self.totals.malformed_packets += 1;
             return;
         }
+        let trusts_answers = self.config.has(Fault::TakesAnswersOfOthers);
+        if echo.is_some_and(|(boot, _)| boot != self.local.boot) && !trusts_answers {
+            // The answer to another life of this node: the link knows only names.
+            self.totals.stale_packets += 1;
+            return;
+        }
         let Some(version) = Version::negotiated(self.config.versions, hello.versions) else {
             return self.refuse(hello);
         };
@@ -185,7 +191,7 @@ impl Session {
                     // Its HELLO crossed our answer, or our answer was lost.
                     self.answer(self.epoch, hello);
                 }
-                if hello.epoch <= known {
+                if hello.epoch <= known || echo.is_some() && !trusts_answers {
                     return;
                 }
                 self.end(now, DownReason::OtherEpoch);
@@ -438,6 +444,12 @@ impl Session {
     /// Takes the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Returns the time of the last PING that the other node has answered in this session: it was there at that time or
+    /// later.
+    pub fn proof(&self) -> Option<Duration> {
+        if let Phase::Up(session) = &self.phase { session.liveness.round_trip().proof } else { None }
     }
 
     /// Returns the figures of the session.

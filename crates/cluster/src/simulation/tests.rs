@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -55,4 +56,31 @@ fn every_planted_bug_is_found() {
         let violation = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
         eprintln!("{fault:?}: {violation}");
     }
+}
+
+#[test]
+fn a_name_never_has_two_owners_in_hundreds_of_partitions() {
+    let mut sum = NameReport::default();
+    for seed in 0..300 {
+        let report = check_names(seed, None).unwrap_or_else(|violation| panic!("{violation}"));
+        sum.partitions += report.partitions;
+        sum.registered += report.registered;
+        sum.suspended += report.suspended;
+        sum.resumed += report.resumed;
+        sum.lost += report.lost;
+    }
+
+    eprintln!("{sum:?}");
+    assert!(
+        sum.partitions > 200 && sum.registered > 300 && sum.suspended > 100 && sum.resumed > 30 && sum.lost > 30,
+        "{sum:?}"
+    );
+}
+
+#[test]
+fn grants_that_are_not_kept_for_long_enough_are_found() {
+    let found = (0..300).find_map(|seed| check_names(seed, Some(Duration::from_millis(300))).err());
+
+    eprintln!("{found:?}");
+    assert!(found.is_some_and(|violation| violation.what.contains("owners")));
 }

@@ -1,11 +1,10 @@
 //! The world of a run: what happens when, and the checks at the end.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Add;
 
 use bytes::Bytes;
 
+use super::agenda::Agenda;
 use super::clock::{Clock, WorldTime};
 use super::ledger::Violation;
 use super::network::{Arrival, Network};
@@ -79,21 +78,12 @@ struct World<'a> {
     names: Vec<NodeName>,
     rng: Rng,
     now: WorldTime,
-    number: u64,
     steps: u64,
-    agenda: BinaryHeap<Reverse<Entry>>,
+    agenda: Agenda<What>,
     network: Network,
     nodes: Vec<Node>,
     /// Figures of lives that have ended.
     past: Report,
-}
-
-#[derive(Debug)]
-struct Entry {
-    at: WorldTime,
-    /// Order among entries of one time.
-    number: u64,
-    what: What,
 }
 
 #[derive(Debug)]
@@ -108,26 +98,6 @@ enum What {
     Leave { node: usize },
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 impl<'a> World<'a> {
     fn new(plan: &'a Plan, fault: Option<Fault>) -> Self {
         let names = ["a", "b", "c"].iter().filter_map(|name| NodeName::new(name).ok()).take(plan.nodes).collect();
@@ -138,9 +108,8 @@ impl<'a> World<'a> {
             names,
             rng: Rng::new(plan.seed ^ 0x5bd1_e995),
             now: 0,
-            number: 0,
             steps: 0,
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::default(),
             network: Network::new(plan.nodes, plan.faults.clone()),
             nodes: Vec::new(),
             past: Report::default(),
@@ -165,52 +134,46 @@ impl<'a> World<'a> {
         let (plan, active) = (self.plan, self.plan.active);
         for (node, peer) in pairs(plan.nodes) {
             let at = self.rng.between(0, 5 * MS);
-            self.at(at, What::Link { node, peer, is_up: true });
+            self.agenda.add(at, What::Link { node, peer, is_up: true });
         }
         for node in 0..plan.nodes {
             for _ in 0..plan.traffic.turns {
                 let at = self.rng.between(0, active);
-                self.at(at, What::Send { node });
+                self.agenda.add(at, What::Send { node });
             }
         }
         for cut in &plan.faults.partitions {
             let (a, b) = cut.nodes;
             let ways = if cut.is_one_way { &[(a, b)][..] } else { &[(a, b), (b, a)] };
             for (from, to) in ways {
-                self.at(cut.from, What::Cut { from: *from, to: *to, is_cut: true });
-                self.at(cut.to, What::Cut { from: *from, to: *to, is_cut: false });
+                self.agenda.add(cut.from, What::Cut { from: *from, to: *to, is_cut: true });
+                self.agenda.add(cut.to, What::Cut { from: *from, to: *to, is_cut: false });
             }
             for (node, peer) in [(a, b), (b, a)] {
                 let told = cut.is_told.then(|| cut.from + self.rng.between(1, 500) * MS);
                 if let Some(told) = told.filter(|told| *told < cut.to) {
-                    self.at(told, What::Link { node, peer, is_up: false });
+                    self.agenda.add(told, What::Link { node, peer, is_up: false });
                     let healed = cut.to + self.rng.between(1, 200) * MS;
-                    self.at(healed, What::Link { node, peer, is_up: true });
+                    self.agenda.add(healed, What::Link { node, peer, is_up: true });
                 }
             }
         }
         for restart in &plan.faults.restarts {
-            self.at(restart.at, What::Restart(*restart));
+            self.agenda.add(restart.at, What::Restart(*restart));
         }
         if let Some((node, at)) = plan.faults.leave {
-            self.at(at, What::Leave { node });
+            self.agenda.add(at, What::Leave { node });
         }
-    }
-
-    fn at(&mut self, at: WorldTime, what: What) {
-        self.number += 1;
-        self.agenda.push(Reverse(Entry { at, number: self.number, what }));
     }
 
     fn run_until(&mut self, end: WorldTime) -> Result<(), Violation> {
-        while self.agenda.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
-            let Some(Reverse(entry)) = self.agenda.pop() else { break };
-            self.now = entry.at;
+        while let Some((at, what)) = self.agenda.take_until(end) {
+            self.now = at;
             self.steps += 1;
             if self.steps > STEPS_MAX {
                 return Err(self.violation(0, 0, "the nodes never rest".to_owned()));
             }
-            self.step(entry.what)?;
+            self.step(what)?;
         }
         self.now = end;
         Ok(())
@@ -286,11 +249,11 @@ impl<'a> World<'a> {
         self.nodes[node] = self.life(node);
         for peer in (0..self.plan.nodes).filter(|peer| *peer != node) {
             let up_at = self.now + self.rng.between(1, 100) * MS;
-            self.at(up_at, What::Link { node, peer, is_up: true });
+            self.agenda.add(up_at, What::Link { node, peer, is_up: true });
             if let Some(after) = restart.told_after {
-                self.at(self.now + after, What::Link { node: peer, peer: node, is_up: false });
+                self.agenda.add(self.now + after, What::Link { node: peer, peer: node, is_up: false });
                 let up_at = self.now + after + self.rng.between(1, 100) * MS;
-                self.at(up_at, What::Link { node: peer, peer: node, is_up: true });
+                self.agenda.add(up_at, What::Link { node: peer, peer: node, is_up: true });
             }
         }
     }
@@ -303,7 +266,7 @@ impl<'a> World<'a> {
             session.leave(clock.read(self.now), clock.read(self.now + LEAVING));
             self.settle(node, peer)?;
             let told = self.now + 2 * LEAVING + self.rng.between(1, 500) * MS;
-            self.at(told, What::Link { node: peer, peer: node, is_up: false });
+            self.agenda.add(told, What::Link { node: peer, peer: node, is_up: false });
         }
         Ok(())
     }
@@ -317,28 +280,31 @@ impl<'a> World<'a> {
             if let Event::Left { unacknowledged } = event {
                 self.check_left(node, peer, unacknowledged)?;
             }
+            if event == Event::Down(DownReason::OtherEpoch) {
+                self.check_other_epoch(node, peer)?;
+            }
             let context = (&self.traffic, plan.config.target_messages, &mut self.rng);
             let taking = self.nodes[node].peers[peer].on_event(local, own, event, context);
             let taking = taking.map_err(|what| self.violation(node, peer, what))?;
             match taking {
                 Some(taking) if taking.after == 0 => self.nodes[node].peers[peer].take(local, taking),
-                Some(taking) => self.at(now + taking.after, What::Take { node, boot: own, peer, taking }),
+                Some(taking) => self.agenda.add(now + taking.after, What::Take { node, boot: own, peer, taking }),
                 None => {}
             }
         }
         while let Some(transmit) = self.nodes[node].peers[peer].session.poll_transmit() {
-            let (agenda, number) = (&mut self.agenda, &mut self.number);
-            self.network.send(now, (node, peer), transmit.lane, transmit.packet, &mut self.rng, |arrival| {
+            let agenda = &mut self.agenda;
+            let arrives = |arrival: Arrival| {
                 let Arrival { at, from, to, packet } = arrival;
-                *number += 1;
-                agenda.push(Reverse(Entry { at, number: *number, what: What::Packet { from, to, packet } }));
-            });
+                agenda.add(at, What::Packet { from, to, packet });
+            };
+            self.network.send(now, (node, peer), transmit.lane, transmit.packet, &mut self.rng, arrives);
         }
         let slot = &mut self.nodes[node].peers[peer];
         let deadline = slot.session.deadline().map(|deadline| clock.when(deadline).max(now + 1));
         if let Some(at) = deadline.filter(|at| slot.tick_at.is_none_or(|planned| *at < planned)) {
             slot.tick_at = Some(at);
-            self.at(at, What::Tick { node, boot: own, peer });
+            self.agenda.add(at, What::Tick { node, boot: own, peer });
         }
         Ok(())
     }
@@ -348,10 +314,9 @@ impl<'a> World<'a> {
         self.network.calm_down();
         let is_late =
             |what: &What| matches!(what, What::Cut { .. } | What::Link { is_up: false, .. } | What::Restart(_));
-        let agenda = std::mem::take(&mut self.agenda).into_iter();
         let left = self.nodes.iter().map(|node| node.has_left).collect::<Vec<_>>();
         let is_kept = |what: &What| matches!(what, What::Link { peer, is_up: false, .. } if left[*peer]);
-        self.agenda = agenda.filter(|Reverse(entry)| !is_late(&entry.what) || is_kept(&entry.what)).collect();
+        self.agenda.retain(|what| !is_late(what) || is_kept(what));
         for (node, peer) in pairs(self.plan.nodes) {
             if !left[peer] {
                 self.tell_link(node, peer, true)?;
@@ -389,6 +354,17 @@ impl<'a> World<'a> {
             if let Some((_, reason)) = this.ledger.ended.as_ref().filter(|_| self.plan.is_calm() && !is_absent) {
                 return Err(self.violation(node, peer, format!("a session ended although nothing happened: {reason}")));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that the other end of a session has ended it, since this end saw another epoch.
+    fn check_other_epoch(&self, node: usize, peer: usize) -> Result<(), Violation> {
+        let (this, other) = (&self.nodes[node].peers[peer].ledger, &self.nodes[peer].peers[node].ledger);
+        let is_up = this.current.iter().zip(&other.current).any(|(this, other)| this.is_other_end_of(other));
+        let is_same_life = this.current.iter().any(|this| this.peer.identity == self.nodes[peer].identity);
+        if is_up && is_same_life {
+            return Err(self.violation(node, peer, "a session ends that is up at the other end".to_owned()));
         }
         Ok(())
     }

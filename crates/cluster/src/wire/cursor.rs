@@ -26,49 +26,49 @@ pub enum WireError {
 
 /// The unread rest of a packet.
 #[derive(Clone, Debug)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     rest: Bytes,
 }
 
 impl Cursor {
-    pub(super) const fn new(rest: Bytes) -> Self {
+    pub(crate) const fn new(rest: Bytes) -> Self {
         Self { rest }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Returns everything that is left.
-    pub(super) fn into_rest(self) -> Bytes {
+    pub(crate) fn into_rest(self) -> Bytes {
         self.rest
     }
 
     /// Takes a number of bytes without copying them.
-    pub(super) fn take(&mut self, length: usize, field: &'static str) -> Result<Bytes, WireError> {
+    pub(crate) fn take(&mut self, length: usize, field: &'static str) -> Result<Bytes, WireError> {
         if self.rest.len() < length {
             return Err(WireError::Short(field));
         }
         Ok(self.rest.split_to(length))
     }
 
-    pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, WireError> {
+    pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, WireError> {
         self.array::<1>(field).map(|[byte]| byte)
     }
 
-    pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, WireError> {
+    pub(crate) fn u16(&mut self, field: &'static str) -> Result<u16, WireError> {
         self.array(field).map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, WireError> {
+    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, WireError> {
         self.array(field).map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, WireError> {
+    pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, WireError> {
         self.array(field).map(u64::from_le_bytes)
     }
 
-    pub(super) fn u128(&mut self, field: &'static str) -> Result<u128, WireError> {
+    pub(crate) fn u128(&mut self, field: &'static str) -> Result<u128, WireError> {
         self.array(field).map(u128::from_le_bytes)
     }
 

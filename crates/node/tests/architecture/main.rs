@@ -177,6 +177,13 @@ fn guests_bring_a_store_and_a_server_only_where_they_are_asked_for() {
 }
 
 #[test]
+fn the_cluster_brings_its_transport_only_where_it_is_asked_for() {
+    let tree = tree(&["-p", "rusm-cluster"]);
+
+    assert_none(&tree.containing(&[&OBSERVING[..], &["redb", "wasmtime", "zenoh"]].concat()));
+}
+
+#[test]
 fn the_observer_is_built_without_the_runtime_and_without_wasm() {
     let tree = tree(&["-p", "rusm-tui"]);
 

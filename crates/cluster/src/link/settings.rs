@@ -1,0 +1,220 @@
+//! Settings of the link over the network, and their checks: between machines only with certificates.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::contract::LinkError;
+use crate::identity::NodeName;
+
+/// Settings of the link over the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkSettings {
+    /// Name of this node.
+    pub name: NodeName,
+    /// Address to listen at. Port 0 takes any free port. Without certificates, it must be a loopback address.
+    pub listen: SocketAddr,
+    /// Nodes to join, as `HOST:PORT`. One that is reachable is enough; the others are found through it.
+    pub join: Vec<String>,
+    /// Certificates, for all addresses that are not loopback addresses.
+    pub certificates: Option<Certificates>,
+    /// Time without a sign of life after which a node counts as lost. Default 2 s.
+    pub lease: Duration,
+}
+
+/// The certificates of a node. All nodes of a cluster have certificates of one authority and with one common name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificates {
+    /// Name of the cluster: the common name of all certificates.
+    pub cluster: String,
+    /// File with the certificate of the authority.
+    pub authority: PathBuf,
+    /// File with the certificate of this node, which names the addresses of the node.
+    pub certificate: PathBuf,
+    /// File with the private key of this node.
+    pub key: PathBuf,
+}
+
+impl NetworkSettings {
+    /// Creates the settings of a node on loopback, without certificates.
+    pub fn loopback(name: NodeName, port: u16) -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], port));
+        Self { name, listen, join: Vec::new(), certificates: None, lease: Duration::from_secs(2) }
+    }
+
+    /// Checks that no address is open to other machines without certificates.
+    ///
+    /// # Errors
+    /// [`LinkError::Settings`] names the address.
+    pub fn check(&self) -> Result<(), LinkError> {
+        if let Some(certificates) = &self.certificates {
+            let files = [&certificates.authority, &certificates.certificate, &certificates.key];
+            return match files.into_iter().find(|file| !file.is_file()) {
+                Some(file) => {
+                    Err(LinkError::Settings(format!("the certificate file {} does not exist", file.display())))
+                }
+                None => Ok(()),
+            };
+        }
+        let listen = self.listen.to_string();
+        let is_loopback = |address: &str| match address.parse::<SocketAddr>() {
+            Ok(address) => address.ip().is_loopback(),
+            Err(_) => address.rsplit_once(':').is_some_and(|(host, _)| host == "localhost"),
+        };
+        match [&listen].into_iter().chain(&self.join).find(|address| !is_loopback(address)) {
+            Some(address) => Err(LinkError::Settings(format!(
+                "{address} is not a loopback address: a node without certificates stays on this machine; `rusm cluster init` makes certificates"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the transport: `quic` with certificates, `tcp` without.
+    pub const fn protocol(&self) -> &'static str {
+        if self.certificates.is_some() { "quic" } else { "tcp" }
+    }
+
+    /// Returns the configuration of zenoh, in JSON5. Every setting that matters is explicit, since defaults of zenoh
+    /// have changed between versions.
+    ///
+    /// # Errors
+    /// [`LinkError::Settings`] if the settings are not valid.
+    pub fn to_json5(&self) -> Result<String, LinkError> {
+        self.check()?;
+        let protocol = self.protocol();
+        let join: Vec<String> = self.join.iter().map(|address| quoted(&format!("{protocol}/{address}"))).collect();
+        let (tls, access) = self.certificates.as_ref().map(tls).unwrap_or_default();
+        let lease_ms = self.lease.as_millis();
+        Ok(format!(
+            r#"{{
+  mode: "peer",
+  listen: {{ endpoints: [{listen}] }},
+  connect: {{ endpoints: [{join}], timeout_ms: -1, exit_on_failure: false }},
+  scouting: {{
+    multicast: {{ enabled: false }},
+    gossip: {{
+      enabled: true, multihop: false,
+      autoconnect_strategy: {{ peer: {{ to_router: "always", to_peer: "greater-zid" }} }},
+    }},
+  }},
+  timestamping: {{ enabled: false }},
+  adminspace: {{ enabled: false }},
+  transport: {{
+    unicast: {{
+      open_timeout: 5000, accept_timeout: 5000, accept_pending: 32, max_sessions: 256, max_links: 1,
+      lowlatency: false, qos: {{ enabled: true }}, compression: {{ enabled: false }},
+    }},
+    link: {{
+      protocols: ["{protocol}"],
+      tx: {{
+        lease: {lease_ms}, keep_alive: 4,
+        queue: {{ congestion_control: {{ block: {{ wait_before_close: 5000000 }} }} }},
+      }},
+      rx: {{ max_message_size: 16777216 }},{tls}
+    }},
+    shared_memory: {{ enabled: false }},
+  }},{access}
+}}"#,
+            listen = quoted(&format!("{protocol}/{}", self.listen)),
+            join = join.join(", "),
+        ))
+    }
+}
+
+/// Returns the settings of certificates, and of what a node with a certificate may do.
+fn tls(certificates: &Certificates) -> (String, String) {
+    let file = |path: &PathBuf| quoted(&path.to_string_lossy());
+    let (certificate, key) = (file(&certificates.certificate), file(&certificates.key));
+    let tls = format!(
+        r"
+      tls: {{
+        root_ca_certificate: {authority}, enable_mtls: true,
+        listen_private_key: {key}, listen_certificate: {certificate},
+        connect_private_key: {key}, connect_certificate: {certificate},
+        verify_name_on_connect: true, close_link_on_expiration: true,
+      }},",
+        authority = file(&certificates.authority),
+    );
+    let access = format!(
+        r#"
+  access_control: {{
+    enabled: true, default_permission: "deny",
+    rules: [{{
+      id: "cluster", permission: "allow", flows: ["egress", "ingress"], key_exprs: ["rusm/v1/**"],
+      messages: ["put", "delete", "declare_subscriber", "query", "reply", "declare_queryable",
+        "liveliness_token", "liveliness_query", "declare_liveliness_subscriber"],
+    }}],
+    subjects: [{{ id: "nodes", cert_common_names: [{}] }}],
+    policies: [{{ rules: ["cluster"], subjects: ["nodes"] }}],
+  }},"#,
+        quoted(&certificates.cluster)
+    );
+    (tls, access)
+}
+
+/// Returns a text as a string of JSON5.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> NetworkSettings {
+        NetworkSettings::loopback(NodeName::new("a").unwrap(), 7_447)
+    }
+
+    #[test]
+    fn without_certificates_a_node_stays_on_its_machine() {
+        let open = NetworkSettings { listen: "0.0.0.0:7447".parse().unwrap(), ..settings() };
+        let far = NetworkSettings { join: vec!["localhost:1".to_owned(), "10.0.0.4:7447".to_owned()], ..settings() };
+        let named = NetworkSettings { join: vec!["north.example.org:7447".to_owned()], ..settings() };
+
+        assert_eq!(settings().check(), Ok(()));
+        for (settings, address) in [(open, "0.0.0.0:7447"), (far, "10.0.0.4:7447"), (named, "north.example.org:7447")] {
+            let text = settings.to_json5().unwrap_err().to_string();
+            assert!(
+                text.starts_with(&format!("{address} is not a loopback address")) && !text.contains('\n'),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_certificate_is_named() {
+        let file = |name: &str| PathBuf::from("/nowhere").join(name);
+        let cluster = "rusm".to_owned();
+        let certificates =
+            Certificates { cluster, authority: file("ca.pem"), certificate: file("a.pem"), key: file("a.key") };
+        let settings = NetworkSettings { certificates: Some(certificates), ..settings() };
+
+        let text = settings.check().unwrap_err().to_string();
+        assert_eq!(text, "the certificate file /nowhere/ca.pem does not exist");
+    }
+
+    #[test]
+    fn texts_of_settings_do_not_leave_their_quotes() {
+        assert_eq!(quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\u000ad\"");
+        let (_, access) = tls(&Certificates {
+            cluster: "x\"], evil: [\"".to_owned(),
+            authority: PathBuf::new(),
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+        });
+        assert!(access.contains(r#"["x\"], evil: [\""]"#), "{access}");
+    }
+}

@@ -1,0 +1,373 @@
+//! The registry of a node: claims of its processes, and answers to claims of others.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::directory::Directory;
+use super::event::{Minority, NAME_BYTES_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
+use super::grants::{Grants, Refusal};
+use super::message::{Content, NameMessage};
+use super::own::{OwnName, OwnState};
+use crate::identity::{Address, Identity, NodeName};
+use crate::wire::WireError;
+
+/// Time until the first attempt after a refused one, in milliseconds.
+const RETRY_MS: u64 = 20;
+
+/// The registry of one life of a node. Times are those of its sessions.
+#[derive(Debug)]
+pub struct Registry {
+    config: NamesConfig,
+    local: Identity,
+    /// Time from which on this node grants names to other nodes.
+    grants_from: Duration,
+    peers: BTreeMap<NodeName, Peer>,
+    /// Nodes that were seen and have not left, if the size of the cluster is not given.
+    seen: BTreeSet<NodeName>,
+    grants: Grants,
+    own: BTreeMap<Arc<str>, OwnName>,
+    directory: Directory,
+    events: VecDeque<NameEvent>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    identity: Identity,
+    /// Time of the last PING that it has answered in this session.
+    proof: Option<Duration>,
+}
+
+impl Registry {
+    /// Creates the registry of a node that starts now.
+    pub fn new(now: Duration, config: NamesConfig, local: Identity) -> Self {
+        Self {
+            config,
+            seen: BTreeSet::from([local.name.clone()]),
+            local,
+            grants_from: now + config.hold,
+            peers: BTreeMap::new(),
+            grants: Grants::new(config.epoch_floor),
+            own: BTreeMap::new(),
+            directory: Directory::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next event.
+    pub fn poll_event(&mut self) -> Option<NameEvent> {
+        self.events.pop_front()
+    }
+
+    /// Begins to register a process of this node. An event reports the result.
+    ///
+    /// # Errors
+    /// [`RegisterError`] if the result is known.
+    pub fn register(&mut self, now: Duration, name: &str, process: Address) -> Result<(), RegisterError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(RegisterError::Length(name.len()));
+        }
+        if self.own.contains_key(name) {
+            return Err(RegisterError::Pending);
+        }
+        self.check_majority()?;
+        if let Some(owner) = self.directory.owner(name) {
+            return Err(RegisterError::Taken { owner: owner.clone() });
+        }
+        let name: Arc<str> = name.into();
+        let until = now + self.config.timeout;
+        self.own.insert(Arc::clone(&name), OwnName::new(process, 0, until));
+        self.attempt(now, &name);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Gives a name of a process of this node up.
+    pub fn unregister(&mut self, name: &str) {
+        if let Some((name, own)) = self.own.remove_entry(name) {
+            self.release(&name, &own);
+        }
+    }
+
+    /// Gives up all names of a process that has ended.
+    pub fn process_ended(&mut self, process: Address) {
+        let of_process = self.own.iter().filter(|(_, own)| own.process == process);
+        for name in of_process.map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>() {
+            self.unregister(&name);
+        }
+    }
+
+    /// Returns the owner of a name.
+    ///
+    /// # Errors
+    /// [`Minority`] if this node cannot know it.
+    pub fn owner(&self, now: Duration, name: &str) -> Result<Option<Owner>, Minority> {
+        self.check_majority()?;
+        if let Some(own) = self.own.get(name).filter(|_| self.owns(now, name)) {
+            return Ok(Some(Owner { node: self.local.clone(), process: own.process, epoch: own.epoch }));
+        }
+        Ok(self.directory.owner(name).cloned())
+    }
+
+    /// Returns true if a process of this node owns the name at this moment.
+    pub fn owns(&self, now: Duration, name: &str) -> bool {
+        self.own.get(name).is_some_and(|own| own.state == OwnState::Owned && self.has_majority_for(now, own))
+    }
+
+    /// Returns true if a process of this node has lost a name for the time being.
+    pub fn is_suspended(&self, name: &str) -> bool {
+        self.own.get(name).is_some_and(|own| own.state == OwnState::Suspended)
+    }
+
+    /// Returns the life of a node with which a session is up.
+    pub fn peer(&self, node: &NodeName) -> Option<&Identity> {
+        self.peers.get(node).map(|peer| &peer.identity)
+    }
+
+    /// Returns an error if this node sees less than half of the cluster.
+    ///
+    /// # Errors
+    /// [`Minority`] says how many it sees.
+    pub fn check_majority(&self) -> Result<(), Minority> {
+        let (seen, size) = (1 + self.peers.len(), self.size());
+        if seen >= self.majority() { Ok(()) } else { Err(Minority { seen, size }) }
+    }
+
+    fn size(&self) -> usize {
+        self.config.size.unwrap_or(self.seen.len())
+    }
+
+    fn majority(&self) -> usize {
+        self.size() / 2 + 1
+    }
+
+    fn has_majority_for(&self, now: Duration, own: &OwnName) -> bool {
+        let proof = |node: &NodeName| self.peers.get(node).and_then(|peer| peer.proof);
+        own.grants(now, self.config.patience, proof) >= self.majority()
+    }
+
+    /// Notes that the session with a node is up.
+    pub fn on_up(&mut self, now: Duration, node: &Identity) {
+        self.seen.insert(node.name.clone());
+        self.peers.insert(node.name.clone(), Peer { identity: node.clone(), proof: None });
+        for (name, own) in &mut self.own {
+            own.claimed.insert(node.name.clone(), now);
+            self.events.push_back(message(&node.name, name, own.epoch, Content::Claim));
+            if own.state == OwnState::Owned {
+                self.events.push_back(message(&node.name, name, own.epoch, Content::Owned(own.process)));
+            }
+        }
+    }
+
+    /// Notes that the session with a node is down. A node that has left no longer counts as a part of the cluster.
+    pub fn on_down(&mut self, now: Duration, node: &Identity, has_left: bool) {
+        self.peers.remove(&node.name);
+        if has_left {
+            self.seen.remove(&node.name);
+        }
+        self.grants.lose(node, now + self.config.hold);
+        self.directory.lose(node);
+        for own in self.own.values_mut() {
+            own.granted.remove(&node.name);
+            own.refused.remove(&node.name);
+        }
+        self.settle(now);
+    }
+
+    /// Notes that a node has answered a PING that was sent at this time.
+    pub fn on_proof(&mut self, node: &NodeName, sent: Duration) {
+        if let Some(peer) = self.peers.get_mut(node) {
+            peer.proof = peer.proof.max(Some(sent));
+        }
+    }
+
+    /// Reads a message of the registry of another node.
+    ///
+    /// # Errors
+    /// [`WireError`] if it is not a message of a registry.
+    pub fn on_message(&mut self, now: Duration, from: &NodeName, payload: Bytes) -> Result<(), WireError> {
+        let NameMessage { name, epoch, content } = NameMessage::decode(payload)?;
+        let Some(node) = self.peers.get(from).map(|peer| peer.identity.clone()) else { return Ok(()) };
+        match content {
+            Content::Claim => self.answer(now, &node, &name, epoch),
+            Content::Release => self.grants.release(&node, &name, epoch),
+            Content::Granted => {
+                if let Some(own) = self.own.get_mut(&name).filter(|own| own.epoch == epoch)
+                    && let Some(sent) = own.claimed.get(from)
+                {
+                    own.granted.insert(from.clone(), *sent);
+                    own.refused.remove(from);
+                }
+            }
+            Content::Refused(refusal) => self.on_refused(now, from, &name, epoch, refusal),
+            Content::Owned(process) => self.on_owner(&name, Owner { node, process, epoch }),
+            Content::Unowned => self.directory.withdraw(&name, &node, epoch),
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Answers the claim of another node.
+    fn answer(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) {
+        let content = self.grant(now, node, name, epoch).map_or_else(Content::Refused, |()| Content::Granted);
+        self.events.push_back(message(&node.name, name, epoch, content));
+    }
+
+    /// Grants a name to a process of another node or of this one.
+    fn grant(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) -> Result<(), Refusal> {
+        // An earlier life of this node may have granted the name. Alone, it has granted nothing to others.
+        if now < self.grants_from && self.size() > 1 {
+            return Err(Refusal::NotYet);
+        }
+        self.grants.claim(now, node, name, epoch)
+    }
+
+    fn on_refused(&mut self, now: Duration, from: &NodeName, name: &Arc<str>, epoch: u64, refusal: Refusal) {
+        let has_majority = self.own.get(name).is_some_and(|own| self.has_majority_for(now, own));
+        let refusals_max = self.size() - self.majority();
+        let wait = self.wait_before_retry(name, epoch);
+        let Some(own) = self.own.get_mut(name).filter(|own| own.epoch == epoch && !has_majority) else { return };
+        own.refused.insert(from.clone());
+        match refusal {
+            Refusal::Old { last } => {
+                own.epoch = own.epoch.max(last);
+                self.attempt(now, name);
+            }
+            Refusal::Taken | Refusal::NotYet => {
+                own.retry_at.get_or_insert(now + wait);
+                let is_claim = matches!(own.state, OwnState::Claiming { .. });
+                if is_claim && own.refused.len() > refusals_max {
+                    // Two registrations at the same time would wait for each other.
+                    self.give_back(name);
+                }
+            }
+        }
+    }
+
+    /// Returns the time before the next attempt. It grows, and differs from node to node.
+    fn wait_before_retry(&self, name: &str, epoch: u64) -> Duration {
+        let attempts = self.own.get(name).map_or(0, |own| own.attempts.min(5));
+        Duration::from_millis((RETRY_MS << attempts) + (self.local.boot.0 as u64 ^ epoch) % 64)
+    }
+
+    /// Notes an owner on another node.
+    fn on_owner(&mut self, name: &Arc<str>, owner: Owner) {
+        self.directory.announce(Arc::clone(name), owner.clone());
+        let Some(own) = self.own.get(name).filter(|own| own.owned_epoch < owner.epoch) else { return };
+        let (name, process) = (Arc::clone(name), own.process);
+        let event = match own.state {
+            // Its own grants say that it is not the owner; the next tick suspends it.
+            OwnState::Owned => return,
+            OwnState::Claiming { .. } => {
+                NameEvent::Refused { name: Arc::clone(&name), process, reason: RegisterRefused::Taken { owner } }
+            }
+            OwnState::Suspended => NameEvent::Lost { name: Arc::clone(&name), process, owner },
+        };
+        self.unregister(&name);
+        self.events.push_back(event);
+    }
+
+    /// Claims a name at all nodes, with an epoch that exceeds all that are known.
+    fn attempt(&mut self, now: Duration, name: &Arc<str>) {
+        let known = self.own.get(name).map_or(0, |own| own.epoch);
+        let epoch = self.grants.next_epoch(name).max(known + 1);
+        let local = self.local.clone();
+        let is_granted_here = self.grant(now, &local, name, epoch).is_ok();
+        let wait = self.wait_before_retry(name, epoch);
+        let Some(own) = self.own.get_mut(name) else { return };
+        (own.epoch, own.is_granted_here) = (epoch, is_granted_here);
+        own.granted.clear();
+        own.refused.clear();
+        own.attempts += 1;
+        own.retry_at = (!is_granted_here).then_some(now + wait);
+        if !is_granted_here {
+            own.refused.insert(local.name);
+        }
+        for node in self.peers.keys() {
+            own.claimed.insert(node.clone(), now);
+            self.events.push_back(message(node, name, own.epoch, Content::Claim));
+        }
+    }
+
+    /// Gives the grants of a claim back.
+    fn give_back(&mut self, name: &Arc<str>) {
+        let Some(own) = self.own.get_mut(name) else { return };
+        own.granted.clear();
+        own.is_granted_here = false;
+        self.grants.release(&self.local, name, own.epoch);
+        for node in self.peers.keys() {
+            self.events.push_back(message(node, name, own.epoch, Content::Release));
+        }
+    }
+
+    /// Tells all nodes that a name is free.
+    fn release(&mut self, name: &Arc<str>, own: &OwnName) {
+        self.grants.release(&self.local, name, own.epoch);
+        for node in self.peers.keys() {
+            self.events.push_back(message(node, name, own.epoch, Content::Unowned));
+            self.events.push_back(message(node, name, own.epoch, Content::Release));
+        }
+    }
+
+    /// Does what is due: call it every tenth of the patience or more often.
+    pub fn on_tick(&mut self, now: Duration) {
+        let is_due = |own: &OwnName| own.retry_at.is_some_and(|at| at <= now);
+        for name in self.own.iter().filter(|(_, own)| is_due(own)).map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()
+        {
+            self.attempt(now, &name);
+        }
+        self.settle(now);
+    }
+
+    /// Moves each name of this node to the state that its grants allow.
+    fn settle(&mut self, now: Duration) {
+        for name in self.own.keys().cloned().collect::<Vec<_>>() {
+            let Some(own) = self.own.get(&name) else { continue };
+            let (has_majority, state, process, epoch) =
+                (self.has_majority_for(now, own), own.state, own.process, own.epoch);
+            match state {
+                OwnState::Owned if !has_majority => {
+                    self.set_state(now, &name, OwnState::Suspended, Content::Unowned);
+                    self.events.push_back(NameEvent::Suspended { name: Arc::clone(&name), process });
+                    let owner = self.directory.owner(&name).filter(|owner| owner.epoch > epoch).cloned();
+                    if let Some(owner) = owner {
+                        self.on_owner(&name, owner);
+                    }
+                }
+                OwnState::Suspended if has_majority => {
+                    self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
+                    self.events.push_back(NameEvent::Resumed { name, process, epoch });
+                }
+                OwnState::Claiming { .. } if has_majority => {
+                    self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
+                    self.events.push_back(NameEvent::Registered { name, process, epoch });
+                }
+                OwnState::Claiming { until } if until <= now => {
+                    self.unregister(&name);
+                    self.events.push_back(NameEvent::Refused { name, process, reason: RegisterRefused::Timeout });
+                }
+                OwnState::Owned | OwnState::Suspended | OwnState::Claiming { .. } => {}
+            }
+        }
+    }
+
+    fn set_state(&mut self, now: Duration, name: &Arc<str>, state: OwnState, announced: Content) {
+        let Some(own) = self.own.get_mut(name) else { return };
+        own.state = state;
+        match state {
+            OwnState::Owned => (own.owned_epoch, own.attempts, own.retry_at) = (own.epoch, 0, None),
+            OwnState::Suspended => own.retry_at = Some(now + Duration::from_millis(RETRY_MS)),
+            OwnState::Claiming { .. } => {}
+        }
+        for node in self.peers.keys() {
+            self.events.push_back(message(node, name, own.epoch, announced));
+        }
+    }
+}
+
+fn message(to: &NodeName, name: &Arc<str>, epoch: u64, content: Content) -> NameEvent {
+    let payload = NameMessage { name: Arc::clone(name), epoch, content }.encode();
+    NameEvent::Send { to: to.clone(), payload }
+}

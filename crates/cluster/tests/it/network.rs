@@ -1,0 +1,151 @@
+//! The link over the network, on loopback: two nodes, each with a session and a thread.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rusm_cluster::{
+    BootId, Config, DownReason, Event, Identity, Link, LinkChange, LinkEvents, NetworkLink, NetworkSettings, NodeName,
+    Session,
+};
+
+use crate::pair::{message, name};
+
+/// Time within which everything has to happen.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+enum News {
+    Link(LinkChange),
+    Packet(Bytes),
+}
+
+/// Hands the reports of a link to the thread of a node.
+struct Reports(Sender<News>);
+
+impl LinkEvents for Reports {
+    fn up(&self, _peer: NodeName) {
+        self.0.send(News::Link(LinkChange::Up)).ok();
+    }
+
+    fn down(&self, _peer: &NodeName) {
+        self.0.send(News::Link(LinkChange::Down)).ok();
+    }
+
+    fn packet(&self, _from: &NodeName, packet: Bytes) {
+        self.0.send(News::Packet(packet)).ok();
+    }
+}
+
+/// A node with one peer.
+struct Node {
+    link: NetworkLink,
+    session: Session,
+    news: Receiver<News>,
+    started: Instant,
+}
+
+impl Node {
+    fn start(own: &str, boot: u128, peer: &str, join: &[String]) -> Self {
+        let settings = NetworkSettings { join: join.to_vec(), ..NetworkSettings::loopback(name(own), 0) };
+        let link = NetworkLink::open(settings).unwrap();
+        let (sender, news) = channel();
+        link.start(Arc::new(Reports(sender))).unwrap();
+        let identity = Identity { name: name(own), boot: BootId(boot) };
+        let session = Session::new(Config::default(), identity, name(peer));
+        Self { link, session, news, started: Instant::now() }
+    }
+
+    /// Handles what has arrived, and sends what is due. Returns the events of the session.
+    fn turn(&mut self) -> Vec<Event> {
+        let first = self.news.recv_timeout(Duration::from_millis(1));
+        assert_ne!(first.as_ref().err(), Some(&RecvTimeoutError::Disconnected), "the link has ended");
+        let now = self.started.elapsed();
+        for news in first.into_iter().chain(self.news.try_iter()) {
+            match news {
+                News::Link(change) => self.session.on_link(now, change),
+                News::Packet(packet) => self.session.on_packet(now, packet),
+            }
+        }
+        self.session.on_tick(now);
+        let events: Vec<_> = std::iter::from_fn(|| self.session.poll_event()).collect();
+        for event in &events {
+            if let Event::Deliver(message) = event {
+                self.session.consumed(now, message.epoch, message.to, 1, message.payload.len() as u64);
+            }
+        }
+        let peer = self.session.peer().clone();
+        while let Some(transmit) = self.session.poll_transmit() {
+            self.link.send(&peer, transmit.lane, transmit.packet).ok();
+        }
+        events
+    }
+}
+
+#[test]
+fn two_nodes_exchange_messages_in_order_and_notice_the_end_of_the_other() {
+    let mut a = Node::start("a", 1, "b", &[]);
+    let mut b = Node::start("b", 2, "a", &a.link.addresses());
+    let total = 50_000_u32;
+    let receiver = std::thread::spawn(move || {
+        let (mut next, mut downs) = (0, Vec::new());
+        while b.started.elapsed() < DEADLINE && downs.is_empty() {
+            for event in b.turn() {
+                match event {
+                    Event::Deliver(message) => {
+                        assert_eq!(message.payload, Bytes::copy_from_slice(&u32::to_le_bytes(next)));
+                        next += 1;
+                    }
+                    Event::Down(reason) => downs.push(reason),
+                    _ => {}
+                }
+            }
+        }
+        b.link.close(Duration::from_secs(2));
+        (next, downs)
+    });
+
+    let mut sent = 0;
+    while (sent < total || a.session.stats().in_doubt_frames > 0) && a.started.elapsed() < DEADLINE {
+        let now = a.started.elapsed();
+        while sent < total {
+            // Several targets, so that the credit of one is not the limit.
+            let message = message(1, 2 + sent / 64 % 64, sent.to_le_bytes().to_vec());
+            if a.session.send(now, message).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        let downs: Vec<_> = a.turn().into_iter().filter(|event| matches!(event, Event::Down(_))).collect();
+        assert!(downs.is_empty(), "{downs:?}");
+    }
+    let elapsed = a.started.elapsed();
+    assert!(a.link.status().kind.starts_with("zenoh tcp") && a.link.peers() == [name("b")]);
+    let closed = Instant::now();
+    a.link.close(Duration::from_secs(2));
+    let (received, downs) = receiver.join().unwrap();
+
+    eprintln!("{total} messages in {elapsed:?}, noticed in {:?}", closed.elapsed());
+    assert_eq!((received, downs), (total, vec![DownReason::LinkLost]));
+}
+
+#[test]
+fn a_seed_that_is_not_there_yet_is_joined_when_it_starts() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut early = Node::start("early", 1, "late", &[free.to_string()]);
+    let settings = NetworkSettings::loopback(name("late"), free.port());
+    let link = NetworkLink::open(settings).unwrap();
+    let (sender, news) = channel();
+    link.start(Arc::new(Reports(sender))).unwrap();
+    let identity = Identity { name: name("late"), boot: BootId(2) };
+    let session = Session::new(Config::default(), identity, name("early"));
+    let mut late = Node { link, session, news, started: Instant::now() };
+
+    let start = Instant::now();
+    while !(early.session.is_up() && late.session.is_up()) && start.elapsed() < DEADLINE {
+        early.turn();
+        late.turn();
+    }
+
+    assert!(early.session.is_up() && late.session.is_up());
+}
