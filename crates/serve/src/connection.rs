@@ -5,8 +5,11 @@
 //!                └ limits in time ┘         └ ends when idle, drained, or given up by its client
 //! ```
 
+mod answer;
 mod dispatch;
+mod handling;
 mod io;
+pub(crate) mod reply;
 pub(crate) mod rest;
 mod tracked;
 pub(crate) mod wait;
@@ -25,12 +28,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rusm_runtime::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::connection::dispatch::{ProcessExecutor, RequestService};
 use crate::connection::io::{Activity, Io, Socket};
 use crate::connection::wait::LazyTimer;
-use crate::drain::DrainSignal;
 use crate::limits::Limit;
 use crate::request::Connection;
 use crate::shared::Shared;
@@ -38,6 +40,8 @@ use crate::stats::ServerStats;
 
 /// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Time without a request after which a connection gives its buffers back.
+const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// Time for a client to read the last response.
 const LINGER: Duration = Duration::from_secs(1);
 const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -64,54 +68,59 @@ impl Drop for OpenConnection {
 }
 
 /// Serves a connection until it ends. Called in the connection's own process.
+///
+/// While the connection is idle, the future is small: hyper and its buffers exist only around requests.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     context: Context,
     stream: TcpStream,
-    addresses: (SocketAddr, SocketAddr),
+    (peer, local): (SocketAddr, SocketAddr),
 ) {
-    let mut drain = shared.drain_signal();
-    let (peer, local) = addresses;
+    let Some((socket, prefix, is_h2)) = Box::pin(opened(&shared, stream)).await else { return };
     let is_tls = shared.tls.is_some();
-    let connection = Connection { peer, local, is_tls, pid: context.pid() };
-    let served = serve_socket(&shared, context, stream, connection, drain.clone());
-    tokio::select! {
-        () = served => {}
-        () = drain.deadline() => {}
+    let connection = Arc::new(Connection { peer, local, is_tls, pid: context.pid() });
+    let activity = Arc::new(Activity::new());
+    let timeout = shared.limits.write_timeout;
+    let mut io = Io::new(socket, prefix, (Arc::clone(&shared.stats), Arc::clone(&activity)), timeout, is_h2);
+    let context = (!is_h2).then(|| Arc::new(context));
+    let service = || {
+        let (connection, activity) = (Arc::clone(&connection), Arc::clone(&activity));
+        RequestService::new(Arc::clone(&shared), context.clone(), connection, activity)
+    };
+    if is_h2 {
+        return Box::pin(serve_h2(&shared, io, service(), &activity)).await;
+    }
+    while let Some(idle) = Box::pin(serve_h1(&shared, io, service(), &activity)).await {
+        io = idle;
+        if !next_request(&shared, &mut io, &activity).await {
+            return Box::pin(linger(&shared, io)).await;
+        }
     }
 }
 
-async fn serve_socket(
-    shared: &Arc<Shared>,
-    context: Context,
-    stream: TcpStream,
-    connection: Connection,
-    mut drain: DrainSignal,
-) {
-    let limits = &shared.limits;
-    let opened = timeout(limits.head_timeout, open(shared, stream));
-    let opened = tokio::select! {
-        opened = opened => opened,
-        () = drain.idle_end() => return,
-    };
-    let (socket, prefix, is_h2) = match opened {
-        Ok(Some(opened)) => opened,
-        Ok(None) => return,
-        Err(_) => {
+/// Returns the socket, its first bytes, and true for HTTP/2; `None` if the connection has ended.
+async fn opened(shared: &Shared, stream: TcpStream) -> Option<(Socket, Bytes, bool)> {
+    let mut drain = shared.drain_signal();
+    tokio::select! {
+        opened = timeout(shared.limits.head_timeout, open(shared, stream)) => opened.unwrap_or_else(|_| {
             shared.stats.hit(Limit::HeadTimeout);
-            return;
-        }
-    };
-    let activity = Arc::new(Activity::new());
-    let io = Io::new(socket, prefix, Arc::clone(&shared.stats), Arc::clone(&activity), limits.write_timeout);
-    let context = (!is_h2).then_some(context);
-    let service = RequestService::new(Arc::clone(shared), context, connection, Arc::clone(&activity));
-    // On the heap: until here, an idle connection needs much less.
-    if is_h2 {
-        Box::pin(serve_h2(shared, io, service, &activity, drain)).await;
-    } else {
-        Box::pin(serve_h1(shared, io, service, &activity, drain)).await;
+            None
+        }),
+        () = drain.idle_end() => None,
     }
+}
+
+/// Waits for the next request of an idle connection. Returns false if the connection should end.
+async fn next_request(shared: &Shared, io: &mut Io, activity: &Activity) -> bool {
+    let Some((deadline, limit)) = activity.deadline(&shared.limits) else { return true };
+    let mut drain = shared.drain_signal();
+    tokio::select! {
+        biased;
+        () = io.readable() => return true,
+        () = drain.idle_end() => {}
+        () = sleep_until(deadline) => shared.stats.hit(limit),
+    }
+    false
 }
 
 /// Returns the socket, its first bytes, and true for HTTP/2; `None` if the client has gone.
@@ -142,20 +151,22 @@ async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, 
     Some((Socket::Plain(stream), Bytes::copy_from_slice(&first[..len]), first[..len] == *H2_PREFACE))
 }
 
-async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &Activity, drain: DrainSignal) {
+/// Serves requests. Returns the stream if the connection is idle, and `None` if it has ended.
+async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &Activity) -> Option<Io> {
     let limits = &shared.limits;
     // Of a whole head with its separators; each part of it is checked afterwards.
     let head_bytes_max = (limits.target_bytes + limits.head_bytes + 4 * limits.head_fields + 64).max(8192);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .half_close(false)
+        // Otherwise hyper reads during a request to notice that the client leaves, for which it needs another buffer.
+        .half_close(io.notices_end())
         .max_headers(limits.head_fields)
         .max_header_size(head_bytes_max)
         .max_buf_size(head_bytes_max)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = connection.with_upgrades();
-    let ended = watched(shared, activity, drain, |task, is_ending| {
+    let ended = watched(shared, activity, Some(IDLE_AFTER), |task, is_ending| {
         let mut connection = Pin::new(&mut connection);
         if is_ending {
             connection.as_mut().graceful_shutdown();
@@ -163,8 +174,14 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
         connection.poll(task)
     });
     let ended = ended.await;
-    let io = connection.into_parts().map(|parts| parts.io.into_inner());
+    // Without an upgrade, the stream is still there.
+    let parts = connection.into_parts()?;
+    let mut io = parts.io.into_inner();
     match ended {
+        Ended::Idle => {
+            io.unread(parts.read_buf);
+            return Some(io);
+        }
         Ended::Served(Ok(())) => {}
         Ended::Served(Err(error)) => {
             if error.is_parse_too_large() {
@@ -172,27 +189,26 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
             }
             tracing::debug!(%error, "a connection ended");
         }
+        Ended::Gone | Ended::Cut => return None,
         Ended::Limit(limit) => {
             shared.stats.hit(limit);
-            if limit == Limit::HeadTimeout
-                && let Some(mut io) = io
-            {
-                // Fails if the client has gone; that is of no consequence.
-                drop(timeout(LINGER, io.write_all(HEAD_TIMEOUT_RESPONSE)).await);
-                linger(io).await;
+            if limit != Limit::HeadTimeout {
+                return None;
             }
-            return;
+            // Fails if the client has gone; that is of no consequence.
+            drop(timeout(LINGER, io.write_all(HEAD_TIMEOUT_RESPONSE)).await);
         }
     }
-    // Without an upgrade, the stream is still there.
-    if let Some(io) = io {
-        linger(io).await;
-    }
+    // In a box of its own, because the buffers of hyper are gone by then.
+    Box::pin(linger(shared, io)).await;
+    None
 }
 
 /// Closes a stream so that its client receives the last response: what it still sends is read for a while. Otherwise
 /// the operating system would answer those bytes with a reset, and the client would lose the response.
-async fn linger(mut io: Io) {
+async fn linger(shared: &Shared, mut io: Io) {
+    let end = Instant::now() + LINGER;
+    let end = shared.phase.borrow().deadline().map_or(end, |deadline| deadline.min(end));
     let read = async {
         if io.shutdown().await.is_err() {
             return;
@@ -200,10 +216,10 @@ async fn linger(mut io: Io) {
         let mut buffer = [0; 1024];
         while let Ok(1..) = io.read(&mut buffer).await {}
     };
-    drop(timeout(LINGER, read).await);
+    drop(timeout_at(end, read).await);
 }
 
-async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &Activity, drain: DrainSignal) {
+async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &Activity) {
     let limits = &shared.limits;
     let executor = ProcessExecutor::new(&shared.runtime);
     let mut connection = pin!(
@@ -217,7 +233,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
             .keep_alive_timeout(limits.ws_ping)
             .serve_connection(TokioIo::new(io), service)
     );
-    let ended = watched(shared, activity, drain, |task, is_ending| {
+    let ended = watched(shared, activity, None, |task, is_ending| {
         if is_ending {
             connection.as_mut().graceful_shutdown();
         }
@@ -230,6 +246,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
             tracing::debug!(%error, "a connection ended");
         }
         Ended::Limit(limit) => shared.stats.hit(limit),
+        Ended::Idle | Ended::Gone | Ended::Cut => {}
     }
 }
 
@@ -237,27 +254,43 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
 enum Ended {
     Served(hyper::Result<()>),
     Limit(Limit),
+    /// It has had no request for a while.
+    Idle,
+    /// The client has gone before its response.
+    Gone,
+    /// The drain is over.
+    Cut,
 }
 
-/// Polls a connection until it ends, exceeds a limit in time, or the server drains.
+/// Polls a connection until it ends, exceeds a limit in time, or the server drains; also until it has been idle for
+/// `idle_after`, if that is given.
 async fn watched(
     shared: &Shared,
     activity: &Activity,
-    mut drain: DrainSignal,
+    idle_after: Option<Duration>,
     mut poll: impl FnMut(&mut std::task::Context<'_>, bool) -> Poll<hyper::Result<()>>,
 ) -> Ended {
-    let limits = &shared.limits;
+    let mut drain = shared.drain_signal();
     let mut idle_end = pin!(drain.idle_end());
-    let mut is_ending = false;
+    let mut cut: Option<Instant> = None;
     let mut timer = LazyTimer::default();
     poll_fn(|task| {
-        let begins_to_end = !is_ending && idle_end.as_mut().poll(task).is_ready();
-        is_ending |= begins_to_end;
+        let begins_to_end = cut.is_none() && idle_end.as_mut().poll(task).is_ready();
+        if begins_to_end {
+            // Without a deadline the server was dropped.
+            cut = Some(shared.phase.borrow().deadline().unwrap_or_else(Instant::now));
+        }
         if let Poll::Ready(ended) = poll(task, begins_to_end) {
             return Poll::Ready(Ended::Served(ended));
         }
-        match activity.deadline(limits.head_timeout, limits.idle_timeout) {
-            Some((deadline, limit)) => timer.poll(deadline, task).map(|()| Ended::Limit(limit)),
+        if activity.is_client_gone() {
+            return Poll::Ready(Ended::Gone);
+        }
+        let limit = activity.deadline(&shared.limits).map(|(at, limit)| (at, Ended::Limit(limit)));
+        let idle = idle_after.filter(|_| cut.is_none()).and_then(|after| Some((activity.idle_since()? + after, Ended::Idle)));
+        let cut = cut.map(|at| (at, Ended::Cut));
+        match [limit, idle, cut].into_iter().flatten().min_by_key(|(at, _)| *at) {
+            Some((at, ended)) => timer.poll(at, task).map(|()| ended),
             None => Poll::Pending,
         }
     })

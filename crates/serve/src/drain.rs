@@ -41,7 +41,8 @@ impl Phase {
         }
     }
 
-    fn deadline(self) -> Option<Instant> {
+    /// Returns the instant at which everything that is left is cut.
+    pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
             Self::Serving => None,
             Self::Draining { deadline, .. } => Some(deadline),

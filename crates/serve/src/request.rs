@@ -24,6 +24,9 @@ pub struct Request {
     pub(crate) head: Parts,
     pub(crate) body: Body,
     pub(crate) params: Params,
+    pub(crate) connection: Arc<Connection>,
+    /// On the heap: most requests have none.
+    pub(crate) trace: Option<Box<TraceContext>>,
     pub(crate) context: Arc<Context>,
 }
 
@@ -93,17 +96,14 @@ impl Request {
     }
 
     /// Returns the connection.
-    ///
-    /// # Panics
-    /// Never for requests of a server; [`Connection`] is set before a handler is called.
     pub fn connection(&self) -> &Connection {
-        self.head.extensions.get().expect("the server sets it for each request")
+        &self.connection
     }
 
     /// Returns the trace that the client has sent in the field `traceparent`. Give its
     /// [`outgoing`](TraceContext::outgoing) field to requests that this request sends to other servers.
     pub fn trace(&self) -> Option<&TraceContext> {
-        self.head.extensions.get()
+        self.trace.as_deref()
     }
 
     /// Returns the context of the process that handles this request: it can send messages, call servers and spawn. Clone
@@ -141,6 +141,10 @@ impl Request {
 impl From<Request> for http::Request<Body> {
     fn from(request: Request) -> Self {
         let mut head = request.head;
+        head.extensions.insert(*request.connection);
+        if let Some(trace) = request.trace {
+            head.extensions.insert(*trace);
+        }
         head.extensions.insert(request.params);
         head.extensions.insert(request.context);
         Self::from_parts(head, request.body)

@@ -60,8 +60,10 @@ struct Pattern {
 
 /// A handler with its figures.
 pub(crate) struct Route {
-    pub(crate) stats: Arc<RouteStats>,
+    pub(crate) stats: RouteStats,
     pub(crate) rates: Vec<RateLimiter>,
+    /// True if the handler runs in the process of the connection.
+    pub(crate) is_inline: bool,
     pub(crate) handler: Box<dyn Handler>,
 }
 
@@ -71,6 +73,23 @@ pub(crate) enum Routed {
     /// The path exists for other methods.
     NotAllowed(String),
     NotFound,
+}
+
+impl Route {
+    /// Creates the route of the requests that lead nowhere.
+    pub(crate) fn unrouted() -> Self {
+        Self::new("(no route)", Vec::new(), Box::new(async |_: Request| Routed::refusal(None)))
+    }
+
+    pub(crate) fn new(pattern: &str, rates: Vec<RateLimiter>, handler: Box<dyn Handler>) -> Self {
+        Self { stats: RouteStats::new(pattern), rates, is_inline: false, handler }
+    }
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Route").field(self.stats.label()).finish()
+    }
 }
 
 impl std::fmt::Debug for Router {
@@ -90,7 +109,21 @@ impl Router {
     /// # Errors
     /// [`RouteError`] if the pattern is not valid, or exists already.
     pub fn route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
-        self.add(pattern, Vec::new(), Box::new(handler))?;
+        self.add(pattern, Vec::new(), false, Box::new(handler))?;
+        Ok(self)
+    }
+
+    /// Adds a route with a handler that runs in the process of the connection. This is for handlers that do little: a
+    /// request costs less, and observers see its CPU time as that of its connection.
+    ///
+    /// A panic still answers 500 to that request alone, and [`Limits::handler_timeout`](crate::Limits) drops the
+    /// handler. A WebSocket or a streamed body has a process of its own from its start on. To exit the process of such a
+    /// request ends its connection. Requests of HTTP/2 always have a process.
+    ///
+    /// # Errors
+    /// [`RouteError`] if the pattern is not valid, or exists already.
+    pub fn inline_route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
+        self.add(pattern, Vec::new(), true, Box::new(handler))?;
         Ok(self)
     }
 
@@ -112,11 +145,17 @@ impl Router {
         limits: impl IntoIterator<Item = RateLimit>,
         handler: impl Handler,
     ) -> Result<Self, RouteError> {
-        self.add(pattern, limits.into_iter().map(RateLimiter::new).collect(), Box::new(handler))?;
+        self.add(pattern, limits.into_iter().map(RateLimiter::new).collect(), false, Box::new(handler))?;
         Ok(self)
     }
 
-    fn add(&mut self, pattern: &str, rates: Vec<RateLimiter>, handler: Box<dyn Handler>) -> Result<(), RouteError> {
+    fn add(
+        &mut self,
+        pattern: &str,
+        rates: Vec<RateLimiter>,
+        is_inline: bool,
+        handler: Box<dyn Handler>,
+    ) -> Result<(), RouteError> {
         let invalid = |why: &str| RouteError::Invalid { pattern: pattern.to_owned(), why: why.to_owned() };
         let (method, target) = match pattern.split_once(' ') {
             None => (None, pattern),
@@ -145,7 +184,7 @@ impl Router {
             },
             Err(error) => return Err(invalid(&error.to_string())),
         };
-        let route = Arc::new(Route { stats: Arc::new(RouteStats::new(pattern)), rates, handler });
+        let route = Arc::new(Route { is_inline, ..Route::new(pattern, rates, handler) });
         let of_pattern = &mut self.patterns[index];
         let exists = match &method {
             None => of_pattern.any.is_some(),
@@ -162,9 +201,9 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the figures of the routes, in the order in which they were added.
-    pub(crate) fn stats(&self) -> Vec<Arc<RouteStats>> {
-        self.routes.iter().map(|route| Arc::clone(&route.stats)).collect()
+    /// Returns the routes with their figures, in the order in which they were added.
+    pub(crate) fn routes(&self) -> Vec<Arc<Route>> {
+        self.routes.clone()
     }
 
     /// Finds the route of a request: the host's own routes come first.

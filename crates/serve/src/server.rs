@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -105,7 +106,7 @@ impl Server {
         let shared = Arc::new(Shared {
             name: name.into(),
             runtime: runtime.clone(),
-            stats: Arc::new(ServerStats::new(router.stats())),
+            stats: Arc::new(ServerStats::new(router.routes())),
             in_flight: Arc::new(Semaphore::new(config.limits.in_flight as usize)),
             connections: Arc::new(Semaphore::new(config.limits.connections as usize)),
             rates: config.rate_limits.into_iter().map(RateLimiter::new).collect(),
@@ -114,7 +115,8 @@ impl Server {
             limits: config.limits,
             tls,
             local,
-            router: RwLock::new(Arc::new(router)),
+            router: RwLock::new((0, Arc::new(router))),
+            router_version: AtomicU64::new(0),
             phase: receiver,
         });
         let observed: Weak<Shared> = Arc::downgrade(&shared);
@@ -135,8 +137,8 @@ impl Server {
 
     /// Replaces the routes. Requests that are handled already keep their handler.
     pub fn set_router(&self, router: Router) {
-        self.shared.stats.set_routes(router.stats());
-        *self.shared.router.write() = Arc::new(router);
+        self.shared.stats.set_routes(router.routes());
+        self.shared.set_router(router);
     }
 
     /// Reads the certificate again. Connections that exist keep theirs, and on an error all do.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use rusm_runtime::Handle;
@@ -31,13 +32,34 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     pub(crate) local: SocketAddr,
     pub(crate) connections: Arc<Semaphore>,
-    pub(crate) router: RwLock<Arc<Router>>,
+    pub(crate) router: RwLock<(u64, Arc<Router>)>,
+    /// Version of `router`, which connections read for each request.
+    pub(crate) router_version: AtomicU64,
     pub(crate) phase: watch::Receiver<Phase>,
 }
 
 impl Shared {
-    pub(crate) fn router(&self) -> Arc<Router> {
-        Arc::clone(&self.router.read())
+    /// Returns the routes with their version.
+    pub(crate) fn router(&self) -> (u64, Arc<Router>) {
+        self.router.read().clone()
+    }
+
+    pub(crate) fn router_version(&self) -> u64 {
+        self.router_version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_router(&self, router: Router) {
+        let mut current = self.router.write();
+        let version = current.0 + 1;
+        let before = std::mem::replace(&mut *current, (version, Arc::new(router)));
+        drop(current);
+        self.router_version.store(version, Ordering::Release);
+        drop(before);
+    }
+
+    /// Takes a permit of those in flight, if there is one and no request waits for it.
+    pub(crate) fn try_begin_flight(&self) -> bool {
+        self.in_flight.try_acquire().map(|permit| permit.forget()).is_ok()
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -12,7 +12,7 @@ use rusm_runtime::observe::{LiveRequest, RouteReport};
 
 use crate::limits::{Limit, LimitHits};
 use crate::stats::record::RequestRecord;
-use crate::stats::route::RouteStats;
+use crate::router::Route;
 
 /// Parts of the table of live requests, so that schedulers rarely wait for each other.
 const SHARDS: usize = 16;
@@ -30,8 +30,8 @@ pub(crate) struct ServerStats {
     pub(crate) event_streams: AtomicU64,
     pub(crate) limits: LimitHits,
     /// Requests that lead to no route.
-    pub(crate) unrouted: Arc<RouteStats>,
-    routes: Mutex<Vec<Arc<RouteStats>>>,
+    pub(crate) unrouted: Arc<Route>,
+    routes: Mutex<Vec<Arc<Route>>>,
     live: [Mutex<LiveShard>; SHARDS],
 }
 
@@ -41,16 +41,15 @@ struct LiveShard {
     free: Vec<u32>,
 }
 
-/// A place in the table of live requests; it is given back when it is dropped.
+/// A place in the table of live requests; given back by [`ServerStats::leave`].
 #[derive(Debug)]
 pub(crate) struct LiveEntry {
-    stats: Arc<ServerStats>,
     shard: u16,
     index: u32,
 }
 
 impl ServerStats {
-    pub(crate) fn new(routes: Vec<Arc<RouteStats>>) -> Self {
+    pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
         Self {
             connections: AtomicU64::new(0),
             connections_total: AtomicU64::new(0),
@@ -61,19 +60,19 @@ impl ServerStats {
             websockets: AtomicU64::new(0),
             event_streams: AtomicU64::new(0),
             limits: LimitHits::default(),
-            unrouted: Arc::new(RouteStats::new("(no route)")),
+            unrouted: Arc::new(Route::unrouted()),
             routes: Mutex::new(routes),
             live: Default::default(),
         }
     }
 
     /// Replaces the routes after a reload.
-    pub(crate) fn set_routes(&self, routes: Vec<Arc<RouteStats>>) {
+    pub(crate) fn set_routes(&self, routes: Vec<Arc<Route>>) {
         *self.routes.lock() = routes;
     }
 
     /// Adds a request to those that are handled now, in a process.
-    pub(crate) fn enter(self: &Arc<Self>, record: Arc<RequestRecord>, pid: Pid) -> LiveEntry {
+    pub(crate) fn enter(&self, record: Arc<RequestRecord>, pid: Pid) -> LiveEntry {
         record.set_process(pid);
         let shard = pid.slot() as usize % SHARDS;
         let mut entries = self.live[shard].lock();
@@ -85,7 +84,17 @@ impl ServerStats {
             (entries.entries.len() - 1) as u32
         };
         drop(entries);
-        LiveEntry { stats: Arc::clone(self), shard: shard as u16, index }
+        LiveEntry { shard: shard as u16, index }
+    }
+
+    /// Removes a request from those that are handled now.
+    pub(crate) fn leave(&self, entry: &LiveEntry) {
+        let mut shard = self.live[usize::from(entry.shard)].lock();
+        let record = shard.entries[entry.index as usize].take();
+        shard.free.push(entry.index);
+        drop(shard);
+        // The end of a record may write a line, which must not happen under the lock.
+        drop(record);
     }
 
     /// Calls `visit` with each request that is handled now.
@@ -122,9 +131,9 @@ impl ServerStats {
     /// Returns the figures of the routes, with the bytes of live requests.
     pub(crate) fn routes(&self) -> Vec<RouteReport> {
         let routes = self.routes.lock().clone();
-        let unrouted = self.unrouted.report();
+        let unrouted = self.unrouted.stats.report();
         let has_unrouted = unrouted.responses.iter().any(|count| *count > 0);
-        let mut reports: Vec<_> = routes.iter().map(|route| route.report()).collect();
+        let mut reports: Vec<_> = routes.iter().map(|route| route.stats.report()).collect();
         let mut indices: Vec<_> = routes.iter().map(Arc::as_ptr).zip(0..).collect();
         indices.sort_unstable();
         self.for_each_live(&mut |record| {
@@ -146,17 +155,6 @@ impl ServerStats {
     }
 }
 
-impl Drop for LiveEntry {
-    fn drop(&mut self) {
-        let mut shard = self.stats.live[usize::from(self.shard)].lock();
-        let record = shard.entries[self.index as usize].take();
-        shard.free.push(self.index);
-        drop(shard);
-        // The end of a record may write a line, which must not happen under the lock.
-        drop(record);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
@@ -173,11 +171,11 @@ mod tests {
             stats.enter(Arc::new(record_of("GET /", started)), Pid::local(slot, 1))
         };
         let entries: Vec<_> = (1..=40).map(|slot| enter(slot, u64::from(slot))).collect();
-        drop(entries.into_iter().nth(39));
+        entries.iter().for_each(|entry| stats.leave(entry));
 
         let (oldest, total) = stats.live(3);
 
-        assert_eq!(total, 0, "all entries were dropped with the iterator");
+        assert_eq!(total, 0, "all entries were given back");
         assert!(oldest.is_empty());
         let _kept: Vec<_> = (1..=40).map(|slot| enter(slot, u64::from(slot))).collect();
         let (oldest, total) = stats.live(3);
@@ -187,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_route_are_those_of_its_requests_whether_they_have_ended_or_not() {
-        let route = Arc::new(RouteStats::new("GET /"));
+        let route = Arc::new(Route::new("GET /", Vec::new(), Box::new(async |_: crate::Request| ())));
         let stats = Arc::new(ServerStats::new(vec![Arc::clone(&route)]));
         let record = |slot| {
             let mut record = record_of("GET /", Instant::now());
@@ -199,11 +197,11 @@ mod tests {
         };
 
         let (ended, live) = (record(7), record(8));
-        drop(ended);
+        stats.leave(&ended);
 
         let reports = stats.routes();
         assert_eq!((reports[0].bytes_in_total, reports[0].bytes_out_total), (200, 15));
-        drop(live);
+        stats.leave(&live);
         assert_eq!(stats.routes(), reports);
     }
 }

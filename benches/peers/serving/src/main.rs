@@ -25,7 +25,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Cases with their servers; the first one is ours.
 const CASES: [(&str, &str, &[&str]); 4] = [
-    ("http", "request", &["rusm", "hyper"]),
+    ("http", "request", &["rusm", "rusm-inline", "hyper"]),
     ("ws", "round trip", &["rusm", "tungstenite", "fastwebsockets"]),
     ("sse", "event", &["rusm", "hyper"]),
     ("tcp", "connection", &["rusm", "tokio"]),
@@ -60,7 +60,7 @@ fn serve(case: &str, server: &str) {
         std::io::stdout().flush().expect("the parent reads the port");
     };
     match server {
-        "rusm" => ours::serve(case, ready),
+        "rusm" | "rusm-inline" => ours::serve(case, server, ready),
         _ => peers::serve(case, server, ready),
     }
 }

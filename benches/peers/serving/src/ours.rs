@@ -14,13 +14,15 @@ use crate::load::{EVENTS_PER_SEC, STORM_BYTES};
 use crate::{PAYLOAD_BYTES, THREADS};
 
 /// Runs the server of a case, and passes its port to `ready`. Never returns: the process ends with its parent.
-pub fn serve(case: &str, ready: impl FnOnce(u16)) {
+pub fn serve(case: &str, server: &str, ready: impl FnOnce(u16)) {
     let runtime = Runtime::start(Config { schedulers: THREADS, ..Config::default() }).expect("a runtime");
     let body = Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
     let (publish, _) = broadcast::channel::<Arc<str>>(1024);
     let source = publish.clone();
+    let answer = move |_: Request| std::future::ready(body.clone());
     let router = match case {
-        "http" => Router::new().route("GET /", move |_: Request| std::future::ready(body.clone())),
+        "http" if server == "rusm-inline" => Router::new().inline_route("GET /", answer),
+        "http" => Router::new().route("GET /", answer),
         "ws" => Router::new().route("GET /", echo),
         "sse" => Router::new().route("GET /", move |_: Request| std::future::ready(stream(source.subscribe()))),
         _ => return storm(&runtime, ready),

@@ -88,8 +88,7 @@ impl SideTables {
             memberships: rare.memberships,
             watchers: rare.watchers,
             waiting_senders: rare.waiting_senders,
-            name: rare.names.into_iter().next().or_else(|| rare.label.clone()),
-            label: rare.label,
+            name: rare.names.into_iter().next(),
         }
     }
 
@@ -134,7 +133,8 @@ impl SideTables {
     /// Returns the first registered name and the label.
     pub(crate) fn name_and_label(slot: Slot, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let read = |side_table: &mut SideTable| {
-            side_table.rare.as_ref().map(|rare| (rare.names.first().cloned(), rare.label.clone()))
+            let name = side_table.rare.as_ref().and_then(|rare| rare.names.first().cloned());
+            Some((name, side_table.label.clone()))
         };
         SideTableGuard::lock_live(slot, pid).and_then(|mut locked| locked.get().and_then(read)).unwrap_or_default()
     }
@@ -162,8 +162,7 @@ impl SideTables {
     pub(crate) fn kind(slot: Slot, pid: Pid) -> Option<ProcessKind> {
         let mut locked = SideTableGuard::lock_live(slot, pid)?;
         let side_table = locked.get()?;
-        let label = side_table.rare.as_ref().and_then(|rare| rare.label.clone());
-        ProcessKind::of(label, side_table.body_info.as_deref())
+        ProcessKind::of(side_table.label.clone(), side_table.body_info.as_deref())
     }
 
     /// Registers `watcher` to receive the exit reason of the process; false if the process has ended.
@@ -350,13 +349,13 @@ pub(crate) struct Released {
 impl Released {
     /// Returns the kind of the process, if it is not the type of its future.
     pub(crate) fn kind(&self) -> Option<ProcessKind> {
-        let label = self.rare.as_ref().and_then(|rare| rare.label.clone());
-        ProcessKind::of(label, self.side_table.body_info.as_deref())
+        ProcessKind::of(self.side_table.label.clone(), self.side_table.body_info.as_deref())
     }
 
     /// Returns the first registered name of the process, or its label.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
-        self.rare.as_ref().and_then(|rare| rare.name.clone())
+        let name = self.rare.as_ref().and_then(|rare| rare.name.clone());
+        name.or_else(|| self.side_table.label.clone())
     }
 }
 
@@ -366,7 +365,6 @@ pub(crate) struct ReleasedRareEntries {
     pub(crate) memberships: Memberships,
     pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
     pub(crate) waiting_senders: Vec<Waker>,
-    /// First registered name, or label.
+    /// First registered name.
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) label: Option<Arc<str>>,
 }

@@ -31,6 +31,8 @@ pub(crate) struct SideTable {
     pub(crate) exit_signals: Vec<ExitSignal>,
     /// Information that the body provides to observers.
     pub(crate) body_info: Option<Arc<dyn BodyInfo>>,
+    /// Not a rare entry: each request of a server has one.
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) rare: Option<Box<RareEntries>>,
 }
 
@@ -38,7 +40,6 @@ pub(crate) struct SideTable {
 #[derive(Default)]
 pub(crate) struct RareEntries {
     pub(crate) names: Vec<Arc<str>>,
-    pub(crate) label: Option<Arc<str>>,
     pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
     pub(crate) waiting_senders: Vec<Waker>,
     /// Wakers of futures inside the process itself.
@@ -59,13 +60,13 @@ impl SideTable {
     /// [`NAMED`](crate::process::header::NAMED).
     pub(crate) fn set_label(&mut self, label: Arc<str>) {
         let end = label.floor_char_boundary(NAME_MAX_BYTES);
-        self.rare().label = Some(if end < label.len() { label[..end].into() } else { label });
+        self.label = Some(if end < label.len() { label[..end].into() } else { label });
     }
 
     /// Clears the side table of an ended process, so that another process can use the box; frees what grew large.
     pub(crate) fn reset(&mut self) {
         // Name every field, so that the compiler reports a forgotten one.
-        let Self { links, monitors, monitored_by, exit_signals, body_info, rare } = self;
+        let Self { links, monitors, monitored_by, exit_signals, body_info, label, rare } = self;
         links.clear();
         monitors.clear();
         monitored_by.clear();
@@ -74,6 +75,7 @@ impl SideTable {
         }
         exit_signals.clear();
         *body_info = None;
+        *label = None;
         *rare = None;
     }
 

@@ -100,6 +100,8 @@ pub(crate) struct Local {
     /// Preempted processes run next, although others are ready, until one has used up its time slice.
     pub(super) preempted_due: Cell<bool>,
     pub(super) spins: Cell<u32>,
+    /// True if the last turn of the reactor has woken a process.
+    pub(super) fed_by_reactor: Cell<bool>,
     /// Other schedulers recently sent work soon after this one had run out of it.
     pub(super) expects_peer_work: Cell<bool>,
     pub(super) slept_at_ns: Cell<u64>,

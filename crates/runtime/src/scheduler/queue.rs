@@ -470,6 +470,7 @@ impl Local {
     #[cold]
     fn wake_loop(&self) {
         self.in_reactor.set(false);
+        self.fed_by_reactor.set(true);
         self.mark_awake();
         if let Some(waker) = self.loop_waker.take() {
             waker.wake_by_ref();

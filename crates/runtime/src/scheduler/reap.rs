@@ -229,13 +229,11 @@ impl Local {
             return;
         }
         let rare = released.and_then(|released| released.rare.as_ref());
-        let label = rare.and_then(|rare| rare.label.clone());
-        let is_label = |name: &Arc<str>| label.as_ref().is_some_and(|label| Arc::ptr_eq(label, name));
         let location = if let ExitReason::Panic(info) = reason { info.location.as_deref() } else { None };
         let crash = Crash {
             pid,
-            name: rare.and_then(|rare| rare.name.clone()).filter(|name| !is_label(name)),
-            label,
+            name: rare.and_then(|rare| rare.name.clone()),
+            label: released.and_then(|released| released.side_table.label.clone()),
             ancestors: self.ancestors(slot),
             future_type: slot.future_type(),
             reason: reason.clone(),

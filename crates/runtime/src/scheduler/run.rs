@@ -41,6 +41,7 @@ impl Local {
         let counters = &self.me.counters;
         self.me.unpark.get_or_init(|| cx.waker().clone());
         self.in_reactor.set(false);
+        let fed_by_reactor = self.fed_by_reactor.replace(false);
         let since_ns = counters.busy_since_ns.load(Ordering::Relaxed);
         if since_ns == 0 {
             counters.busy_since_ns.store(now_ns.max(1), Ordering::Relaxed);
@@ -90,8 +91,9 @@ impl Local {
                     self.expects_peer_work.set(self.spin_for_peer_work());
                     continue;
                 }
-                // After a short stretch the next work most likely comes from the reactor, which spinning would delay.
-                if ran >= WORTH_A_SPIN && self.spins.replace(self.spins.get() + 1) < SPIN_ROUNDS {
+                // After a short stretch, or one that the reactor has begun, the next work most likely comes from the
+                // reactor, which spinning would delay.
+                if ran >= WORTH_A_SPIN && !fed_by_reactor && self.spins.replace(self.spins.get() + 1) < SPIN_ROUNDS {
                     std::hint::spin_loop();
                     continue;
                 }

@@ -89,6 +89,7 @@ impl Local {
             resumed_ns: Cell::new(0),
             preempted_due: Cell::new(false),
             spins: Cell::new(0),
+            fed_by_reactor: Cell::new(false),
             expects_peer_work: Cell::new(false),
             slept_at_ns: Cell::new(0),
             searching: Cell::new(false),

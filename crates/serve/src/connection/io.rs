@@ -7,18 +7,18 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 
-use crate::limits::Limit;
+use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
 use crate::stats::record::RequestRecord;
 
@@ -42,6 +42,8 @@ pub(crate) struct Activity {
     current: Mutex<Option<Arc<RequestRecord>>>,
     /// Number of bytes received that belong to the next request.
     unclaimed_in: AtomicU64,
+    /// The client has closed the connection during a request.
+    is_client_gone: AtomicBool,
 }
 
 impl Activity {
@@ -54,6 +56,7 @@ impl Activity {
             requests: AtomicU64::new(0),
             current: Mutex::new(None),
             unclaimed_in: AtomicU64::new(0),
+            is_client_gone: AtomicBool::new(false),
         }
     }
 
@@ -98,18 +101,45 @@ impl Activity {
 
     pub(crate) fn end_request(&self) {
         self.idle_ns.store(self.now_ns(), Relaxed);
+        self.end_request_silently();
+    }
+
+    /// Like [`end_request`](Self::end_request), for a request whose response the connection is yet to note.
+    pub(crate) fn end_request_silently(&self) {
         self.requests.fetch_sub(1, Relaxed);
     }
 
+    /// Notes that the head of a response is sent now.
+    pub(crate) fn note_answer(&self, now: Instant) {
+        self.idle_ns.store((now.saturating_duration_since(self.start).as_nanos() as u64).max(1), Relaxed);
+    }
+
     /// Returns the next instant at which a limit is exceeded if nothing happens, and the limit.
-    pub(crate) fn deadline(&self, head_timeout: Duration, idle_timeout: Duration) -> Option<(Instant, Limit)> {
-        if self.requests.load(Relaxed) > 0 {
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<(Instant, Limit)> {
+        if self.is_busy() {
             return None;
         }
         Some(match self.first_byte_ns.load(Relaxed) {
-            0 => (self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)) + idle_timeout, Limit::IdleTimeout),
-            first => (self.start + Duration::from_nanos(first) + head_timeout, Limit::HeadTimeout),
+            0 => (self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)) + limits.idle_timeout, Limit::IdleTimeout),
+            first => (self.start + Duration::from_nanos(first) + limits.head_timeout, Limit::HeadTimeout),
         })
+    }
+
+    /// Returns the instant of the last response, if all of it was written and no byte of a request has followed.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let is_idle = !self.is_busy()
+            && self.first_byte_ns.load(Relaxed) == 0
+            && self.unclaimed_in.load(Relaxed) == 0
+            && self.current.lock().is_none();
+        is_idle.then(|| self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.requests.load(Relaxed) > 0
+    }
+
+    pub(crate) fn is_client_gone(&self) -> bool {
+        self.is_client_gone.load(Relaxed)
     }
 }
 
@@ -122,19 +152,65 @@ pub(crate) struct Io {
     stats: Arc<ServerStats>,
     activity: Arc<Activity>,
     write_timeout: Duration,
+    /// True if the end of the client is noticed here, and not by hyper's reads.
+    notices_end: bool,
+    /// True if no bytes are known to wait behind those that were read.
+    may_be_at_end: bool,
     /// Exists while the client accepts no bytes.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
 impl Io {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         socket: Socket,
         prefix: Bytes,
-        stats: Arc<ServerStats>,
-        activity: Arc<Activity>,
+        (stats, activity): (Arc<ServerStats>, Arc<Activity>),
         write_timeout: Duration,
+        is_h2: bool,
     ) -> Self {
-        Self { socket, prefix, stats, activity, write_timeout, blocked: None }
+        // The bytes of TLS do not tell its end, and HTTP/2 is read all the time.
+        let notices_end = !is_h2 && matches!(socket, Socket::Plain(_));
+        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, blocked: None }
+    }
+
+    /// Returns true if hyper need not read to notice that the client has gone.
+    pub(crate) const fn notices_end(&self) -> bool {
+        self.notices_end
+    }
+
+    /// Gives bytes back, which are read first.
+    pub(crate) fn unread(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.prefix = bytes;
+        }
+    }
+
+    /// Waits for the next bytes, or for the end.
+    pub(crate) async fn readable(&mut self) {
+        if !self.prefix.is_empty() {
+            return;
+        }
+        let mut first = [0; 32];
+        let stream = match &mut self.socket {
+            Socket::Plain(socket) => return drop(socket.readable().await),
+            Socket::Tls(stream) => stream,
+        };
+        // Bytes that are decrypted already are not seen by the socket. The end is read again by hyper.
+        if let Ok(bytes) = stream.read(&mut first).await {
+            self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
+            self.prefix = Bytes::copy_from_slice(&first[..bytes]);
+        }
+    }
+
+    /// Notices a client that has gone during a request. Other bytes belong to its body or to a later request.
+    fn check_client(&mut self, task: &mut Context<'_>) {
+        let Socket::Plain(socket) = &self.socket else { return };
+        let mut byte = [0];
+        match socket.poll_peek(task, &mut ReadBuf::new(&mut byte)) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(1..)) => self.may_be_at_end = false,
+            Poll::Ready(Ok(0) | Err(_)) => self.activity.is_client_gone.store(true, Relaxed),
+        }
     }
 
     /// Ends the wait for the client if it is too long.
@@ -161,6 +237,7 @@ impl AsyncRead for Io {
             return Poll::Ready(Ok(()));
         }
         let before = out.filled().len();
+        self.may_be_at_end = true;
         ready!(Pin::new(&mut self.socket).poll_read(task, out))?;
         let bytes = out.filled().len() - before;
         if bytes > 0 {
@@ -196,6 +273,9 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.notices_end && self.may_be_at_end && self.activity.is_busy() {
+            self.check_client(task);
+        }
         let flushed = Pin::new(&mut self.socket).poll_flush(task);
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.activity.flushed();

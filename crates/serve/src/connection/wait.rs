@@ -17,6 +17,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct LazyTimer(Option<Pin<Box<Sleep>>>);
 
 impl LazyTimer {
+    /// Returns true if the timer was set once.
+    pub(crate) const fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Ready from the deadline on.
     pub(crate) fn poll(&mut self, deadline: Instant, task: &mut Context<'_>) -> Poll<()> {
         let timer = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode, Version};
@@ -19,7 +19,8 @@ use rusm_runtime::Pid;
 use rusm_runtime::observe::{LiveKind, LiveRequest};
 
 use crate::request::trace::TraceContext;
-use crate::stats::route::RouteStats;
+use crate::connection::reply::Reply;
+use crate::router::Route;
 
 /// Status in the access log of a request whose client has gone before the response. No client receives it.
 const CLIENT_CLOSED: u16 = 499;
@@ -31,14 +32,15 @@ pub(crate) struct RequestRecord {
     /// Path of the target. The query is not kept: it may contain secrets.
     pub(crate) path: Arc<str>,
     pub(crate) version: Version,
-    pub(crate) route: Arc<RouteStats>,
+    pub(crate) route: Arc<Route>,
     pub(crate) peer: SocketAddr,
     pub(crate) started: Instant,
     /// The trace that the client has sent.
     pub(crate) trace: Option<TraceContext>,
     /// True if the request is written to the access log.
     pub(crate) is_logged: bool,
-    pub(crate) process: OnceLock<Pid>,
+    /// Slot and generation of the process that handles the request; 0 before.
+    pub(crate) process: AtomicU64,
     pub(crate) kind: AtomicU8,
     /// Status of the response; 0 before its head.
     pub(crate) status: AtomicU16,
@@ -48,6 +50,8 @@ pub(crate) struct RequestRecord {
     pub(crate) bytes_out: AtomicU64,
     pub(crate) is_body_done: AtomicBool,
     pub(crate) is_crashed: AtomicBool,
+    /// The response of the process that handles the request.
+    pub(crate) reply: Reply,
 }
 
 impl RequestRecord {
@@ -64,13 +68,45 @@ impl RequestRecord {
         (self.bytes_in.load(Relaxed), self.bytes_out.load(Relaxed))
     }
 
-    pub(super) fn set_process(&self, pid: Pid) {
-        // Set once: the process of a request never changes.
-        self.process.get_or_init(|| pid);
+    pub(crate) fn set_process(&self, pid: Pid) {
+        self.process.store(u64::from(pid.slot()) << 32 | u64::from(pid.generation()), Relaxed);
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        let process = self.process.load(Relaxed);
+        (process != 0).then(|| Pid::local((process >> 32) as u32, process as u32))
     }
 
     pub(crate) fn set_kind(&self, kind: LiveKind) {
         self.kind.store(kind as u8, Relaxed);
+    }
+
+    /// Creates the record of a request whose head has just arrived.
+    pub(crate) fn new(
+        (method, path, version): (Method, Arc<str>, Version),
+        route: Arc<Route>,
+        peer: SocketAddr,
+        started: Instant,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            version,
+            route,
+            peer,
+            started,
+            trace: None,
+            is_logged: false,
+            process: AtomicU64::new(0),
+            kind: AtomicU8::new(LiveKind::Request as u8),
+            status: AtomicU16::new(0),
+            head_ns: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            is_body_done: AtomicBool::new(false),
+            is_crashed: AtomicBool::new(false),
+            reply: Reply::default(),
+        }
     }
 
     fn kind(&self) -> LiveKind {
@@ -102,11 +138,11 @@ impl RequestRecord {
     pub(crate) fn live(&self) -> Option<LiveRequest> {
         let (bytes_in, bytes_out) = self.bytes();
         Some(LiveRequest {
-            pid: *self.process.get()?,
+            pid: self.pid()?,
             kind: self.kind(),
             is_answered: self.status.load(Relaxed) != 0,
             method: method_name(&self.method),
-            route: Arc::clone(self.route.label()),
+            route: Arc::clone(self.route.stats.label()),
             path: Arc::clone(&self.path),
             peer: self.peer,
             age: self.started.elapsed(),
@@ -129,7 +165,7 @@ fn method_name(method: &Method) -> Cow<'static, str> {
 impl Drop for RequestRecord {
     fn drop(&mut self) {
         let (bytes_in, bytes_out) = self.bytes();
-        self.route.add_bytes(bytes_in, bytes_out);
+        self.route.stats.add_bytes(bytes_in, bytes_out);
         if self.is_logged {
             write_line(self);
         }
@@ -153,9 +189,9 @@ fn write_line(record: &RequestRecord) {
         bytes_in,
         bytes_out,
         client = %record.peer,
-        route = %record.route.label(),
+        route = %record.route.stats.label(),
         version = ?record.version,
-        pid = record.process.get().map(tracing::field::display),
+        pid = record.pid().map(tracing::field::display),
         crashed = record.is_crashed.load(Relaxed).then_some(true),
         trace_id = trace.map(|trace| tracing::field::display(trace.trace_id())),
         span_id = trace.map(|trace| tracing::field::display(trace.span_id())),
@@ -169,24 +205,9 @@ pub(crate) mod tests {
 
     /// Returns the record of a request that has just arrived.
     pub(crate) fn record_of(route: &str, started: Instant) -> RequestRecord {
-        RequestRecord {
-            method: Method::GET,
-            path: "/".into(),
-            version: Version::HTTP_11,
-            route: Arc::new(RouteStats::new(route)),
-            peer: ([127, 0, 0, 1], 1).into(),
-            started,
-            trace: None,
-            is_logged: false,
-            process: OnceLock::new(),
-            kind: AtomicU8::new(LiveKind::Request as u8),
-            status: AtomicU16::new(0),
-            head_ns: AtomicU64::new(0),
-            bytes_in: AtomicU64::new(0),
-            bytes_out: AtomicU64::new(0),
-            is_body_done: AtomicBool::new(false),
-            is_crashed: AtomicBool::new(false),
-        }
+        let route = Arc::new(Route::new(route, Vec::new(), Box::new(async |_: crate::Request| ())));
+        let head = (Method::GET, "/".into(), Version::HTTP_11);
+        RequestRecord::new(head, route, ([127, 0, 0, 1], 1).into(), started)
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod drain;
 mod files;
 mod h2;
 mod http;
+mod inline;
 mod limits;
 mod observed;
 mod rfc6455;

@@ -1,0 +1,271 @@
+//! The response to one request, as the connection waits for it.
+//!
+//! ```text
+//!   Waiting ── admitted ──▶ Handled by a process of its own ──▶ response, crash (500) or deadline (504)
+//!      └── refused ──▶ Refused (429, 503)   └ in the connection's process, if the route says so ──▶ the same
+//! ```
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, ready};
+
+use http::header::{CONNECTION, HeaderValue};
+use http::{StatusCode, Version};
+use rusm_runtime::{Context, ExitReason, Pid};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::body::Body;
+use crate::connection::dispatch::Inner;
+use crate::connection::handling::{Handling, go_on, process, split};
+use crate::connection::tracked::TrackedBody;
+use crate::connection::wait::LazyTimer;
+use crate::handler::ResponseFuture;
+use crate::limits::Limit;
+use crate::request::{Params, Request, Response, plain};
+use crate::stats::record::RequestRecord;
+
+/// A request that is not handled yet.
+pub(crate) struct Pending {
+    pub(crate) head: http::request::Parts,
+    pub(crate) body: Body,
+    pub(crate) params: Params,
+}
+
+/// The response to a request. Dropped before it is ready, it kills the process of the request.
+pub(crate) struct Answer {
+    inner: Arc<Inner>,
+    /// `None` after the head of the response.
+    record: Option<Arc<RequestRecord>>,
+    state: State,
+    deadline: Instant,
+    timer: LazyTimer,
+}
+
+enum State {
+    Refused(Option<Box<(Response, Handling)>>),
+    Waiting(Box<Waiting>),
+    Process(Option<Pid>),
+    Connection(Box<InConnection>),
+}
+
+struct Waiting {
+    admission: Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, Response>> + Send>>,
+    request: Option<(Pending, Handling)>,
+}
+
+/// A handler that runs in the connection's process.
+struct InConnection {
+    handler: ResponseFuture,
+    /// `None` after the response.
+    handling: Option<Handling>,
+    context: Arc<Context>,
+}
+
+impl Answer {
+    fn new(handling: &Handling, state: State) -> Self {
+        let (inner, record) = (Arc::clone(&handling.inner), Arc::clone(&handling.record));
+        let deadline = Instant::from_std(record.started) + inner.shared.limits.handler_timeout;
+        Self { inner, record: Some(record), state, deadline, timer: LazyTimer::default() }
+    }
+
+    /// Answers at once.
+    pub(crate) fn refusal(response: Response, handling: Handling) -> Self {
+        let mut answer = Self::new(&handling, State::Refused(None));
+        answer.state = State::Refused(Some(Box::new((response, handling))));
+        answer
+    }
+
+    /// Lets the handler of the request's route answer, when the limits admit it.
+    pub(crate) fn to(request: Pending, mut handling: Handling) -> Self {
+        let mut answer = Self::new(&handling, State::Process(None));
+        let route = &handling.record.route;
+        if !answer.inner.has_rates(route) && answer.inner.shared.try_begin_flight() {
+            handling.begin_flight();
+            answer.handle(request, handling);
+            return answer;
+        }
+        let admission = Box::pin(Arc::clone(&answer.inner).admit(Arc::clone(route)));
+        answer.state = State::Waiting(Box::new(Waiting { admission, request: Some((request, handling)) }));
+        answer
+    }
+
+    /// Runs the handler in a process.
+    fn handle(&mut self, request: Pending, mut handling: Handling) {
+        let inner = &self.inner;
+        let Pending { head, body, params } = request;
+        let trace = handling.record.trace.map(Box::new);
+        let connection = Arc::clone(&inner.connection);
+        let create = |context| Request { head, body, params, connection, trace, context };
+        if let Some(context) = inner.context.as_ref().filter(|_| handling.record.route.is_inline) {
+            handling.record.set_process(context.pid());
+            let route = Arc::clone(&handling.record.route);
+            let request = create(Arc::clone(context));
+            match catch_unwind(AssertUnwindSafe(|| route.handler.handle(request))) {
+                Ok(handler) => {
+                    let (context, handling) = (Arc::clone(context), Some(handling));
+                    self.state = State::Connection(Box::new(InConnection { handler, handling, context }));
+                }
+                Err(payload) => {
+                    report_panic(&handling.record, &payload);
+                    handling.end_flight();
+                    let response = self.crashed(&handling.record);
+                    self.state = State::Refused(Some(Box::new((response, handling))));
+                }
+            }
+            return;
+        }
+        let run = |context: Context| process(handling, create(Arc::new(context)));
+        let spawned = match &inner.context {
+            Some(context) => context.try_spawn(run),
+            None => inner.shared.runtime.spawn(run),
+        };
+        // Without a process, its future was dropped, and the reply has ended.
+        self.state = State::Process(spawned.ok());
+    }
+
+    fn poll_response(&mut self, task: &mut Task<'_>) -> Poll<Response> {
+        loop {
+            match &mut self.state {
+                State::Refused(response) => {
+                    let (response, mut handling) = *response.take().expect("it is polled until it is ready");
+                    handling.end_activity(true);
+                    return Poll::Ready(response);
+                }
+                State::Waiting(waiting) => {
+                    let admitted = ready!(waiting.admission.as_mut().poll(task));
+                    let (request, mut handling) = waiting.request.take().expect("it waits once");
+                    match admitted {
+                        Ok(permit) => {
+                            permit.forget();
+                            handling.begin_flight();
+                            self.deadline = Instant::now() + self.inner.shared.limits.handler_timeout;
+                            self.handle(request, handling);
+                        }
+                        Err(response) => self.state = State::Refused(Some(Box::new((response, handling)))),
+                    }
+                }
+                State::Process(pid) => {
+                    let Some(record) = &self.record else { return Poll::Pending };
+                    let Some(_) = pid else {
+                        return Poll::Ready(self.inner.refuse(Limit::Queue));
+                    };
+                    if let Poll::Ready(response) = record.reply.poll(task) {
+                        *pid = None;
+                        return Poll::Ready(response.unwrap_or_else(|| self.crashed(record)));
+                    }
+                    ready!(self.poll_deadline(task));
+                    return Poll::Ready(self.inner.refuse(Limit::HandlerTimeout));
+                }
+                State::Connection(running) => {
+                    let handler = AssertUnwindSafe(|| running.handler.as_mut().poll(task));
+                    match catch_unwind(handler) {
+                        Ok(Poll::Ready(response)) => return Poll::Ready(running.finish(response)),
+                        Ok(Poll::Pending) => {
+                            running.show();
+                            ready!(self.poll_deadline(task));
+                            return Poll::Ready(self.inner.refuse(Limit::HandlerTimeout));
+                        }
+                        Err(payload) => {
+                            let Some(record) = &self.record else { return Poll::Pending };
+                            report_panic(record, &payload);
+                            return Poll::Ready(self.crashed(record));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_deadline(&mut self, task: &mut Task<'_>) -> Poll<()> {
+        if !self.timer.is_set() {
+            self.timer = std::mem::take(&mut *self.inner.handler_timer.lock());
+        }
+        self.timer.poll(self.deadline, task)
+    }
+
+    /// Answers for a handler that has panicked, or was killed.
+    fn crashed(&self, record: &RequestRecord) -> Response {
+        record.route.stats.count_crash();
+        record.set_crashed();
+        plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+    }
+}
+
+/// Logs a panic in the connection's process; a process of its own would be reported by the runtime.
+fn report_panic(record: &RequestRecord, payload: &Box<dyn Any + Send>) {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let message = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(route = %record.route.stats.label(), %message, "a handler panicked");
+}
+
+impl InConnection {
+    /// Shows a request that waits to observers.
+    fn show(&mut self) {
+        if let Some(handling) = &mut self.handling
+            && !handling.is_shown()
+        {
+            handling.enter(self.context.pid());
+        }
+    }
+
+    /// Returns the response. What remains, for example a WebSocket, is done by a process.
+    fn finish(&mut self, response: Response) -> Response {
+        let (response, after) = split(response);
+        let Some(mut handling) = self.handling.take() else { return response };
+        match after {
+            None => handling.end_activity(true),
+            Some(after) => {
+                let run = |context: Context| async move {
+                    context.set_label(Arc::clone(handling.record.route.stats.label()));
+                    handling.enter(context.pid());
+                    go_on(after, handling, Arc::new(context)).await;
+                };
+                // Without a process the body is cut, which the client sees.
+                if let Err(error) = self.context.try_spawn(run) {
+                    tracing::warn!(%error, "a response was cut");
+                }
+            }
+        }
+        response
+    }
+}
+
+impl Future for Answer {
+    type Output = Result<http::Response<TrackedBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut response = ready!(this.poll_response(task));
+        let Some(record) = this.record.take() else { return Poll::Pending };
+        let now = std::time::Instant::now();
+        let took = now.saturating_duration_since(record.started);
+        record.route.stats.end(Some(response.status()), took);
+        record.set_answered(response.status(), took);
+        this.inner.activity.note_answer(Instant::from_std(now));
+        if this.inner.shared.is_draining() && record.version < Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let counts_bodies = this.inner.context.is_none();
+        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, counts_bodies))))
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.timer.is_set() {
+            *self.inner.handler_timer.lock() = std::mem::take(&mut self.timer);
+        }
+        if let State::Process(Some(pid)) = self.state {
+            self.inner.shared.runtime.exit(pid, ExitReason::Killed);
+        }
+        // The client has gone before the response.
+        if let Some(record) = self.record.take() {
+            record.route.stats.end(None, record.started.elapsed());
+        }
+    }
+}

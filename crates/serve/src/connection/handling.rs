@@ -1,0 +1,219 @@
+//! The process that handles a request: it runs the handler, and goes on with a stream of chunks or a WebSocket.
+//!
+//! ```text
+//!   handler ──▶ response ──▶ reply to the connection
+//!                  └─ After: chunks of a body │ events │ WebSocket │ work after the response
+//! ```
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use rusm_runtime::{Context, Pid};
+use tokio::sync::mpsc;
+
+use crate::body::{Body, Produced};
+use crate::connection::dispatch::Inner;
+use crate::connection::rest::Rest;
+use crate::connection::wait::rarely;
+use crate::request::{Request, Response};
+use crate::stats::LiveEntry;
+use crate::stats::record::RequestRecord;
+use crate::upgrade::Continuation;
+
+/// Number of chunks of a streamed response that may wait for the client.
+const CHUNKS_WAITING: usize = 2;
+
+/// What a request occupies until its process ends: its connection, which is not idle, one of those in flight, and a
+/// place in the table of live requests. Dropped without a response, it tells the connection so.
+#[derive(Debug)]
+pub(crate) struct Handling {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) record: Arc<RequestRecord>,
+    live: Option<LiveEntry>,
+    is_in_flight: bool,
+    is_active: bool,
+}
+
+impl Handling {
+    /// Begins a request of a connection.
+    pub(crate) fn new(inner: Arc<Inner>, record: Arc<RequestRecord>) -> Self {
+        inner.activity.begin_request();
+        Self { inner, record, live: None, is_in_flight: false, is_active: true }
+    }
+
+    /// Takes over a permit of those in flight.
+    pub(crate) const fn begin_flight(&mut self) {
+        self.is_in_flight = true;
+    }
+
+    /// Returns true if observers see the request.
+    pub(crate) const fn is_shown(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Shows the request to observers as handled by a process.
+    pub(crate) fn enter(&mut self, pid: Pid) {
+        self.leave();
+        self.live = Some(self.inner.shared.stats.enter(Arc::clone(&self.record), pid));
+    }
+
+    fn leave(&mut self) {
+        if let Some(live) = self.live.take() {
+            self.inner.shared.stats.leave(&live);
+        }
+    }
+
+    /// Lets another request be handled.
+    pub(crate) fn end_flight(&mut self) {
+        if std::mem::take(&mut self.is_in_flight) {
+            self.inner.shared.in_flight.add_permits(1);
+        }
+    }
+
+    /// Lets the connection be idle again. `is_noted` is true if the connection itself notes the time.
+    pub(crate) fn end_activity(&mut self, is_noted: bool) {
+        if std::mem::take(&mut self.is_active) {
+            let activity = &self.inner.activity;
+            if is_noted { activity.end_request_silently() } else { activity.end_request() }
+        }
+    }
+}
+
+impl Drop for Handling {
+    fn drop(&mut self) {
+        self.end_flight();
+        self.end_activity(false);
+        self.leave();
+        self.record.reply.end();
+    }
+}
+
+/// Returns the future of the process that handles a request. The handler's own state is dropped with the response, so
+/// an open socket or stream holds none of it.
+pub(crate) fn process(mut handling: Handling, request: Request) -> impl Future<Output = ()> + Send {
+    let handled = Box::pin(async move {
+        let context = Arc::clone(&request.context);
+        context.set_label(Arc::clone(handling.record.route.stats.label()));
+        handling.enter(context.pid());
+        let record = Arc::clone(&handling.record);
+        let response = record.route.handler.handle(request).await;
+        let (response, after) = split(response);
+        record.reply.send(response);
+        match after {
+            None => {
+                handling.end_activity(true);
+                None
+            }
+            Some(after) => Some(go_on(after, handling, context)),
+        }
+    });
+    async move {
+        if let Some(rest) = handled.await {
+            rest.await;
+        }
+    }
+}
+
+/// Returns the future of what remains after the head of a response.
+pub(crate) fn go_on(
+    after: After,
+    handling: Handling,
+    context: Arc<Context>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(after.run(handling, context))
+}
+
+/// What remains to be done after the head of a response.
+pub(crate) struct After {
+    /// The body, with the channel to the connection; `None` if the connection has the body already.
+    body: Option<(Body, mpsc::Sender<Produced>)>,
+    continuation: Option<Continuation>,
+    rest: Option<Rest>,
+}
+
+/// Separates the response that a connection sends from the work that remains for a process.
+pub(crate) fn split(response: Response) -> (Response, Option<After>) {
+    if response.body().is_ready() && response.extensions().is_empty() {
+        return (response, None);
+    }
+    let (mut head, body) = response.into_parts();
+    let rest = head.extensions.remove::<Rest>();
+    let continuation = head.extensions.remove::<Continuation>();
+    if body.is_ready() {
+        let has_more = continuation.is_some() || rest.is_some();
+        let after = has_more.then_some(After { body: None, continuation, rest });
+        return (Response::from_parts(head, body), after);
+    }
+    let continuation = continuation.or_else(|| is_event_stream(&head.headers).then(Continuation::events));
+    declare_length(&mut head.headers, &body);
+    let (chunks, channel) = mpsc::channel(CHUNKS_WAITING);
+    let after = After { body: Some((body, chunks)), continuation, rest };
+    (Response::from_parts(head, Body::channel(channel)), Some(after))
+}
+
+impl After {
+    async fn run(self, mut handling: Handling, context: Arc<Context>) {
+        let Self { body, continuation, rest } = self;
+        let (shared, record) = (Arc::clone(&handling.inner.shared), Arc::clone(&handling.record));
+        match (body, continuation) {
+            (None, continuation) => {
+                handling.end_flight();
+                handling.end_activity(false);
+                if let Some(continuation) = continuation {
+                    continuation.run(&shared, &record, context).await;
+                }
+            }
+            (Some((body, chunks)), Some(continuation)) => {
+                handling.end_flight();
+                continuation.stream(&shared, &record, context.pid(), pass_on(body, &chunks)).await;
+                // Ignored if the client has gone.
+                drop(chunks.send(Produced::End).await);
+            }
+            (Some((body, chunks)), None) => pass_on(body, &chunks).await,
+        }
+        handling.end_flight();
+        handling.end_activity(false);
+        if let Some(rest) = rest {
+            rest.run(shared.limits.handler_timeout).await;
+        }
+    }
+}
+
+/// Returns true for a stream of events, also of a handler that knows nothing of [`events`](crate::events).
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    content_type.get(..17).is_some_and(|start| start.eq_ignore_ascii_case(b"text/event-stream"))
+}
+
+/// Declares the length of a body that passes a channel, which does not know it.
+fn declare_length(headers: &mut HeaderMap, body: &Body) {
+    if let Some(bytes) = body.size_hint().exact() {
+        headers.entry(CONTENT_LENGTH).or_insert_with(|| bytes.into());
+    }
+}
+
+/// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
+async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
+    let mut closed = pin!(rarely(|| chunks.is_closed(), chunks.closed()));
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            // The client has gone: the rest of the body is not needed.
+            () = &mut closed => return,
+        };
+        let (produced, is_last) = match frame {
+            Some(Ok(frame)) => (Produced::Frame(frame), false),
+            Some(Err(error)) => (Produced::Failed(error), true),
+            None => (Produced::End, true),
+        };
+        if chunks.send(produced).await.is_err() || is_last {
+            return;
+        }
+    }
+}
