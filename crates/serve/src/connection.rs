@@ -8,7 +8,7 @@
 mod answer;
 mod dispatch;
 mod handling;
-mod io;
+pub(crate) mod io;
 pub(crate) mod reply;
 pub(crate) mod rest;
 mod tracked;
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
     }
     while let Some(idle) = Box::pin(serve_h1(&shared, io, service(), &activity)).await {
         io = idle;
-        if !next_request(&shared, &mut io, &activity).await {
+        if !Box::pin(next_request(&shared, &mut io, &activity)).await {
             return Box::pin(linger(&shared, io)).await;
         }
     }
@@ -295,4 +295,23 @@ async fn watched(
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of<A, B, C, D, F: Future>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// The memory of an idle connection is the future of its process, and what that has on the heap.
+    #[test]
+    fn the_future_of_an_idle_connection_is_small() {
+        assert!(bytes_of(serve) <= 768, "{} bytes", bytes_of(serve));
+        assert!(size_of::<Io>() <= 128, "{} bytes", size_of::<Io>());
+        // One for each connection with requests.
+        assert!(size_of::<dispatch::Inner>() <= 128, "{} bytes", size_of::<dispatch::Inner>());
+        assert!(size_of::<answer::Answer>() <= 96, "{} bytes", size_of::<answer::Answer>());
+    }
 }

@@ -1,5 +1,8 @@
 //! Sockets of the WebSocket protocol: the process of the request becomes the process of the socket.
 
+mod frame;
+mod stream;
+
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +10,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
 use http::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
     UPGRADE,
@@ -19,22 +21,24 @@ use rusm_runtime::Context;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
+use crate::connection::io::Io;
 use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
 use crate::stats::ServerStats;
 use crate::upgrade::Continuation;
+use crate::websocket::frame::{CONTROL_MAX, Decoder, Item, Opcode, Violation};
+use crate::websocket::stream::{FrameStream, ReadError};
 
-/// Bytes that one read of a socket takes at most; an idle socket holds a buffer of this size.
-const READ_BUFFER_BYTES: usize = 4096;
+/// Close codes.
+const AWAY: u16 = 1001;
+const PROTOCOL: u16 = 1002;
+const INVALID: u16 = 1007;
+const SIZE: u16 = 1009;
 /// Time for a client to answer the server's close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -111,7 +115,7 @@ pub enum WsError {
 
 /// What a socket waits for.
 enum Next {
-    Frame(Option<Result<tungstenite::Message, tungstenite::Error>>),
+    Item(Result<Option<Item>, ReadError>),
     /// No frame within the time after which the client is pinged.
     Silence,
     Drain,
@@ -119,7 +123,9 @@ enum Next {
 
 /// An open WebSocket. Pings are answered and sent by [`receive`](Self::receive).
 pub struct WebSocket {
-    stream: WebSocketStream<TokioIo<Upgraded>>,
+    stream: FrameStream,
+    /// True after a close frame of either side.
+    is_closed: bool,
     context: Arc<Context>,
     stats: Arc<ServerStats>,
     /// The turn of this socket in a drain; none after it.
@@ -184,8 +190,9 @@ where
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    let serve = Box::new(|upgraded, shared: &Shared, context| {
-        Box::pin(run(WebSocket::new(upgraded, shared, context))) as Pin<Box<dyn Future<Output = ()> + Send>>
+    let serve = Box::new(|upgraded, shared: &Shared, context| match WebSocket::new(upgraded, shared, context) {
+        Some(socket) => Box::pin(run(socket)) as Pin<Box<dyn Future<Output = ()> + Send>>,
+        None => Box::pin(std::future::ready(())),
     });
     response.extensions_mut().insert(Continuation::websocket(upgrade, serve));
     response
@@ -205,27 +212,23 @@ fn is_key(key: &str) -> bool {
 }
 
 impl WebSocket {
-    fn new(upgraded: Upgraded, shared: &Shared, context: Arc<Context>) -> Self {
+    /// Returns `None` for a connection that is not one of this crate's servers.
+    fn new(upgraded: Upgraded, shared: &Shared, context: Arc<Context>) -> Option<Self> {
         let limits = &shared.limits;
-        let config = WebSocketConfig::default()
-            .read_buffer_size(READ_BUFFER_BYTES)
-            .write_buffer_size(0)
-            .max_frame_size(Some(limits.ws_frame_bytes))
-            .max_message_size(Some(limits.ws_message_bytes))
-            .max_write_buffer_size(limits.ws_message_bytes + READ_BUFFER_BYTES);
+        let parts = upgraded.downcast::<TokioIo<Io>>().ok()?;
+        let mut io = parts.io.into_inner();
+        io.unread(parts.read_buf);
         let (number, mut drain) = (u64::from(context.pid().slot()), shared.drain_signal());
-        let stream =
-            WebSocketStream::from_partially_read(TokioIo::new(upgraded), Vec::new(), Role::Server, Some(config));
-        Self {
-            // Polled only once without waiting: a stream from parts is ready.
-            stream: futures_util::FutureExt::now_or_never(stream).expect("it waits for nothing"),
+        Some(Self {
+            stream: FrameStream::new(io, Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes)),
+            is_closed: false,
             context,
             stats: Arc::clone(&shared.stats),
             turn: Some(Box::pin(async move { drain.turn(number).await })),
             timer: LazyTimer::default(),
             ping: limits.ws_ping,
             is_pinged: false,
-        }
+        })
     }
 
     /// Returns the context of the socket's process. Clone it to receive messages of processes and of the client at once.
@@ -241,38 +244,52 @@ impl WebSocket {
     /// # Errors
     /// [`WsError`] if the client has gone or has broken the protocol. The socket cannot be used any more.
     pub async fn receive(&mut self) -> Result<Option<WsMessage>, WsError> {
-        loop {
-            let next = match self.next().await {
-                Next::Frame(frame) => Some(frame),
-                Next::Silence => None,
-                Next::Drain => {
-                    self.turn = None;
-                    self.close(CloseCode::Away, "the server stops").await;
-                    return Ok(None);
-                }
-            };
-            let Some(next) = next else {
-                if self.is_pinged {
+        while !self.is_closed {
+            let item = match self.next().await {
+                Next::Item(item) => item,
+                Next::Silence if self.is_pinged => {
                     self.stats.hit(Limit::WsPing);
                     return Err(WsError::Gone("it does not answer pings".to_owned()));
                 }
-                self.is_pinged = true;
-                self.transmit(tungstenite::Message::Ping(Bytes::new())).await?;
-                continue;
+                Next::Silence => {
+                    self.is_pinged = true;
+                    self.transmit(Opcode::Ping, &[]).await?;
+                    continue;
+                }
+                Next::Drain => {
+                    self.turn = None;
+                    self.close(AWAY, "the server stops").await;
+                    break;
+                }
             };
             self.is_pinged = false;
-            match next {
-                None => {
-                    self.end(Instant::now() + CLOSE_TIMEOUT).await;
-                    return Ok(None);
+            match item {
+                Ok(Some(Item::Text(text))) => return Ok(Some(WsMessage::Text(WsText(text)))),
+                Ok(Some(Item::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
+                Ok(Some(Item::Ping(payload))) => self.stream.send_pong(&payload).await.map_err(gone)?,
+                Ok(Some(Item::Pong)) => {}
+                Ok(Some(Item::Close(code))) => {
+                    self.is_closed = true;
+                    let end = Instant::now() + CLOSE_TIMEOUT;
+                    let payload = code.map(u16::to_be_bytes);
+                    let answer = self.stream.send(Opcode::Close, payload.as_ref().map_or(&[], |code| &code[..]));
+                    // A client that does not read its answer is not waited for.
+                    if timeout_at(end, answer).await.is_ok_and(|sent| sent.is_ok()) {
+                        self.end(end).await;
+                    }
                 }
-                Some(Ok(tungstenite::Message::Text(text))) => return Ok(Some(WsMessage::Text(WsText(text)))),
-                Some(Ok(tungstenite::Message::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
-                // Answered by the library, with the next read or write.
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return self.failed(error).await,
+                Ok(None) => {
+                    self.is_closed = true;
+                    return Err(WsError::Gone("it has closed the connection without a close frame".to_owned()));
+                }
+                Err(ReadError::Io(error)) => {
+                    self.is_closed = true;
+                    return Err(gone(error));
+                }
+                Err(ReadError::Violation(violation)) => return Err(self.refuse(violation).await),
             }
         }
+        Ok(None)
     }
 
     async fn next(&mut self) -> Next {
@@ -282,8 +299,8 @@ impl WebSocket {
             if turn.as_mut().is_some_and(|turn| turn.as_mut().poll(task).is_ready()) {
                 return Poll::Ready(Next::Drain);
             }
-            if let Poll::Ready(frame) = stream.poll_next_unpin(task) {
-                return Poll::Ready(Next::Frame(frame));
+            if let Poll::Ready(item) = stream.poll_next(task) {
+                return Poll::Ready(Next::Item(item));
             }
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + *ping);
             timer.poll(deadline, task).map(|()| Next::Silence)
@@ -291,27 +308,21 @@ impl WebSocket {
         .await
     }
 
-    async fn failed(&mut self, error: tungstenite::Error) -> Result<Option<WsMessage>, WsError> {
-        let text = error.to_string();
-        match error {
-            tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
-                self.end(Instant::now() + CLOSE_TIMEOUT).await;
-                Ok(None)
+    /// Closes the socket of a client that has broken the protocol.
+    async fn refuse(&mut self, violation: Violation) -> WsError {
+        match violation {
+            Violation::Protocol(why) => {
+                self.fail(PROTOCOL, "the protocol was broken").await;
+                WsError::Protocol(why.to_owned())
             }
-            tungstenite::Error::Capacity(CapacityError::MessageTooLong { .. }) => {
+            Violation::NotUtf8 => {
+                self.fail(INVALID, "the text is not UTF-8").await;
+                WsError::Protocol("the text is not UTF-8".to_owned())
+            }
+            Violation::TooLong { limit_bytes } => {
                 self.stats.hit(Limit::WsBytes);
-                self.close(CloseCode::Size, "the message is too long").await;
-                Err(WsError::TooLong(text))
-            }
-            tungstenite::Error::Utf8(_) => {
-                self.close(CloseCode::Invalid, "the text is not UTF-8").await;
-                Err(WsError::Protocol(text))
-            }
-            tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake)
-            | tungstenite::Error::Io(_) => Err(WsError::Gone(text)),
-            _ => {
-                self.close(CloseCode::Protocol, "the protocol was broken").await;
-                Err(WsError::Protocol(text))
+                self.fail(SIZE, "the message is too long").await;
+                WsError::TooLong(format!("{limit_bytes} bytes"))
             }
         }
     }
@@ -321,36 +332,61 @@ impl WebSocket {
     /// # Errors
     /// [`WsError`] if the client has gone.
     pub async fn send(&mut self, message: impl Into<WsMessage>) -> Result<(), WsError> {
-        self.transmit(match message.into() {
-            WsMessage::Text(text) => tungstenite::Message::Text(text.0),
-            WsMessage::Binary(bytes) => tungstenite::Message::Binary(bytes),
-        })
-        .await
+        match message.into() {
+            WsMessage::Text(text) => self.transmit(Opcode::Text, text.0.as_bytes()).await,
+            WsMessage::Binary(bytes) => self.transmit(Opcode::Binary, &bytes).await,
+        }
     }
 
-    async fn transmit(&mut self, message: tungstenite::Message) -> Result<(), WsError> {
-        self.stream.send(message).await.map_err(|error| WsError::Gone(error.to_string()))
+    async fn transmit(&mut self, opcode: Opcode, payload: &[u8]) -> Result<(), WsError> {
+        if self.is_closed {
+            return Err(WsError::Gone("the socket is closed".to_owned()));
+        }
+        self.stream.send(opcode, payload).await.map_err(gone)
     }
 
     /// Closes the socket with a code of 1000–4999 and a reason of at most 123 bytes, and waits a second for the
     /// client's answer.
     pub async fn close_with(mut self, code: u16, reason: &str) {
-        self.close(CloseCode::from(code), reason).await;
+        self.close(code, reason).await;
     }
 
-    async fn close(&mut self, code: CloseCode, reason: &str) {
-        let end = Instant::now() + CLOSE_TIMEOUT;
-        let frame = CloseFrame { code, reason: reason.into() };
-        if timeout_at(end, self.stream.close(Some(frame))).await.is_ok_and(|sent| sent.is_ok()) {
-            while let Ok(Some(Ok(_))) = timeout_at(end, self.stream.next()).await {}
+    async fn close(&mut self, code: u16, reason: &str) {
+        let Some(end) = self.send_close(code, reason).await else { return };
+        let answer = async {
+            while let Ok(Some(item)) = poll_fn(|task| self.stream.poll_next(task)).await {
+                if matches!(item, Item::Close(_)) {
+                    break;
+                }
+            }
+        };
+        drop(timeout_at(end, answer).await);
+        self.end(end).await;
+    }
+
+    /// Closes the socket without waiting for the client's answer.
+    async fn fail(&mut self, code: u16, reason: &str) {
+        if let Some(end) = self.send_close(code, reason).await {
             self.end(end).await;
         }
+    }
+
+    /// Sends a close frame. Returns the time until which the client may answer; `None` if there is nothing to wait for.
+    async fn send_close(&mut self, code: u16, reason: &str) -> Option<Instant> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return None;
+        }
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        let reason = &reason[..reason.floor_char_boundary(CONTROL_MAX - 2)];
+        let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
+        let sent = timeout_at(end, self.stream.send(Opcode::Close, &payload)).await;
+        sent.is_ok_and(|sent| sent.is_ok()).then_some(end)
     }
 
     /// Ends the connection after the last frame, and reads what the client has still sent. Otherwise the operating system
     /// would answer those bytes with a reset, and the client could lose the close frame.
     async fn end(&mut self, end: Instant) {
-        let stream = self.stream.get_mut();
+        let stream = self.stream.io();
         let read = async {
             if stream.shutdown().await.is_err() {
                 return;
@@ -359,5 +395,17 @@ impl WebSocket {
             while let Ok(1..) = stream.read(&mut buffer).await {}
         };
         drop(timeout_at(end, read).await);
+    }
+}
+
+fn gone(error: std::io::Error) -> WsError {
+    WsError::Gone(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_idle_socket_is_small() {
+        assert!(size_of::<super::WebSocket>() <= 512, "{} bytes", size_of::<super::WebSocket>());
     }
 }

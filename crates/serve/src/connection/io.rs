@@ -178,6 +178,10 @@ impl Io {
         self.notices_end
     }
 
+    pub(crate) const fn is_tls(&self) -> bool {
+        matches!(self.socket, Socket::Tls(_))
+    }
+
     /// Gives bytes back, which are read first.
     pub(crate) fn unread(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {

@@ -186,3 +186,35 @@ fn new_routes_replace_the_old_ones_on_open_connections() {
     assert_eq!(client.get("/").text(), "new\n");
     assert_eq!(client.get("/stream").status, 404);
 }
+
+/// Longer than the time after which an idle connection gives its buffers back.
+const IDLE: Duration = Duration::from_millis(900);
+
+#[test]
+fn a_connection_answers_however_long_it_was_idle() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let mut client = Client::connect(server.local_addr());
+    for _ in 0..2 {
+        assert_eq!(client.get("/").text(), "hello\n");
+        std::thread::sleep(IDLE);
+    }
+    // The pause is within a head.
+    client.write("GET / HTTP/1.1\r\n");
+    std::thread::sleep(IDLE);
+    client.write("host: a\r\n\r\nPOST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\no");
+    assert_eq!(client.answer().text(), "hello\n");
+    // And within a body.
+    std::thread::sleep(IDLE);
+    client.write("k");
+    assert_eq!(client.answer().text(), "ok");
+    // The second head begins behind the first one, and then the client pauses.
+    client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /");
+    assert_eq!(client.answer().text(), "hello\n");
+    std::thread::sleep(IDLE);
+    client.write(" HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!(client.answer().text(), "hello\n");
+    drop(client);
+    while server.report(0).connections > 0 {
+        std::thread::yield_now();
+    }
+}
