@@ -23,9 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use crate::limits::{Limit, Limits};
-use crate::stats::ServerStats;
-use crate::stats::record::RequestRecord;
+use crate::limits::{Limit, LimitHits, Limits};
 
 /// An error of any type, as bodies of other libraries return it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -71,6 +69,9 @@ pub(crate) enum Produced {
     End,
 }
 
+/// Receives the number of bytes of each chunk.
+pub(crate) type CountBytes = Box<dyn Fn(u64) + Send + Sync>;
+
 /// The body of a request as it arrives.
 struct LimitedIncoming {
     incoming: Incoming,
@@ -80,9 +81,9 @@ struct LimitedIncoming {
     /// Created when the body has to be waited for.
     deadline: Option<Pin<Box<Sleep>>>,
     started: Instant,
-    stats: Arc<ServerStats>,
-    /// The request that the bytes are counted for, unless its connection counts them.
-    record: Option<Arc<RequestRecord>>,
+    hits: Arc<LimitHits>,
+    /// Counts received bytes, unless the connection counts them.
+    count: Option<CountBytes>,
 }
 
 impl fmt::Debug for Body {
@@ -134,12 +135,12 @@ impl Body {
         Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync()))
     }
 
-    /// Creates the body of a request. With a record, its bytes are counted there.
+    /// Creates the body of a request, whose bytes are passed to `count`.
     pub(crate) fn incoming(
         incoming: Incoming,
         limits: &Limits,
-        stats: &Arc<ServerStats>,
-        record: Option<Arc<RequestRecord>>,
+        hits: &Arc<LimitHits>,
+        count: Option<CountBytes>,
     ) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
@@ -151,8 +152,8 @@ impl Body {
             timeout: limits.body_timeout,
             deadline: None,
             started: Instant::now(),
-            stats: Arc::clone(stats),
-            record,
+            hits: Arc::clone(hits),
+            count,
         })))
     }
 
@@ -206,7 +207,7 @@ impl LimitedIncoming {
             let end = self.started + self.timeout;
             let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
             ready!(deadline.as_mut().poll(task));
-            self.stats.hit(Limit::BodyTimeout);
+            self.hits.count(Limit::BodyTimeout);
             return Poll::Ready(Some(Err(BodyError::TooSlow { limit: self.timeout })));
         };
         let frame = match frame {
@@ -216,12 +217,12 @@ impl LimitedIncoming {
         };
         let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
         let Some(left) = self.left_bytes.checked_sub(bytes) else {
-            self.stats.hit(Limit::BodyBytes);
+            self.hits.count(Limit::BodyBytes);
             return Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })));
         };
         self.left_bytes = left;
-        if let Some(record) = &self.record {
-            record.add_in(bytes);
+        if let Some(count) = &self.count {
+            count(bytes);
         }
         Poll::Ready(Some(Ok(frame)))
     }

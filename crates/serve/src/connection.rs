@@ -11,6 +11,7 @@ mod handling;
 pub(crate) mod io;
 pub(crate) mod reply;
 pub(crate) mod rest;
+mod state;
 mod tracked;
 pub(crate) mod wait;
 
@@ -287,7 +288,8 @@ async fn watched(
             return Poll::Ready(Ended::Gone);
         }
         let limit = activity.deadline(&shared.limits).map(|(at, limit)| (at, Ended::Limit(limit)));
-        let idle = idle_after.filter(|_| cut.is_none()).and_then(|after| Some((activity.idle_since()? + after, Ended::Idle)));
+        let idle =
+            idle_after.filter(|_| cut.is_none()).and_then(|after| Some((activity.idle_since()? + after, Ended::Idle)));
         let cut = cut.map(|at| (at, Ended::Cut));
         match [limit, idle, cut].into_iter().flatten().min_by_key(|(at, _)| *at) {
             Some((at, ended)) => timer.poll(at, task).map(|()| ended),
@@ -311,7 +313,7 @@ mod tests {
         assert!(bytes_of(serve) <= 768, "{} bytes", bytes_of(serve));
         assert!(size_of::<Io>() <= 128, "{} bytes", size_of::<Io>());
         // One for each connection with requests.
-        assert!(size_of::<dispatch::Inner>() <= 128, "{} bytes", size_of::<dispatch::Inner>());
+        assert!(size_of::<state::ConnectionState>() <= 128, "{} bytes", size_of::<state::ConnectionState>());
         assert!(size_of::<answer::Answer>() <= 96, "{} bytes", size_of::<answer::Answer>());
     }
 }

@@ -11,8 +11,8 @@ use rusm_runtime::Pid;
 use rusm_runtime::observe::{LiveRequest, RouteReport};
 
 use crate::limits::{Limit, LimitHits};
-use crate::stats::record::RequestRecord;
 use crate::router::Route;
+use crate::stats::record::RequestRecord;
 
 /// Parts of the table of live requests, so that schedulers rarely wait for each other.
 const SHARDS: usize = 16;
@@ -28,7 +28,7 @@ pub(crate) struct ServerStats {
     pub(crate) waiting: AtomicU64,
     pub(crate) websockets: AtomicU64,
     pub(crate) event_streams: AtomicU64,
-    pub(crate) limits: LimitHits,
+    pub(crate) limits: Arc<LimitHits>,
     /// Requests that lead to no route.
     pub(crate) unrouted: Arc<Route>,
     routes: Mutex<Vec<Arc<Route>>>,
@@ -59,7 +59,7 @@ impl ServerStats {
             waiting: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
             event_streams: AtomicU64::new(0),
-            limits: LimitHits::default(),
+            limits: Arc::default(),
             unrouted: Arc::new(Route::unrouted()),
             routes: Mutex::new(routes),
             live: Default::default(),

@@ -20,8 +20,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::body::Body;
-use crate::connection::dispatch::Inner;
 use crate::connection::handling::{Handling, go_on, process, split};
+use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
 use crate::connection::wait::LazyTimer;
 use crate::handler::ResponseFuture;
@@ -38,7 +38,7 @@ pub(crate) struct Pending {
 
 /// The response to a request. Dropped before it is ready, it kills the process of the request.
 pub(crate) struct Answer {
-    inner: Arc<Inner>,
+    inner: Arc<ConnectionState>,
     /// `None` after the head of the response.
     record: Option<Arc<RequestRecord>>,
     state: State,

@@ -10,49 +10,25 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
-use http::header::{HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, StatusCode};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
-use parking_lot::Mutex;
 use rusm_runtime::{Context, Handle};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 
-use crate::body::Body;
+use crate::body::{Body, CountBytes};
 use crate::connection::answer::{Answer, Pending};
 use crate::connection::handling::Handling;
 use crate::connection::io::Activity;
+use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
-use crate::connection::wait::LazyTimer;
-use crate::limits::Limit;
-use crate::request::trace::{TRACEPARENT, TraceContext};
-use crate::request::{Connection, Response, plain};
-use crate::router::{Route, Routed, Router, host_of};
+use crate::request::Connection;
+use crate::router::Routed;
 use crate::shared::Shared;
-use crate::stats::record::RequestRecord;
 
 /// Answers the requests of one connection.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestService(Arc<Inner>);
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
-    /// `None` for HTTP/2: each of its requests is polled in a process of its own.
-    pub(crate) context: Option<Arc<Context>>,
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) activity: Arc<Activity>,
-    /// For the deadline of a handler; while a request of HTTP/2 uses it, others create their own.
-    pub(crate) handler_timer: Mutex<LazyTimer>,
-    /// The routes with their version: a copy, so that connections do not contend for the count of references.
-    router: Mutex<(u64, Arc<Router>)>,
-}
+pub(crate) struct RequestService(Arc<ConnectionState>);
 
 impl RequestService {
     pub(crate) fn new(
@@ -61,8 +37,7 @@ impl RequestService {
         connection: Arc<Connection>,
         activity: Arc<Activity>,
     ) -> Self {
-        let (router, handler_timer) = (Mutex::new(shared.router()), Mutex::default());
-        Self(Arc::new(Inner { shared, context, connection, activity, handler_timer, router }))
+        Self(Arc::new(ConnectionState::new(shared, context, connection, activity)))
     }
 }
 
@@ -92,116 +67,16 @@ impl Service<http::Request<Incoming>> for RequestService {
         match (checked, routed) {
             (Err(limit), _) => Answer::refusal(inner.refuse(limit), handling),
             (Ok(()), Routed::Found(_, params)) => {
-                let body_record = counts_bodies.then(|| Arc::clone(&handling.record));
-                let body = Body::incoming(incoming, &inner.shared.limits, &inner.shared.stats, body_record);
+                let count = counts_bodies.then(|| {
+                    let record = Arc::clone(&handling.record);
+                    Box::new(move |bytes| record.add_in(bytes)) as CountBytes
+                });
+                let body = Body::incoming(incoming, &inner.shared.limits, &inner.shared.stats.limits, count);
                 Answer::to(Pending { head, body, params }, handling)
             }
             (Ok(()), Routed::NotAllowed(allowed)) => Answer::refusal(Routed::refusal(Some(&allowed)), handling),
             (Ok(()), Routed::NotFound) => Answer::refusal(Routed::refusal(None), handling),
         }
-    }
-}
-
-impl Inner {
-    fn find(&self, head: &http::request::Parts) -> Routed {
-        let mut known = self.router.lock();
-        if known.0 != self.shared.router_version() {
-            *known = self.shared.router();
-        }
-        known.1.find(host_of(head), &head.method, head.uri.path())
-    }
-
-    fn record(&self, head: &http::request::Parts, route: Arc<Route>) -> Arc<RequestRecord> {
-        let shared = &self.shared;
-        let trace = head.headers.get(TRACEPARENT);
-        let named = (head.method.clone(), head.uri.path().into(), head.version);
-        let mut record = RequestRecord::new(named, route, self.connection.peer, Instant::now());
-        record.trace = trace.and_then(|field| TraceContext::parse(field, shared.spans.next_id()));
-        record.is_logged = shared.has_access_log;
-        Arc::new(record)
-    }
-
-    /// Returns true if a request of this route must be admitted by limits of the rate.
-    pub(crate) fn has_rates(&self, route: &Route) -> bool {
-        !(self.shared.rates.is_empty() && route.rates.is_empty())
-    }
-
-    /// Checks the limits of the rate, those of the server first, and waits until the request may be handled. Returns
-    /// the response to a request that is refused.
-    pub(crate) async fn admit(self: Arc<Self>, route: Arc<Route>) -> Result<OwnedSemaphorePermit, Response> {
-        let client = self.connection.peer.ip();
-        for rate in self.shared.rates.iter().chain(&route.rates) {
-            if let Err(after) = rate.admit(client).await {
-                route.stats.count_limited();
-                return Err(self.refuse_for(Limit::Rate, after));
-            }
-        }
-        let (stats, limits) = (&self.shared.stats, &self.shared.limits);
-        if let Ok(permit) = Arc::clone(&self.shared.in_flight).try_acquire_owned() {
-            return Ok(permit);
-        }
-        if stats.waiting.fetch_add(1, Relaxed) >= u64::from(limits.queue) {
-            stats.waiting.fetch_sub(1, Relaxed);
-            return Err(self.refuse(Limit::Queue));
-        }
-        let waiting = Waiting(stats);
-        let permit = timeout(limits.queue_timeout, Arc::clone(&self.shared.in_flight).acquire_owned()).await;
-        drop(waiting);
-        match permit {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(self.refuse(Limit::QueueTimeout)),
-        }
-    }
-
-    /// Checks the limits on the head of a request.
-    fn check(&self, head: &http::request::Parts, incoming: &Incoming) -> Result<(), Limit> {
-        let limits = &self.shared.limits;
-        let target_bytes = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-        if target_bytes > limits.target_bytes {
-            return Err(Limit::TargetBytes);
-        }
-        if head.headers.len() > limits.head_fields {
-            return Err(Limit::HeadFields);
-        }
-        if field_bytes(&head.headers) > limits.head_bytes {
-            return Err(Limit::HeadBytes);
-        }
-        if incoming.size_hint().lower() > limits.body_bytes {
-            return Err(Limit::BodyBytes);
-        }
-        Ok(())
-    }
-
-    /// Counts a limit that was hit, and returns the response.
-    pub(crate) fn refuse(&self, limit: Limit) -> Response {
-        self.refuse_for(limit, Duration::from_secs(1))
-    }
-
-    /// Counts a limit that was hit, and returns the response, with the time after which the client may try again.
-    fn refuse_for(&self, limit: Limit, after: Duration) -> Response {
-        self.shared.stats.hit(limit);
-        let status = limit.status().unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        let mut response = plain(status, format_args!("the request exceeds the limit `{}`", limit.id()));
-        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        response
-    }
-}
-
-/// Returns the number of bytes of the names and values of header fields.
-fn field_bytes(headers: &HeaderMap) -> usize {
-    let bytes = |(name, value): (&http::HeaderName, &HeaderValue)| name.as_str().len() + value.len();
-    headers.iter().map(bytes).sum()
-}
-
-/// Counts a request that waits for its turn.
-struct Waiting<'a>(&'a crate::stats::ServerStats);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Relaxed);
     }
 }
 

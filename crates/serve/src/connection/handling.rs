@@ -17,8 +17,8 @@ use rusm_runtime::{Context, Pid};
 use tokio::sync::mpsc;
 
 use crate::body::{Body, Produced};
-use crate::connection::dispatch::Inner;
 use crate::connection::rest::Rest;
+use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::request::{Request, Response};
 use crate::stats::LiveEntry;
@@ -32,7 +32,7 @@ const CHUNKS_WAITING: usize = 2;
 /// place in the table of live requests. Dropped without a response, it tells the connection so.
 #[derive(Debug)]
 pub(crate) struct Handling {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ConnectionState>,
     pub(crate) record: Arc<RequestRecord>,
     live: Option<LiveEntry>,
     is_in_flight: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Handling {
 
 impl Handling {
     /// Begins a request of a connection.
-    pub(crate) fn new(inner: Arc<Inner>, record: Arc<RequestRecord>) -> Self {
+    pub(crate) fn new(inner: Arc<ConnectionState>, record: Arc<RequestRecord>) -> Self {
         inner.activity.begin_request();
         Self { inner, record, live: None, is_in_flight: false, is_active: true }
     }

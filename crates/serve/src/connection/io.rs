@@ -120,7 +120,10 @@ impl Activity {
             return None;
         }
         Some(match self.first_byte_ns.load(Relaxed) {
-            0 => (self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)) + limits.idle_timeout, Limit::IdleTimeout),
+            0 => (
+                self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)) + limits.idle_timeout,
+                Limit::IdleTimeout,
+            ),
             first => (self.start + Duration::from_nanos(first) + limits.head_timeout, Limit::HeadTimeout),
         })
     }

@@ -10,16 +10,16 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode, Version};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::{LiveKind, LiveRequest};
 
-use crate::request::trace::TraceContext;
 use crate::connection::reply::Reply;
+use crate::request::trace::TraceContext;
 use crate::router::Route;
 
 /// Status in the access log of a request whose client has gone before the response. No client receives it.

@@ -18,9 +18,11 @@ fn router() -> Result<Router, RouteError> {
         .inline_route("GET /crash-at-once", |_: Request| -> std::future::Ready<()> { panic!("on purpose") })?
         .inline_route("GET /slow", async |_: Request| std::future::pending::<()>().await)?
         .inline_route("GET /stream", async |_: Request| {
-            Body::stream(futures_util::stream::iter(["one ", "two"].map(Ok::<_, std::io::Error>).map(|chunk| {
-                chunk.map(|text| Bytes::from_static(text.as_bytes()))
-            })))
+            Body::stream(futures_util::stream::iter(
+                ["one ", "two"]
+                    .map(Ok::<_, std::io::Error>)
+                    .map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes()))),
+            ))
         })?
         .inline_route("GET /ws", async |request: Request| {
             websocket::upgrade(request, async |mut socket| {
