@@ -173,9 +173,11 @@ fn client_method(block: &Block, method: &Method) -> TokenStream {
     match &method.reply {
         Answer::None => quote! {
             #(#docs)* #(#cfgs)*
-            #visibility async fn #name(self, #by: &impl #library::Caller #(, #parameters)*) {
+            #visibility fn #name<'by>(
+                self, #by: &'by impl #library::Caller #(, #parameters)*
+            ) -> impl ::std::future::Future<Output = ()> + ::std::marker::Send + 'by {
                 #(#conversions)*
-                self.address.send(#by, #message::#variant { #(#fields),* }).await;
+                self.address.send(#by, #message::#variant { #(#fields),* })
             }
         },
         Answer::Returned(kind) | Answer::Later(kind) => {

@@ -59,6 +59,13 @@ impl Envelope {
         unsafe { &(*self.0.as_ptr()).message }
     }
 
+    /// Returns true if the message carries a `T`.
+    #[inline]
+    pub(crate) fn is<T: 'static>(&self) -> bool {
+        // SAFETY: an envelope owns its node, which holds a message.
+        unsafe { &(*self.0.as_ptr()).message }.is::<T>()
+    }
+
     pub(crate) fn heap(&self) -> u32 {
         // SAFETY: an envelope owns its node.
         unsafe { (*self.0.as_ptr()).heap }

@@ -213,6 +213,34 @@ impl Running<'_> {
         Some(unsafe { self.record_received(envelope).open_as(&self.local.nodes) })
     }
 
+    /// Returns the oldest message, as a `T` if it carries one.
+    #[inline]
+    pub(crate) fn receive_typed<T: 'static>(&self) -> Option<Result<T, Message>> {
+        self.next_envelope().map(|envelope| self.open_typed(envelope))
+    }
+
+    /// Returns the first message that `wanted` accepts, as a `T` if it carries one.
+    #[inline]
+    pub(crate) fn receive_typed_match<T: 'static>(
+        &self,
+        search: &mut Search,
+        wanted: impl Fn(&Message) -> bool,
+    ) -> Option<Result<T, Message>> {
+        self.find_deterministic(search, wanted).map(|envelope| self.open_typed(envelope))
+    }
+
+    #[inline]
+    fn open_typed<T: 'static>(&self, envelope: Envelope) -> Result<T, Message> {
+        let is_wanted = envelope.is::<T>();
+        let envelope = self.record_received(envelope);
+        if is_wanted {
+            // SAFETY: the message was just checked for the type.
+            Ok(unsafe { envelope.open_as(&self.local.nodes) })
+        } else {
+            Err(envelope.open(&self.local.nodes))
+        }
+    }
+
     #[inline]
     fn find_deterministic(&self, search: &mut Search, wanted: impl Fn(&Message) -> bool) -> Option<Envelope> {
         let mut backlog = self.body().backlog.get();

@@ -12,6 +12,7 @@
 
 mod address;
 mod inbox;
+mod next;
 mod unmatched;
 
 use std::future::Future;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub use address::{Address, CallTimeout};
 pub use inbox::Inbox;
 pub use unmatched::Unmatched;
+pub(crate) use next::Next;
 pub(crate) use unmatched::UnmatchedLog;
 
 pub use crate::supervision::server::Flow;
@@ -175,7 +177,7 @@ async fn run<A: Actor>(ctx: Context, starting: Starting, args: A::Args) -> ExitR
     starting.acknowledge();
     let mut unmatched = UnmatchedLog::default();
     loop {
-        let flow = match ctx.receive().await.downcast::<A::Message>() {
+        let flow = match Next::<A::Message>::of(&ctx).await {
             Ok(message) => actor.handle(&ctx, message).await,
             Err(message) => handle_other(&mut actor, &ctx, message, &mut unmatched).await,
         };

@@ -28,6 +28,7 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
+use crate::supervision::actor::Next;
 use crate::supervision::supervisor::ChildSpec;
 
 /// The next step of a server after it has handled a message.
@@ -256,7 +257,7 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
 
 /// Receives a message and passes it to its handler.
 async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
-    let message = match ctx.receive().await.downcast::<Request<S::Call, S::Reply>>() {
+    let message = match Next::<Request<S::Call, S::Reply>>::of(ctx).await {
         Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,
         Err(message) => message,
     };

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
-mod actors;
 #[path = "../common/ask.rs"]
 mod ask;
 mod bonds;

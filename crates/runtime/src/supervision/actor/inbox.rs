@@ -1,23 +1,20 @@
 //! The typed mailbox of a process that is a function.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::marker::PhantomData;
-use std::task::Poll;
 
 use super::address::Address;
+use super::next::NextForInbox;
 use super::unmatched::{Unmatched, UnmatchedLog};
-use crate::links::signal::{Down, Exit};
-use crate::mailbox::message::Message;
 use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;
-use crate::process::running::Search;
 use crate::runtime::handle::Handle;
 
 /// The mailbox of a process that receives messages of type `M`; see [`Address`].
 ///
-/// A message of another type is handled as [`Unmatched`] says. [`Down`] and [`Exit`] stay in the mailbox, where
+/// A message of another type is handled as [`Unmatched`] says. [`Down`](crate::Down) and [`Exit`](crate::Exit) stay in the mailbox, where
 /// [`Context::receive_of`] finds them.
 pub struct Inbox<M> {
     policy: Unmatched,
@@ -59,21 +56,8 @@ impl<M: Send + 'static> Inbox<M> {
     ///
     /// Dropping the future loses no message. With [`Unmatched::Crash`], a message of another type ends the process.
     pub async fn receive(&mut self, ctx: &Context) -> M {
-        let mut search = Search::START;
         loop {
-            let message = poll_fn(|cx| {
-                let running = ctx.running();
-                if running.is_preempted(cx) {
-                    return Poll::Pending;
-                }
-                if let Some(message) = running.receive_deterministic(&mut search, is_wanted::<M>) {
-                    return Poll::Ready(message);
-                }
-                running.record_wait_for_message(cx);
-                Poll::Pending
-            })
-            .await;
-            match message.downcast::<M>() {
+            match NextForInbox::of(ctx).await {
                 Ok(message) => return message,
                 Err(message) => {
                     if let Some(reason) = self.unmatched.record(self.policy, ctx.pid(), &message) {
@@ -85,10 +69,6 @@ impl<M: Send + 'static> Inbox<M> {
             }
         }
     }
-}
-
-fn is_wanted<M: 'static>(message: &Message) -> bool {
-    message.is::<M>() || !message.is::<Down>() && !message.is::<Exit>()
 }
 
 impl Context {
