@@ -16,6 +16,7 @@ pub mod identity;
 pub mod link;
 pub mod names;
 pub mod node;
+pub mod placement;
 pub mod session;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;

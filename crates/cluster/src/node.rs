@@ -11,9 +11,11 @@
 mod connection;
 mod environment;
 mod member;
+mod names;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub use member::{Node, NodeError};
+pub use names::{NameChange, NameOwner, Names, Ownership, RegisterNameError};
 pub use status::PeerStatus;

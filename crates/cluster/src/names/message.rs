@@ -10,6 +10,9 @@ use crate::identity::Address;
 use crate::wire::WireError;
 use crate::wire::cursor::Cursor;
 
+/// Maximum of an epoch: room for those that follow it.
+const EPOCH_MAX: u64 = 1 << 62;
+
 /// A message about one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NameMessage {
@@ -60,6 +63,9 @@ impl NameMessage {
         let mut cursor = Cursor::new(bytes);
         let content_type = cursor.u8("the type of a message about a name")?;
         let (epoch, value) = (cursor.u64("the epoch of a name")?, cursor.u64("the value of a name")?);
+        if epoch > EPOCH_MAX || content_type == 4 && value > EPOCH_MAX {
+            return Err(WireError::Invalid("the epoch of a name"));
+        }
         let length = usize::from(cursor.u8("the length of a name")?);
         let name = cursor.take(length, "a name")?;
         let name = std::str::from_utf8(&name).ok().filter(|name| (1..=NAME_BYTES_MAX).contains(&name.len()));
@@ -75,5 +81,49 @@ impl NameMessage {
             _ => return Err(WireError::Invalid("the type of a message about a name")),
         };
         Ok(Self { name: name.ok_or(WireError::Invalid("a name"))?.into(), epoch, content })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<NameMessage> {
+        let contents = [
+            Content::Claim,
+            Content::Granted,
+            Content::Refused(Refusal::Taken),
+            Content::Refused(Refusal::Old { last: 9 }),
+            Content::Refused(Refusal::NotYet),
+            Content::Release,
+            Content::Owned(Address::new(2, 1)),
+            Content::Unowned,
+        ];
+        contents.map(|content| NameMessage { name: "leader".into(), epoch: 7, content }).into()
+    }
+
+    #[test]
+    fn the_bytes_of_messages_about_names_never_change() {
+        let types = ["01", "02", "03", "04", "05", "06", "07", "08"];
+        let values = ["00", "00", "00", "09", "00", "00", "0100000002", "00"];
+        for ((message, content_type), value) in messages().iter().zip(types).zip(values) {
+            let hex: String = message.encode().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+            assert_eq!(hex, format!("{content_type}0700000000000000{value:0<16}066c6561646572"));
+            assert_eq!(NameMessage::decode(message.encode()).as_ref(), Ok(message));
+        }
+    }
+
+    #[test]
+    fn mutated_messages_about_names_are_read_without_a_panic() {
+        let fuzz =
+            messages().iter().fold(rusm_fuzz::Fuzz::new("cluster-names"), |fuzz, message| fuzz.seed(message.encode()));
+        fuzz.run(|input| drop(NameMessage::decode(Bytes::copy_from_slice(input))));
+    }
+
+    #[test]
+    fn an_epoch_that_leaves_no_room_for_another_is_not_read() {
+        let message = NameMessage { name: "leader".into(), epoch: u64::MAX, content: Content::Claim };
+
+        assert_eq!(NameMessage::decode(message.encode()), Err(WireError::Invalid("the epoch of a name")));
     }
 }

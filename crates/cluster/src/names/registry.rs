@@ -121,6 +121,11 @@ impl Registry {
         self.own.get(name).is_some_and(|own| own.state == OwnState::Suspended)
     }
 
+    /// Returns the life of this node.
+    pub const fn local(&self) -> &Identity {
+        &self.local
+    }
+
     /// Returns the life of a node with which a session is up.
     pub fn peer(&self, node: &NodeName) -> Option<&Identity> {
         self.peers.get(node).map(|peer| &peer.identity)

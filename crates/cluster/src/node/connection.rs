@@ -6,13 +6,14 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::remote::{Address as ProcessAddress, Delivered, Frame, Kind as FrameKind, Refused, Room};
 
 use super::environment::{Environment, runtime_identity};
 use crate::identity::{Address, Epoch, Identity, NodeName};
 use crate::link::LinkError;
-use crate::session::{Event, Incoming, LinkChange, Outgoing, SendErrorReason, Session};
+use crate::session::{DownReason, Event, Incoming, LinkChange, Outgoing, SendErrorReason, Session};
 use crate::wire::Kind;
 
 /// Maximum time between two ticks of a session.
@@ -62,6 +63,8 @@ impl Connection {
     pub(super) fn run(&self, environment: &Weak<Environment>) {
         while let Some(environment) = environment.upgrade().filter(|_| !self.stopped.load(Ordering::Acquire)) {
             self.drain(&environment);
+            let proof = self.session.lock().proof();
+            environment.names().on_tick(&self.peer, proof);
             let transmit = {
                 let mut session = self.session.lock();
                 let now = environment.now();
@@ -154,6 +157,7 @@ impl Connection {
                 Event::Down(reason) => {
                     tracing::warn!(peer = %self.peer, %reason, "the connection to a node is lost");
                     let node = self.node.swap(0, Ordering::AcqRel);
+                    environment.names().on_down(&self.peer, reason == DownReason::Left);
                     environment.remote().lost(node);
                     self.wake(None);
                 }
@@ -180,12 +184,17 @@ impl Connection {
                 self.node.store(node, Ordering::Release);
                 tracing::info!(peer = %self.peer, boot = %identity.boot, "connected to a node");
                 environment.remote().connected(node);
+                environment.names().on_up(identity);
             }
             Err(error) => tracing::error!(peer = %self.peer, %error, "a node cannot be used"),
         }
     }
 
     fn deliver(&self, environment: &Environment, incoming: Incoming) -> Delivered {
+        if incoming.kind == Kind::NAME {
+            environment.names().on_message(&self.peer, incoming.payload);
+            return Delivered::Accepted;
+        }
         let node = self.node.load(Ordering::Acquire);
         let Some(kind) = FrameKind::from_byte(incoming.kind.0) else {
             // A newer node sends kinds only to nodes that know them.
@@ -239,6 +248,14 @@ impl Connection {
                 }
             }
         })
+    }
+
+    /// Sends a message to the registry of names of the peer. It is lost with the session, as all signals are.
+    pub(super) fn send_name(&self, now: Duration, payload: Bytes) {
+        let (from, to) = (Address::NODE, Address::NODE);
+        let mut session = self.session.lock();
+        drop(session.send(now, Outgoing { kind: Kind::NAME, from, to, payload }));
+        self.wake_sender(&session);
     }
 
     pub(super) fn room(&self, to: ProcessAddress) -> Room {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::embed::remote::{Identity as RuntimeIdentity, Remote};
 
+use super::names::Names;
 use crate::identity::Identity;
 use crate::link::Link;
 
@@ -13,16 +14,22 @@ pub(super) struct Environment {
     started: Instant,
     /// The runtime. It is set before the link starts.
     pub(super) remote: OnceLock<Remote>,
+    /// Names of the cluster. They are set before the link starts.
+    pub(super) names: OnceLock<Names>,
 }
 
 impl Environment {
     pub(super) fn new(link: Arc<dyn Link>) -> Self {
-        Self { link, started: Instant::now(), remote: OnceLock::new() }
+        Self { link, started: Instant::now(), remote: OnceLock::new(), names: OnceLock::new() }
     }
 
     /// Returns the time since the node started.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        self.names.get().expect("the link starts after the names are set")
     }
 
     pub(super) fn remote(&self) -> &Remote {

@@ -16,9 +16,11 @@ use thiserror::Error;
 
 use super::connection::{Connection, start_sender};
 use super::environment::{Environment, runtime_identity};
+use super::names::Names;
 use super::status::PeerStatus;
 use crate::identity::{BootId, Identity, NodeName};
 use crate::link::{Link, LinkError, LinkEvents};
+use crate::names::{NamesConfig, Registry};
 use crate::session::{Config, LinkChange, Session};
 
 /// Error returned when a node cannot join.
@@ -59,6 +61,21 @@ impl Node {
     /// # Errors
     /// [`NodeError`] if the runtime is a node already, or the link cannot start.
     pub fn start(runtime: &Handle, link: Arc<dyn Link>, boot: BootId, config: Config) -> Result<Self, NodeError> {
+        let names = NamesConfig::new(config.patience(), None, config.started_at_ns / 1_000_000);
+        Self::start_with_names(runtime, link, boot, config, names)
+    }
+
+    /// Does the same, with settings of the names that are unique in the cluster.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with_names(
+        runtime: &Handle,
+        link: Arc<dyn Link>,
+        boot: BootId,
+        config: Config,
+        names: NamesConfig,
+    ) -> Result<Self, NodeError> {
         let identity = Identity { name: link.name().clone(), boot };
         let environment = Arc::new(Environment::new(link));
         let shared = Arc::new(Shared {
@@ -70,8 +87,10 @@ impl Node {
         });
         let network = Arc::clone(&shared) as Arc<dyn Network>;
         let remote = attach(runtime, runtime_identity(&shared.identity), network)?;
-        // The cell was created above, so it is empty.
+        let names = Names::new(shared.registry(names), runtime.clone(), shared.clock(), shared.name_sender());
+        // The cells were created above, so they are empty.
         drop(environment.remote.set(remote));
+        drop(environment.names.set(names));
         environment.link.start(Arc::new(Events(Arc::clone(&shared))))?;
         Ok(Self { shared })
     }
@@ -79,6 +98,11 @@ impl Node {
     /// Returns the name and the boot id of this node.
     pub fn identity(&self) -> &Identity {
         &self.shared.identity
+    }
+
+    /// Returns the names that are unique in the cluster.
+    pub fn names(&self) -> Names {
+        self.shared.environment.names().clone()
     }
 
     /// Returns the figures of the connections to all peers that were ever seen, in the order of their names.
@@ -114,6 +138,27 @@ impl Drop for Node {
 }
 
 impl Shared {
+    fn registry(&self, config: NamesConfig) -> Registry {
+        Registry::new(self.environment.now(), config, self.identity.clone())
+    }
+
+    fn clock(&self) -> impl Fn() -> Duration + Send + Sync + 'static {
+        let environment = Arc::downgrade(&self.environment);
+        move || environment.upgrade().map_or(Duration::MAX, |environment| environment.now())
+    }
+
+    /// Returns the function that sends a message to the registry of a peer.
+    fn name_sender(self: &Arc<Self>) -> impl Fn(&NodeName, Bytes) + Send + Sync + 'static {
+        let shared = Arc::downgrade(self);
+        move |peer, payload| {
+            let Some(shared) = shared.upgrade() else { return };
+            let connection = shared.connections.read().get(peer).map(Arc::clone);
+            if let Some(connection) = connection {
+                connection.send_name(shared.environment.now(), payload);
+            }
+        }
+    }
+
     /// Returns the connection to a peer, and begins it if the peer was never seen.
     fn connection(&self, peer: &NodeName) -> Arc<Connection> {
         if let Some(connection) = self.connections.read().get(peer) {

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use rusm_runtime::remote::Exports;
 use rusm_runtime::{CallError, Config as RuntimeConfig, Context, Down, ExitReason, Pid, Request, Runtime};
 
-use super::Node;
+use super::{NameChange, Names, Node, Ownership, RegisterNameError};
 use crate::identity::{BootId, NodeName};
 use crate::link::MemoryNetwork;
+use crate::names::{Minority, NamesConfig, RegisterError, RegisterRefused};
 use crate::session::Config;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -191,4 +192,94 @@ fn a_node_that_starts_again_under_its_name_is_another_one() {
 
     assert_eq!(to_old, Err(CallError::NoProcess { to: old_pid }));
     assert_eq!(to_new, Ok(2));
+}
+
+/// Registers until the cluster is ready for it: nodes grant no names just after they have started.
+async fn register(names: &Names, name: &str, pid: Pid) -> Result<u64, RegisterNameError> {
+    loop {
+        match names.register(name, pid).await {
+            Err(RegisterNameError::Refused(RegisterRefused::Timeout)) => {}
+            result => return result,
+        }
+    }
+}
+
+#[test]
+fn a_name_has_one_owner_in_the_cluster_and_moves_to_the_majority_when_its_node_is_cut_off() {
+    let network = MemoryNetwork::new();
+    let start = |text: &str, boot: u128| {
+        let runtime = Runtime::start(RuntimeConfig { schedulers: 1, ..RuntimeConfig::default() }).unwrap();
+        let config = Config { lease: Duration::from_millis(100), ..Config::default() };
+        let names = NamesConfig::new(config.patience(), Some(3), 0);
+        let link = Arc::new(network.join(name(text)));
+        let node = Node::start_with_names(&runtime, link, BootId(boot), config, names).unwrap();
+        Member { runtime, node }
+    };
+    let (a, b, c) = (start("a", 1), start("b", 2), start("c", 3));
+    connected(&[&a, &b, &c]);
+    let (tell, told) = mpsc::channel();
+    let names = a.node.names();
+    let owner = a
+        .runtime
+        .spawn(move |ctx| async move {
+            tell.send(register(&names, "leader", ctx.pid()).await.map(|epoch| Ownership::Resumed { epoch })).unwrap();
+            loop {
+                let change = ctx.receive_of::<NameChange>().await.change;
+                tell.send(Ok(change)).unwrap();
+            }
+        })
+        .unwrap();
+    let registered = told.recv_timeout(SOON).unwrap();
+    eventually("the announcement", || matches!(b.node.names().owner("leader"), Ok(Some(_))));
+    let seen = b.node.names().owner("leader").unwrap().unwrap();
+    let taken = ask(&b, {
+        let names = b.node.names();
+        move |ctx| async move { names.register("leader", ctx.pid()).await }
+    });
+
+    for other in ["b", "c"] {
+        network.cut(&name("a"), &name(other));
+    }
+    let suspended = told.recv_timeout(SOON).unwrap();
+    let minority = a.node.names().owner("leader");
+    let (register_b, done) = (b.node.names(), mpsc::channel::<u64>());
+    b.runtime
+        .spawn(move |ctx| async move {
+            let epoch = register(&register_b, "leader", ctx.pid()).await.unwrap();
+            done.0.send(epoch).unwrap();
+            std::future::pending::<()>().await;
+        })
+        .unwrap();
+    let epoch = done.1.recv_timeout(SOON).unwrap();
+    for other in ["b", "c"] {
+        network.heal(&name("a"), &name(other));
+    }
+    let lost = told.recv_timeout(SOON).unwrap();
+
+    let Ok(Ownership::Resumed { epoch: first }) = registered else { panic!("{registered:?}") };
+    assert_eq!((seen.pid.slot(), seen.pid.generation(), seen.epoch), (owner.slot(), owner.generation(), first));
+    assert!(matches!(taken, Err(RegisterNameError::Register(RegisterError::Taken { .. }))), "{taken:?}");
+    assert_eq!(suspended.unwrap(), Ownership::Suspended);
+    assert_eq!(minority, Err(Minority { seen: 1, size: 3 }));
+    assert!(epoch > first);
+    assert_eq!(lost.unwrap(), Ownership::Lost);
+    eventually("agreement", || {
+        a.node.names().owner("leader").is_ok_and(|owner| owner.is_some_and(|owner| owner.epoch == epoch))
+    });
+}
+
+#[test]
+fn a_name_is_free_when_its_owner_ends() {
+    let network = MemoryNetwork::new();
+    let a = start(&network, "a", 1, 16);
+    let names = a.node.names();
+    let first = ask(&a, {
+        let names = names.clone();
+        move |ctx| async move { names.register("only", ctx.pid()).await.unwrap() }
+    });
+
+    eventually("the end of the owner", || names.owner("only") == Ok(None));
+    let second = ask(&a, move |ctx| async move { names.register("only", ctx.pid()).await.unwrap() });
+
+    assert!(second > first);
 }

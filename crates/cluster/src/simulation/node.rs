@@ -83,7 +83,7 @@ impl Peer {
             let is_signal = rng.chance(200_000);
             let is_long = rng.chance(100_000);
             let length = LABEL_BYTES as u64 + if is_long { rng.between(200, 2_000) } else { rng.between(0, 60) };
-            let kind = if is_signal { Kind::EXIT } else { Kind::MESSAGE };
+            let kind = if is_signal { Kind::SIGNAL } else { Kind::MESSAGE };
             if let Some(waiting) = self.waiting.get_mut(&(from, to)) {
                 waiting.messages.push_back((kind, length as u32));
             } else if let Err(reason) = self.send(now, own, (from, to), kind, length as u32) {

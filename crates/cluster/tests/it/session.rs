@@ -36,7 +36,7 @@ fn a_message_of_64_mib_delays_no_other() {
     let mut pair = Pair::up(Config::default(), Config::default());
     let long: Bytes = (0..64 << 20).map(|at| (at / 4_099) as u8).collect::<Vec<_>>().into();
     pair.send(message(1, 2, long.clone())).unwrap();
-    pair.send(Outgoing { kind: Kind::EXIT, ..message(1, 2, "after it") }).unwrap();
+    pair.send(Outgoing { kind: Kind::SIGNAL, ..message(1, 2, "after it") }).unwrap();
     for _ in 0..100 {
         pair.exchange_once();
     }
@@ -98,7 +98,7 @@ fn the_window_bounds_what_is_in_doubt_and_signals_wait_in_it() {
             Err(error) => break error,
         }
     };
-    let signal = Outgoing { kind: Kind::EXIT, ..message(1, 2, "signal") };
+    let signal = Outgoing { kind: Kind::SIGNAL, ..message(1, 2, "signal") };
     pair.send(signal).unwrap();
     let stats = pair.a.stats();
     pair.exchange();
@@ -115,7 +115,7 @@ fn more_signals_than_may_wait_end_the_session() {
     let config = Config { waiting_signals: 10, window_frames: 16, ..Config::default() };
     let mut pair = Pair::up(config.clone(), config);
     for _ in 0..27 {
-        pair.send(Outgoing { kind: Kind::EXIT, ..message(1, 2, "signal") }).unwrap();
+        pair.send(Outgoing { kind: Kind::SIGNAL, ..message(1, 2, "signal") }).unwrap();
     }
     pair.exchange();
 

@@ -58,8 +58,8 @@ fn frames() -> Vec<Frame> {
     let (from, to) = (process(1), process(2));
     vec![
         Frame::Data { kind: Kind::MESSAGE, from, to, payload: Bytes::from_static(b"hi") },
-        Frame::Data { kind: Kind::EXIT, from, to: Address::NODE, payload: Bytes::new() },
-        Frame::First { kind: Kind::CALL, from, to, total: 5, chunk: Bytes::from_static(b"abc") },
+        Frame::Data { kind: Kind::SIGNAL, from, to: Address::NODE, payload: Bytes::new() },
+        Frame::First { kind: Kind(2), from, to, total: 5, chunk: Bytes::from_static(b"abc") },
         Frame::Next { from, to, chunk: Bytes::from_static(b"de") },
         Frame::Credit(vec![Credit { to, messages: 3, bytes: 300 }, Credit { to: from, messages: 1, bytes: 0 }]),
         Frame::Bye,
