@@ -135,15 +135,17 @@ build_wat() {
 # Components of wasi:http, without our SDK. Rust's own linker makes components of them.
 build_wasi() {
     local triple=wasm32-wasip2 copy=$target/wasi-copy
-    rm -rf "$copy" && mkdir -p "$copy" prebuilt/wasi
-    (cd wasi && tar -c --exclude=./target .) | tar -x -C "$copy"
+    rm -rf "$copy" && mkdir -p "$copy/examples/guests/wasi" prebuilt/wasi
+    # As deep as in the repository, so that the paths of the interfaces are right.
+    (cd wasi && tar -c --exclude=./target .) | tar -x -C "$copy/examples/guests/wasi"
+    cp -r ../../wit "$copy/"
     local flags="target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$copy=guests']"
-    (cd "$copy" && CARGO_TARGET_DIR=$target/wasi cargo build --quiet --release --locked --target $triple --config "$flags")
+    (cd "$copy/examples/guests/wasi" && CARGO_TARGET_DIR=$target/wasi cargo build --quiet --release --locked --target $triple --config "$flags")
     local guest
-    for guest in hello http; do
+    for guest in hello http notes service sockets; do
         cp "$target/wasi/$triple/release/$guest.wasm" "prebuilt/wasi/$guest.wasm"
         record "prebuilt/wasi/$guest.wasm" "cargo build --release --target $triple" "$(rustc --version)" \
-            wasi/Cargo.toml wasi/Cargo.lock "wasi/$guest"
+            ../../wit/wasi ../../wit/http wasi/Cargo.toml wasi/Cargo.lock "wasi/$guest"
     done
 }
 

@@ -6,17 +6,21 @@
 //!                                        └ a trap before the response: 500, and the process exits with the trap
 //! ```
 //!
-//! Components of `wasi:http/proxy` run unchanged. All of WASI is linked; calls without a capability are denied when they
-//! are made.
+//! Components of `wasi:http/proxy` 0.2 and `wasi:http/service` 0.3 run unchanged. All of WASI is linked; calls without a
+//! capability are denied when they are made. A route may reuse instances: see [`InstanceReuse`].
 
 pub(crate) mod call;
 pub(crate) mod exchange;
+pub(crate) mod handler;
+mod instance;
 pub(crate) mod request;
+pub(crate) mod service;
+mod warm;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rusm_runtime::embed::guest::GuestContext;
-use rusm_runtime::{Context, ExitReason};
+use rusm_runtime::{Context, ExitReason, Pid};
 use rusm_serve::http::header::RETRY_AFTER;
 use rusm_serve::http::{HeaderValue, StatusCode};
 use rusm_serve::{Handler, IntoResponse, Request, Response, ResponseFuture};
@@ -25,22 +29,28 @@ use tokio::sync::oneshot;
 
 use crate::bindings::rusm::runtime::log::Level;
 use crate::engine::inner::{EngineInner, Wasm};
-use crate::guest::body::{GuestFuture, store};
+use crate::guest::body::{GuestFuture, Permit, store};
 use crate::guest::capability::{Grant, UnknownName};
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::spawn::{GuestError, GuestOptions};
 use crate::guest::state::GuestState;
 use crate::host::write_line;
 use crate::module::{Code, Module};
-use call::{GuestResponse, Replied};
+use call::Reply;
 use exchange::{Answered, RunningGuest, answered};
+use instance::{EntryPoint, Instance, Work};
 use request::{BodyFailure, Incoming};
+use warm::WarmInstances;
+
+pub use warm::{InstanceReuse, REQUESTS_OF_POOLED};
 
 /// Reason why a module cannot handle requests.
 #[derive(Debug, Error)]
 pub enum HttpGuestError {
     /// It is not a component of `wasi:http`.
-    #[error("{name} is a {kind} and answers no requests: it must export wasi:http/incoming-handler@0.2")]
+    #[error(
+        "{name} is a {kind} and answers no requests: it must export wasi:http/incoming-handler@0.2 or wasi:http/handler@0.3"
+    )]
     NotHttp {
         /// Name of the module.
         name: String,
@@ -52,7 +62,7 @@ pub enum HttpGuestError {
     Profile(#[from] UnknownName),
 }
 
-/// A component of `wasi:http` that handles requests, each with an instance of its own; cheap to clone.
+/// A component of `wasi:http` that handles requests; cheap to clone.
 #[derive(Clone)]
 pub struct HttpGuest(Arc<HttpGuestInner>);
 
@@ -61,6 +71,7 @@ struct HttpGuestInner {
     module: Module,
     options: GuestOptions,
     grant: Grant,
+    warm: Arc<WarmInstances>,
 }
 
 impl std::fmt::Debug for HttpGuest {
@@ -75,19 +86,35 @@ impl Wasm {
     ///
     /// # Errors
     /// [`HttpGuestError`] if the module answers no requests, or the profile does not exist.
-    pub fn http_guest(&self, module: &Module, options: GuestOptions) -> Result<HttpGuest, HttpGuestError> {
+    pub fn http_guest(
+        &self,
+        module: &Module,
+        options: GuestOptions,
+        reuse: InstanceReuse,
+    ) -> Result<HttpGuest, HttpGuestError> {
         let grant = self.0.config.profiles.grant(&options.profile)?;
         if !module.is_http() {
             return Err(HttpGuestError::NotHttp { name: module.name().to_owned(), kind: module.kind() });
         }
-        Ok(HttpGuest(Arc::new(HttpGuestInner { node: Arc::clone(&self.0), module: module.clone(), options, grant })))
+        let warm = Arc::new(WarmInstances::new(reuse));
+        if !warm.is_never() {
+            let set: Weak<WarmInstances> = Arc::downgrade(&warm);
+            self.0.idle.add(set);
+        }
+        Ok(HttpGuest(Arc::new(HttpGuestInner {
+            node: Arc::clone(&self.0),
+            module: module.clone(),
+            options,
+            grant,
+            warm,
+        })))
     }
 }
 
 impl Module {
-    /// Returns true if it answers requests of `wasi:http`.
+    /// Returns true if it answers requests of HTTP.
     pub fn is_http(&self) -> bool {
-        matches!(self.0.code, Code::Http(_))
+        matches!(self.0.code, Code::Http(_) | Code::Service(_) | Code::Handler(_))
     }
 }
 
@@ -99,43 +126,89 @@ impl Handler for HttpGuest {
 
 async fn answer(guest: Arc<HttpGuestInner>, request: Request) -> Response {
     let context = Arc::clone(request.context());
+    let connection = request.connection().pid;
     let process = GuestContext(&context);
     guest.node.show_in_runtime(process.runtime());
-    let start = match guest.node.start(&guest.module, &guest.options, guest.grant.clone()) {
-        Ok(start) => start,
+    let (info, source) = match guest.source(connection) {
+        Ok(source) => source,
         Err(error) => return no_instance(&error),
     };
-    let incoming = match Incoming::of(request) {
-        Ok(incoming) => incoming,
-        Err(refusal) => return *refusal,
+    let mut body_failure = BodyFailure::default();
+    let work = if matches!(guest.module.0.code, Code::Handler(_)) {
+        Work::Record(request)
+    } else {
+        match Incoming::of(request) {
+            Ok(incoming) => {
+                body_failure = incoming.body_failure();
+                Work::Resource(incoming)
+            }
+            Err(refusal) => return *refusal,
+        }
     };
-    let info = start.permit.info();
-    let body_failure = incoming.body_failure();
     let own = process.become_guest(info.mailbox_bounds(), Arc::clone(&info) as _);
     let (reply, head) = oneshot::channel();
     process.account_memory((bytes_of(run) + size_of::<GuestState>()) as u64);
-    let future = Box::pin(run(own, Arc::clone(&info), start.args, incoming, reply));
-    let running = RunningGuest::new(Box::pin(GuestFuture::new(future, start.permit)));
+    let warm = (!guest.warm.is_never()).then(|| (Arc::clone(&guest.warm), connection));
+    let future = Box::pin(run(own, Arc::clone(&info), source, warm, work, reply));
+    let running = RunningGuest::new(Box::pin(GuestFuture::new(future, Arc::clone(&info))));
     match answered(&running, head, &context).await {
         Answered::Response(response) => response,
         Answered::Failed(reason) => failed(&context, &info, reason, &body_failure).await,
     }
 }
 
-type Reply = oneshot::Sender<Replied<GuestResponse>>;
+/// The origin of the instance for a request.
+enum Source {
+    New { args: Vec<String>, permit: Permit },
+    Warm(Box<Instance>),
+}
 
-const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>, Incoming, Reply) -> F) -> usize {
+/// The place of the instance after the request.
+type Home = Option<(Arc<WarmInstances>, Pid)>;
+
+impl HttpGuestInner {
+    /// Returns an instance that waits, or the permit for a new one.
+    fn source(&self, connection: Pid) -> Result<(Arc<GuestInfo>, Source), GuestError> {
+        if let Some(instance) = self.warm.take(connection) {
+            let info = self.node.info(&self.module, &self.options, self.grant.clone());
+            return Ok((info, Source::Warm(instance)));
+        }
+        if self.node.live() >= self.node.config.capacity {
+            self.node.idle.release_one();
+        }
+        let start = self.node.start(&self.module, &self.options, self.grant.clone())?;
+        Ok((start.permit.info(), Source::New { args: start.args, permit: start.permit }))
+    }
+}
+
+const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Source, Home, Work, Reply) -> F) -> usize {
     size_of::<F>()
 }
 
-/// Runs the guest from its instantiation to its return.
-async fn run(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>, incoming: Incoming, reply: Reply) -> ExitReason {
-    let mut store = store(ctx, &info, args);
-    let ended = match &info.module.code {
-        Code::Http(pre) => call::call(&mut store, pre, incoming, reply).await,
-        _ => Ok(ExitReason::other("not a component of wasi:http")),
+/// Runs the guest from its instantiation, or from its next request, to its return.
+async fn run(ctx: Context, info: Arc<GuestInfo>, source: Source, home: Home, work: Work, reply: Reply) -> ExitReason {
+    let node = &info.node;
+    let mut instance = match source {
+        Source::Warm(mut instance) => {
+            instance.enter_process(ctx, &info);
+            instance
+        }
+        Source::New { args, permit } => {
+            let code = &info.module.code;
+            let mut store = store(EntryPoint::engine(code, node), ctx, &info, args);
+            match EntryPoint::instantiate(&mut store, code).await {
+                Ok(entry) => Box::new(Instance::new(store, entry, permit)),
+                Err(error) => return node.ended(Err(error), store.data_mut()),
+            }
+        }
     };
-    info.node.ended(ended, store.data_mut())
+    let answered = instance.answer(work, reply).await;
+    let reason = node.ended(answered.map(|()| ExitReason::Normal), instance.state());
+    if let (ExitReason::Normal, Some((warm, connection))) = (&reason, home) {
+        let runtime = instance.state().ctx.runtime();
+        warm.put(instance, connection, &runtime);
+    }
+    reason
 }
 
 /// Answers a request that the guest has failed. The process exits with the reason, after which its client receives 500;

@@ -33,6 +33,8 @@ mod guest;
 mod host;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod http_bindings;
 #[cfg(feature = "store")]
 mod kv;
 mod module;
@@ -50,6 +52,6 @@ pub use guest::log_rate_limiter::LogRateLimiter;
 pub use guest::spawn::{GuestError, GuestOptions};
 pub use guest::traps::{MemoryLimit, Trap};
 #[cfg(feature = "http")]
-pub use http::{HttpGuest, HttpGuestError};
+pub use http::{HttpGuest, HttpGuestError, InstanceReuse, REQUESTS_OF_POOLED};
 pub use module::{Module, ModuleError};
 pub use stats::{Slots, WasmStats};

@@ -1,7 +1,8 @@
 //! A compiled and linked module or component, ready to be started as a process.
 //!
 //! The exports of a file determine the kind of guest. A component with `run` is an actor of the rusm world, one with
-//! `wasi:cli/run` a command, one with `wasi:http/incoming-handler` answers requests. A core module with `run` uses the raw import table, one with `_start` is a WASI command.
+//! `wasi:cli/run` a command, one with `wasi:http/incoming-handler` 0.2 or `wasi:http/handler` 0.3 answers requests. A
+//! core module with `run` uses the raw import table, one with `_start` is a WASI command.
 
 mod foreign;
 pub(crate) mod load;
@@ -16,10 +17,14 @@ use wasmtime::{InstancePre, ModuleExport};
 use wasmtime_wasi::p2::bindings::CommandPre;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
+#[cfg(feature = "http")]
+use wasmtime_wasi_http::p3::bindings::ServicePre;
 
 use super::bindings::ActorPre;
 use super::engine::counters::ModuleCounters;
 use super::guest::state::GuestState;
+#[cfg(feature = "http")]
+use super::http_bindings::ServicePre as RecordHandlerPre;
 
 /// Error returned if a file could not be loaded as a module.
 #[derive(Debug, Error)]
@@ -98,6 +103,12 @@ pub(crate) enum Code {
     /// A component with `wasi:http/incoming-handler`.
     #[cfg(feature = "http")]
     Http(ProxyPre<GuestState>),
+    /// A component with `wasi:http/handler`, compiled by the engine of concurrent components.
+    #[cfg(feature = "http")]
+    Service(ServicePre<GuestState>),
+    /// A component with `rusm:http/handler`.
+    #[cfg(feature = "http")]
+    Handler(RecordHandlerPre<GuestState>),
     /// A core module with `run`; its results are ignored.
     Raw {
         pre: InstancePre<GuestState>,
@@ -116,7 +127,7 @@ impl Code {
             Self::Actor(_) => "component",
             Self::Command(_) => "wasi component",
             #[cfg(feature = "http")]
-            Self::Http(_) => "http component",
+            Self::Http(_) | Self::Service(_) | Self::Handler(_) => "http component",
             Self::Raw { .. } => "module",
             Self::Wasip1(_) => "wasi module",
         }

@@ -4,6 +4,9 @@
 //! No files and no environment. Sockets need the capability `network`, random bytes the capability `random`.
 
 mod guarded;
+#[cfg(feature = "store")]
+pub(crate) mod keyvalue;
+pub(crate) mod values;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,12 +25,14 @@ use super::bindings::rusm::runtime::log::Level;
 use super::guest::capability::Capability;
 use super::guest::guest_info::GuestInfo;
 use super::guest::state::GuestState;
+#[cfg(feature = "http")]
+use super::guest::state::wasi::OutputLines;
 use super::guest::state::wasi::{Preview2, Wasi};
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
 use rusm_runtime::Pid;
 
-pub(super) use guarded::{link_components, link_modules};
+pub(super) use guarded::{link_components, link_concurrent, link_modules};
 
 /// Number of bytes that a guest may write before it must check again.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -39,19 +44,21 @@ const RESOURCES_MAX: usize = 4_096;
 impl Wasi {
     pub(crate) fn new(state: &GuestState) -> Self {
         let module = &state.info.module;
-        let lines = |level| {
+        let lines = [Level::Info, Level::Warn].map(|level| {
             LogStream(Arc::new(Mutex::new(LineBuffer {
                 pid: state.ctx.pid(),
                 info: Arc::clone(&state.info),
                 level,
                 line: Vec::new(),
             })))
-        };
+        });
         let mut builder = WasiCtxBuilder::new();
-        builder.arg(&*module.name).args(&state.args).stdout(lines(Level::Info)).stderr(lines(Level::Warn));
+        builder.arg(&*module.name).args(&state.args).stdout(lines[0].clone()).stderr(lines[1].clone());
         builder.max_random_size(RANDOM_BYTES_MAX.into());
         if state.info.grant.has(Capability::Network) {
             builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
+        } else {
+            builder.allow_tcp(false).allow_udp(false);
         }
         match module.code {
             Code::Raw { .. } | Code::Wasip1(_) => Self::Preview1(builder.build_p1()),
@@ -63,6 +70,8 @@ impl Wasi {
                     table,
                     #[cfg(feature = "http")]
                     http: super::guest::state::http::HttpState::default(),
+                    #[cfg(feature = "http")]
+                    lines: lines.map(|stream| stream.0 as Arc<dyn OutputLines>),
                 })
             }
         }
@@ -127,6 +136,21 @@ impl Drop for LineBuffer {
 impl LogStream {
     fn put(&self, bytes: &[u8]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+    }
+}
+
+#[cfg(feature = "http")]
+impl OutputLines for Mutex<LineBuffer> {
+    fn flush_line(&self) {
+        let mut lines = self.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lines.line.is_empty() {
+            lines.end_line();
+        }
+    }
+
+    fn belong_to(&self, pid: Pid, info: &Arc<GuestInfo>) {
+        let mut lines = self.lock().unwrap_or_else(PoisonError::into_inner);
+        (lines.pid, lines.info) = (pid, Arc::clone(info));
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) struct ServeFlags {
     /// Maximum share of one scheduler for an instance, in percent [default: 100].
     #[arg(long, value_name = "PERCENT", help_heading = COMPONENT)]
     cpu_max: Option<String>,
+    /// Requests that share an instance: request (none), connection, or the number of instances to keep for the next
+    /// requests [default: request].
+    #[arg(long, value_name = "REUSE", help_heading = COMPONENT)]
+    instances: Option<String>,
     /// Name of the node and of its socket [default: the name of the component or folder].
     #[arg(long)]
     pub(super) name: Option<String>,
@@ -63,6 +67,7 @@ impl ServeFlags {
     pub(crate) fn of_route(&self) -> Vec<Given<'_>> {
         given([
             ("serve.route.profile", "--profile", &self.profile),
+            ("serve.route.instances", "--instances", &self.instances),
             ("serve.route.memory_max", "--memory-max", &self.memory_max),
             ("serve.route.cpu_max", "--cpu-max", &self.cpu_max),
         ])

@@ -187,7 +187,7 @@ impl Guests {
 
 fn guest(process: &Process, id: &Arc<str>) -> GuestOptions {
     let guest = GuestOptions::default().args(&process.args).profile(process.profile.as_str()).limits(process.limits);
-    let mut guest = guest.label(Arc::clone(id)).linked();
+    let mut guest = guest.label(Arc::clone(id)).linked().logs_own_end();
     if let Some(name) = &process.register {
         guest = guest.name(name.as_str());
     }

@@ -168,7 +168,7 @@ impl Sites {
         };
         let options = GuestOptions::default().args(&guest.args).profile(guest.profile.as_str()).limits(guest.limits);
         let why = |why: String| SourceError::Unfit { path: guest.module.clone(), why };
-        Ok(wasm.http_guest(module, options).map_err(|error| why(error.to_string()))?)
+        Ok(wasm.http_guest(module, options, guest.reuse).map_err(|error| why(error.to_string()))?)
     }
 
     /// Watches the certificates, and with `modules` also the modules: a change takes effect for the next connection or

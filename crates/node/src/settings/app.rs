@@ -48,6 +48,7 @@ section_with_limits! {
         buckets: Option<Strings>,
         topics: Option<RawSetting>,
         hosts: Option<Strings>,
+        config: Option<RawSetting>,
     }
 }
 
@@ -364,12 +365,27 @@ impl File<'_> {
             if let Some(hosts) = profile.hosts {
                 profiles.set_hosts(&name, hosts.0);
             }
+            if let Some(values) = profile.config {
+                profiles.set_config(&name, config_values(&values)?);
+            }
             if let Some(granted) = profile.topics {
                 profiles.set_topics(&name, granted_topics(&granted, &topics)?);
             }
         }
         Ok(profiles)
     }
+}
+
+/// Returns the values of `wasi:config`: text, or numbers and truth values as text.
+fn config_values(raw: &RawSetting) -> Result<Vec<(String, String)>, SettingsError> {
+    let rule = "must be a section of strings, numbers or truth values";
+    let Value::Table(table) = &raw.value else { return Err(raw.invalid(rule)) };
+    let text = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((key.clone(), text.clone())),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok((key.clone(), value.to_string())),
+        _ => Err(raw.invalid_part(key, rule)),
+    };
+    table.iter().map(text).collect()
 }
 
 /// Returns the topics granted to a profile. Guests cannot create topics, so a name that is not in the file is an error.

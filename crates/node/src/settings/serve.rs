@@ -7,12 +7,14 @@
 //!
 //! `docs/serve-command.md` describes every key; a test compares it with the fields of the sections below.
 
+mod instances;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rusm_serve::{Limits, TlsFiles};
-use rusm_wasm::{GuestLimits, Profiles, SANDBOXED};
+use rusm_wasm::{GuestLimits, InstanceReuse, Profiles, SANDBOXED};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -22,6 +24,7 @@ use crate::settings::limits::{U32_MAX, section_with_limits};
 use crate::settings::profile::known_profile;
 use crate::settings::raw::{RawSetting, RawSettings, section};
 use crate::settings::value::{Flag, Number, Size, Strings, Text, Time};
+use instances::Instances;
 
 /// Address of a server if none is set.
 pub(crate) const DEFAULT_ADDRESS: SocketAddr =
@@ -50,6 +53,7 @@ section_with_limits! {
         folder: Option<Text>,
         args: Strings,
         profile: Option<RawSetting>,
+        instances: Instances,
     }
 }
 
@@ -141,6 +145,7 @@ pub(crate) struct SiteGuest {
     pub(crate) args: Vec<String>,
     pub(crate) profile: String,
     pub(crate) limits: GuestLimits,
+    pub(crate) reuse: InstanceReuse,
 }
 
 /// The parts of the settings that servers refer to.
@@ -260,6 +265,7 @@ impl Context<'_> {
             args: given.args.0.clone(),
             profile: profile.unwrap_or_else(|| SANDBOXED.to_owned()),
             limits: given.limits(),
+            reuse: given.instances.0,
         })
     }
 

@@ -142,6 +142,7 @@ fn a_guest_that_is_given_up_ends_the_run_with_its_reason() {
     let last = log.lines().last().unwrap();
     assert_eq!(last, "rusm: guest \"trap\" was given up: trap: unreachable (more than 1 restart in 5s)");
     assert_eq!(log.matches("guest has ended").count(), 2, "started, and restarted once: {log}");
+    assert_eq!(log.matches("process crashed").count(), 0, "each end is one line: {log}");
     assert!(log.contains("backtrace=\"boom < run\""), "{log}");
 }
 

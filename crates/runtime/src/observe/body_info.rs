@@ -34,6 +34,11 @@ pub trait BodyInfo: Any + Send + Sync {
     fn fact(&self, name: &str) -> Option<BodyFact> {
         self.facts().into_iter().find_map(|(known, fact)| (known == name).then_some(fact))
     }
+
+    /// Returns true if the program logs the end of this process itself: the log of crashes leaves it out.
+    fn logs_own_end(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

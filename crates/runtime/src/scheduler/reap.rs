@@ -224,7 +224,9 @@ impl Local {
         cause: Option<u16>,
     ) {
         let shared = &self.shared;
-        let turn = if shared.config.log_crashes { shared.crash_log.take_turn(cause, shared.now_ns()) } else { None };
+        let body_info = released.and_then(|released| released.side_table.body_info.as_ref());
+        let is_logged = shared.config.log_crashes && !body_info.is_some_and(|info| info.logs_own_end());
+        let turn = if is_logged { shared.crash_log.take_turn(cause, shared.now_ns()) } else { None };
         if turn.is_none() && shared.config.on_crash.is_none() {
             return;
         }

@@ -63,7 +63,7 @@ pub(crate) fn regions(config: &WasmConfig, ranges: &[Range<usize>]) -> Vec<Memor
 /// memory reserves only its maximum size, every access is checked, and the second value is `"checked pool"`.
 pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static str)> {
     if may_be_wide(config) {
-        match pool_of(config, WIDE_BYTES, WIDE_GUARD_BYTES) {
+        match pool_of(base(), config, WIDE_BYTES, WIDE_GUARD_BYTES) {
             Ok(engine) => return Ok((engine, "pool")),
             Err(error) => {
                 tracing::info!(
@@ -72,14 +72,24 @@ pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static st
             }
         }
     }
-    Ok((pool_of(config, memory_bytes(config), PAGE_BYTES)?, "checked pool"))
+    Ok((checked_pool(base(), config)?, "checked pool"))
+}
+
+/// Creates an engine with a pool whose memories reserve only their maximum size.
+pub(crate) fn checked_pool(settings: Config, config: &WasmConfig) -> wasmtime::Result<Engine> {
+    pool_of(settings, config, memory_bytes(config), PAGE_BYTES)
 }
 
 const fn may_be_wide(config: &WasmConfig) -> bool {
     (WIDE_BYTES + WIDE_GUARD_BYTES).saturating_mul(parts(config) as u64) <= ALL_WIDE_BYTES_MAX
 }
 
-fn pool_of(config: &WasmConfig, reservation_bytes: u64, guard_bytes: u64) -> wasmtime::Result<Engine> {
+fn pool_of(
+    mut engine: Config,
+    config: &WasmConfig,
+    reservation_bytes: u64,
+    guard_bytes: u64,
+) -> wasmtime::Result<Engine> {
     let parts = parts(config);
     let scanned = PoolingAllocationConfig::is_pagemap_scan_available();
     let mut pool = PoolingAllocationConfig::new();
@@ -100,7 +110,6 @@ fn pool_of(config: &WasmConfig, reservation_bytes: u64, guard_bytes: u64) -> was
         .table_keep_resident(64 << 10)
         .async_stack_keep_resident(8 << 10)
         .pagemap_scan(if scanned { Enabled::Yes } else { Enabled::No });
-    let mut engine = base();
     engine
         .memory_init_cow(true)
         .memory_reservation(reservation_bytes)

@@ -10,8 +10,10 @@ use rusm_runtime::observe::{FaultReport, MemoryRegion};
 use wasmtime::{Engine, Linker, component};
 
 use super::cache::CodeCache;
+use super::concurrent::ConcurrentCell;
 use super::counters::{RuntimeLink, TrapLog};
 use super::epoch_ticker::EpochTicker;
+use super::idle_instances::IdleRegistry;
 use super::slabs::Slabs;
 use crate::config::WasmConfig;
 use crate::guest::capability::Capability;
@@ -42,6 +44,9 @@ pub(crate) struct EngineInner {
     pub(crate) regions: Vec<MemoryRegion>,
     pub(crate) components: component::Linker<GuestState>,
     pub(crate) modules: Linker<GuestState>,
+    /// The engine of components of WASI 0.3.
+    pub(crate) concurrent: ConcurrentCell<GuestState>,
+    pub(crate) idle: IdleRegistry,
     pub(crate) code_cache: CodeCache,
     pub(crate) registry: RwLock<BTreeMap<Arc<str>, Module>>,
     pub(crate) ticker: EpochTicker,

@@ -10,12 +10,14 @@ use wasmtime::{Engine, Linker, component};
 use super::address_space;
 use super::allocator;
 use super::cache::CodeCache;
+use super::concurrent::{ConcurrentCell, ConcurrentEngine};
 use super::counters::{RuntimeLink, TrapLog};
 use super::epoch_ticker::EpochTicker;
 use super::error::EngineError;
+use super::idle_instances::IdleRegistry;
 use super::inner::{EngineInner, Wasm};
 use super::slabs::Slabs;
-use crate::config::{InstanceAllocator, WasmConfig};
+use crate::config::{InstanceAllocator, WasmConfig, defaults};
 use crate::guest::log_rate_limiter::log_budget_of_all;
 use crate::guest::quota::Quota;
 use crate::guest::state::GuestState;
@@ -49,20 +51,16 @@ impl Wasm {
                 (engine, None, allocator, allocator::regions(&config, &ranges))
             }
         };
-        let (mut components, mut modules) =
-            (components(&engine).map_err(out_of_address_space)?, modules(&engine).map_err(out_of_address_space)?);
-        if config.topics {
-            topics::link(&mut components, &mut modules).map_err(out_of_address_space)?;
-        }
-        #[cfg(feature = "store")]
-        if config.store.is_some() {
-            kv::link(&mut components, &mut modules).map_err(out_of_address_space)?;
-        }
+        let (components, modules) = linkers(&engine, &config).map_err(out_of_address_space)?;
         let weak = engine.weak();
+        let settings = config.clone();
+        let concurrent = ConcurrentCell::new(move || concurrent_engine(&settings));
+        let second = concurrent.clone();
         let advance = move || {
             if let Some(engine) = weak.upgrade() {
                 engine.increment_epoch();
             }
+            second.increment_epoch();
         };
         Ok(Self(Arc::new(EngineInner {
             ticker: EpochTicker::start(config.tick, advance)?,
@@ -76,6 +74,8 @@ impl Wasm {
             regions,
             components,
             modules,
+            concurrent,
+            idle: IdleRegistry::default(),
             registry: RwLock::default(),
             taken: AtomicU64::new(0),
             returned: AtomicU64::new(0),
@@ -112,12 +112,47 @@ impl Wasm {
     }
 }
 
+/// Starts the engine of components of WASI 0.3. Its memories reserve only their maximum size, because the other engine
+/// may use half of the address space.
+fn concurrent_engine(config: &WasmConfig) -> wasmtime::Result<ConcurrentEngine<GuestState>> {
+    let capacity = config.capacity.min(defaults::POOL_CAPACITY_MAX);
+    let mut settings = allocator::base();
+    settings.concurrency_support(true);
+    let engine = allocator::checked_pool(settings, &WasmConfig { capacity, ..config.clone() })?;
+    let (mut components, _) = linkers(&engine, config)?;
+    wasmtime_wasi::p3::add_to_linker(&mut components)?;
+    wasi::link_concurrent(&mut components)?;
+    #[cfg(feature = "http")]
+    crate::http::service::link(&mut components)?;
+    Ok(ConcurrentEngine { engine, components })
+}
+
+/// Links everything that guests may import.
+fn linkers(
+    engine: &Engine,
+    config: &WasmConfig,
+) -> wasmtime::Result<(component::Linker<GuestState>, Linker<GuestState>)> {
+    let (mut components, mut modules) = (components(engine)?, modules(engine)?);
+    if config.topics {
+        topics::link(&mut components, &mut modules)?;
+    }
+    #[cfg(feature = "store")]
+    if config.store.is_some() {
+        kv::link(&mut components, &mut modules)?;
+        wasi::keyvalue::link(&mut components)?;
+    }
+    Ok((components, modules))
+}
+
 fn components(engine: &Engine) -> wasmtime::Result<component::Linker<GuestState>> {
     let mut linker = component::Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasi::link_components(&mut linker)?;
+    wasi::values::link(&mut linker)?;
     #[cfg(feature = "http")]
     crate::http::call::link(&mut linker)?;
+    #[cfg(feature = "http")]
+    crate::http::handler::link(&mut linker)?;
     bindings::Actor::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;
     host::link(&mut linker)?;
     bindings::streaming::rusm::runtime::streams::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state)?;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use wasmtime::{Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{Engine, Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use crate::bindings::ActorPre;
@@ -35,6 +35,12 @@ impl Permit {
     /// Returns the info of the instance.
     pub(crate) fn info(&self) -> Arc<GuestInfo> {
         Arc::clone(&self.0)
+    }
+}
+
+impl AsRef<GuestInfo> for Permit {
+    fn as_ref(&self) -> &GuestInfo {
+        &self.0
     }
 }
 
@@ -67,17 +73,18 @@ const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize 
 /// This future is part of a waiting guest's memory: it stores nothing twice, and what is only needed to begin is boxed
 /// separately and freed by then.
 async fn run_guest(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> ExitReason {
-    let mut store = store(ctx, &info, args);
+    let mut store = store(&info.node.engine, ctx, &info, args);
     let ended = call(&mut store, &info.module.code).await;
     info.node.ended(ended, store.data_mut())
 }
 
-pub(crate) fn store(ctx: Context, info: &Arc<GuestInfo>, args: Vec<String>) -> Store<GuestState> {
+/// Creates the store of a guest in the engine that has compiled its module.
+pub(crate) fn store(engine: &Engine, ctx: Context, info: &Arc<GuestInfo>, args: Vec<String>) -> Store<GuestState> {
     let mut state = GuestState::new(ctx, Arc::clone(info), args);
     if info.module.needs_wasi {
         state.wasi = Some(Box::new(Wasi::new(&state)));
     }
-    let mut store = Store::new(&info.node.engine, state);
+    let mut store = Store::new(engine, state);
     store.limiter(|state| state);
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(epoch);
@@ -91,7 +98,9 @@ async fn call(store: &mut Store<GuestState>, code: &Code) -> wasmtime::Result<Ex
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
         #[cfg(feature = "http")]
-        Code::Http(_) => Ok(ExitReason::other("a component of wasi:http answers requests: use rusm serve")),
+        Code::Http(_) | Code::Service(_) | Code::Handler(_) => {
+            Ok(ExitReason::other("a component of wasi:http answers requests: use rusm serve"))
+        }
         Code::Raw { pre, initialize, run, results } => {
             let instance = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
             if let Some(initialize) = initialize {
@@ -168,22 +177,23 @@ impl Drop for StartChildrenOnDrop {
 }
 
 /// Tells the ticker when the guest runs, and limits it to its share of CPU time.
-pub(crate) struct GuestFuture<F> {
+pub(crate) struct GuestFuture<F, P = Permit> {
     guest: F,
     /// `None` if the guest may use all of a scheduler.
     share: Option<Box<CpuShare>>,
-    /// Dropped after the guest.
-    permit: Permit,
+    /// The info of the guest, or the permit with it; dropped after the guest.
+    permit: P,
 }
 
-impl<F: Future> GuestFuture<F> {
-    pub(crate) fn new(guest: F, permit: Permit) -> Self {
-        let share = CpuShare::new(permit.0.bounds.cpu_max_percent, permit.0.node.config.tick);
+impl<F: Future, P: AsRef<GuestInfo>> GuestFuture<F, P> {
+    pub(crate) fn new(guest: F, permit: P) -> Self {
+        let info = permit.as_ref();
+        let share = CpuShare::new(info.bounds.cpu_max_percent, info.node.config.tick);
         Self { guest, share, permit }
     }
 }
 
-impl<F: Future> Future for GuestFuture<F> {
+impl<F: Future, P: AsRef<GuestInfo>> Future for GuestFuture<F, P> {
     type Output = F::Output;
 
     // Inlined into the caller: the processor mispredicts each return between the scheduler and the switch to the
@@ -195,7 +205,7 @@ impl<F: Future> Future for GuestFuture<F> {
         // pinned.
         let (guest, share, info) = unsafe {
             let this = self.get_unchecked_mut();
-            (Pin::new_unchecked(&mut this.guest), &mut this.share, &*this.permit.0)
+            (Pin::new_unchecked(&mut this.guest), &mut this.share, this.permit.as_ref())
         };
         let ticker = &info.node.ticker;
         ticker.mark_running(scheduler_number());

@@ -158,6 +158,8 @@ struct GrantInner {
     topics: Vec<Names>,
     /// Patterns of hosts, likewise.
     hosts: Vec<Names>,
+    /// Values of `wasi:config`.
+    values: Arc<BTreeMap<String, String>>,
     limits: GuestLimits,
 }
 
@@ -169,6 +171,18 @@ fn matches_host(lists: &[Names], host: &str, authority: &str) -> bool {
         None => pattern.eq_ignore_ascii_case(host) || pattern.eq_ignore_ascii_case(authority),
     };
     lists.iter().all(|list| list.iter().any(fits))
+}
+
+/// Returns the values that the parent has as well.
+fn narrowed_values(
+    own: &Arc<BTreeMap<String, String>>,
+    parent: &Arc<BTreeMap<String, String>>,
+) -> Arc<BTreeMap<String, String>> {
+    if Arc::ptr_eq(own, parent) {
+        return Arc::clone(own);
+    }
+    let shared = own.iter().filter(|(key, value)| parent.get(*key) == Some(*value));
+    Arc::new(shared.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// Name patterns: exact names, or prefixes that end in a star.
@@ -200,6 +214,7 @@ impl Grant {
             buckets: vec![buckets],
             topics: vec![topics],
             hosts: vec![Arc::new([])],
+            values: Arc::default(),
             limits: GuestLimits::default(),
         }))
     }
@@ -234,8 +249,14 @@ impl Grant {
             buckets,
             topics,
             hosts,
+            values: narrowed_values(&own.values, &parent.values),
             limits: own.limits,
         }))
+    }
+
+    /// Returns the values of `wasi:config`.
+    pub(crate) fn values(&self) -> &BTreeMap<String, String> {
+        &self.0.values
     }
 
     /// Returns true if the bucket is granted.
@@ -294,7 +315,7 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// Adds or replaces a profile. A replaced profile loses its buckets, topics and hosts, and keeps its limits.
+    /// Adds or replaces a profile. A replaced profile loses its buckets, topics, hosts and config, and keeps its limits.
     pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
         let name = name.into();
         let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
@@ -317,6 +338,13 @@ impl Profiles {
     /// Without this call no server is granted. Does nothing if the profile does not exist.
     pub fn set_hosts(&mut self, name: &str, hosts: impl IntoIterator<Item = impl Into<String>>) {
         self.change(name, |granted| granted.hosts = vec![hosts.into_iter().map(Into::into).collect()]);
+    }
+
+    /// Sets the values that guests read by `wasi:config`. A guest hands only those on that it has itself. Does nothing if
+    /// the profile does not exist.
+    pub fn set_config(&mut self, name: &str, values: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) {
+        let values = values.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        self.change(name, |granted| granted.values = Arc::new(values));
     }
 
     /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if

@@ -72,6 +72,8 @@ pub(crate) struct GuestInfo {
     refusals: AtomicU32,
     log_cut: AtomicU32,
     last_call: AtomicU8,
+    /// The program logs its end.
+    logs_own_end: bool,
 }
 
 impl GuestInfo {
@@ -81,6 +83,7 @@ impl GuestInfo {
         grant: Grant,
         bounds: EffectiveLimits,
         parent_quota: Option<Arc<Quota>>,
+        logs_own_end: bool,
     ) -> Self {
         Self {
             node,
@@ -99,6 +102,7 @@ impl GuestInfo {
             refusals: AtomicU32::new(0),
             log_cut: AtomicU32::new(0),
             last_call: AtomicU8::new(HostCall::Nothing as u8),
+            logs_own_end,
         }
     }
 
@@ -165,6 +169,10 @@ impl GuestInfo {
 }
 
 impl BodyInfo for GuestInfo {
+    fn logs_own_end(&self) -> bool {
+        self.logs_own_end
+    }
+
     fn kind(&self) -> &'static str {
         "wasm"
     }

@@ -39,6 +39,7 @@ pub struct GuestOptions {
     params: SpawnParams,
     /// Quota of the guest that starts it.
     parent_quota: Option<Arc<Quota>>,
+    logs_own_end: bool,
 }
 
 impl Default for GuestOptions {
@@ -49,6 +50,7 @@ impl Default for GuestOptions {
             limits: GuestLimits::default(),
             params: SpawnParams::default(),
             parent_quota: None,
+            logs_own_end: false,
         }
     }
 }
@@ -84,6 +86,12 @@ impl GuestOptions {
     /// Label that observers show beside its pid.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.params.label = Some(label.into());
+        self
+    }
+
+    /// Leaves its crash out of the log of crashes, for a program that logs the ends of its guests itself.
+    pub fn logs_own_end(mut self) -> Self {
+        self.logs_own_end = true;
         self
     }
 
@@ -236,9 +244,15 @@ impl EngineInner {
             return Err(GuestError::Capacity { capacity: self.config.capacity });
         }
         module.0.counters.begin();
+        Ok(GuestStart { args: guest.args.clone(), permit: Permit(self.info(module, guest, grant)) })
+    }
+
+    /// Returns the info of a guest that begins.
+    pub(crate) fn info(self: &Arc<Self>, module: &Module, guest: &GuestOptions, grant: Grant) -> Arc<GuestInfo> {
         let bounds = EffectiveLimits::of(&self.config, guest.limits.narrowed_to(grant.limits()));
-        let info = GuestInfo::new(Arc::clone(self), Arc::clone(&module.0), grant, bounds, guest.parent_quota.clone());
-        Ok(GuestStart { args: guest.args.clone(), permit: Permit(Arc::new(info)) })
+        let parent_quota = guest.parent_quota.clone();
+        let module = Arc::clone(&module.0);
+        Arc::new(GuestInfo::new(Arc::clone(self), module, grant, bounds, parent_quota, guest.logs_own_end))
     }
 }
 
@@ -291,6 +305,7 @@ impl GuestState {
             profile: Arc::clone(grant.profile()),
             args: options.args,
             parent_quota: Some(Arc::clone(self.info.quota())),
+            logs_own_end: false,
         };
         Ok((guest, grant))
     }

@@ -2,6 +2,8 @@
 
 pub(crate) mod children;
 #[cfg(feature = "http")]
+pub(crate) mod exchange;
+#[cfg(feature = "http")]
 pub(crate) mod http;
 pub(crate) mod last_result;
 pub(crate) mod streams;
@@ -61,6 +63,9 @@ pub(crate) struct GuestState {
     pub(crate) streams: Option<Box<Streams>>,
     /// Consumers and listeners of topics; boxed, because few guests have any.
     pub(crate) topic_handles: Option<Box<TopicHandles>>,
+    /// The request of a guest of `rusm:http`.
+    #[cfg(feature = "http")]
+    pub(crate) exchange: Option<Box<exchange::Exchange>>,
 }
 
 /// Unanswered requests. Usually there is only one, which is stored inline.
@@ -168,6 +173,34 @@ impl GuestState {
             limit: None,
             streams: None,
             topic_handles: None,
+            #[cfg(feature = "http")]
+            exchange: None,
+        }
+    }
+
+    /// Gives up what belongs to its process: the instance goes on in another one.
+    #[cfg(feature = "http")]
+    pub(crate) fn leave_process(&mut self) {
+        self.requests = PendingRequests::default();
+        self.timers = GuestTimers::default();
+        (self.monitors, self.supervisors, self.limit, self.exchange) = (0, Vec::new(), None, None);
+        (self.last_result, self.pending_children, self.streams, self.topic_handles) =
+            (LastResult::default(), None, None, None);
+        if let Some(Wasi::Preview2(wasi)) = self.wasi.as_deref() {
+            wasi.lines.iter().for_each(|lines| lines.flush_line());
+        }
+    }
+
+    /// Goes on as the guest of another process.
+    #[cfg(feature = "http")]
+    pub(crate) fn enter_process(&mut self, ctx: Context, info: &Arc<GuestInfo>) {
+        info.memory_bytes.store(self.memory_bytes, Ordering::Relaxed);
+        let elements = self.info.table_elements.load(Ordering::Relaxed);
+        info.table_elements.store(elements, Ordering::Relaxed);
+        (self.ctx, self.info) = (ctx, Arc::clone(info));
+        self.process().account_memory(self.memory_bytes);
+        if let Some(Wasi::Preview2(wasi)) = self.wasi.as_deref() {
+            wasi.lines.iter().for_each(|lines| lines.belong_to(self.ctx.pid(), info));
         }
     }
 

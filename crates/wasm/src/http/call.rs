@@ -1,13 +1,13 @@
-//! `wasi:http` of a guest: the call of its handler, and the requests that it sends itself.
+//! `wasi:http` 0.2 of a guest: the call of its handler, and the requests that it sends itself.
 //!
-//! Each instance handles one call. A request of the guest to a host that it may not reach fails before it is sent.
+//! An instance handles one call at a time. A request of the guest to a host that it may not reach fails before it is
+//! sent.
 
-use rusm_runtime::ExitReason;
 use rusm_serve::http::uri::Authority;
 use tokio::sync::oneshot;
 use wasmtime::component::{Linker, Resource};
 use wasmtime::{Store, StoreContextMut};
-use wasmtime_wasi_http::p2::bindings::ProxyPre;
+use wasmtime_wasi_http::p2::bindings::Proxy;
 use wasmtime_wasi_http::p2::bindings::http::outgoing_handler::Host as OutgoingHandler;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
@@ -15,15 +15,16 @@ use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequ
 use wasmtime_wasi_http::{RequestOptions, WasiHttpCtxView, WasiHttpView};
 
 use super::request::Incoming;
-use crate::engine::pooled_future::PooledFuture;
 use crate::guest::capability::Capability;
 use crate::guest::state::GuestState;
 use crate::guest::state::wasi::{Preview2, Wasi};
 
 /// A response as a guest sends it.
 pub(crate) type GuestResponse = rusm_serve::http::Response<HyperOutgoingBody>;
-/// A response, or the error that the guest reports instead.
-pub(crate) type Replied<T> = Result<T, ErrorCode>;
+/// A response, or the error that the guest reports instead, in words.
+pub(crate) type Replied = Result<GuestResponse, String>;
+/// The way of a response from the guest.
+pub(crate) type Reply = oneshot::Sender<Replied>;
 
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
@@ -46,7 +47,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
 }
 
 type OutgoingArguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
-type OutgoingResult = wasmtime::Result<(Replied<Resource<HostFutureIncomingResponse>>,)>;
+type OutgoingResult = wasmtime::Result<(Result<Resource<HostFutureIncomingResponse>, ErrorCode>,)>;
 
 /// Sends a request of the guest to another server, if the guest has the capability and may reach that host.
 fn handle_outgoing(
@@ -58,12 +59,7 @@ fn handle_outgoing(
     let Ok(authority) = authority.parse::<Authority>() else {
         return Ok((Err(ErrorCode::HttpRequestUriInvalid),));
     };
-    if state.require(Capability::Http).is_err() {
-        return Ok((Err(ErrorCode::HttpRequestDenied),));
-    }
-    let named = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, named)| named);
-    if !state.info.grant.allows_host(authority.host(), named) {
-        drop(state.refuse(Capability::Http));
+    if !state.may_send_to(&authority) {
         return Ok((Err(ErrorCode::HttpRequestDenied),));
     }
     match OutgoingHandler::handle(&mut state.http(), request, options) {
@@ -72,18 +68,34 @@ fn handle_outgoing(
     }
 }
 
-/// Instantiates the component, and calls its handler with the request.
+impl GuestState {
+    /// Returns true if the guest may send requests to this server; observers see a refusal.
+    pub(crate) fn may_send_to(&self, authority: &Authority) -> bool {
+        if self.require(Capability::Http).is_err() {
+            return false;
+        }
+        let named = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, named)| named);
+        let is_granted = self.info.grant.allows_host(authority.host(), named);
+        if !is_granted {
+            drop(self.refuse(Capability::Http));
+        }
+        is_granted
+    }
+}
+
+/// Calls the handler of an instance with the request.
 pub(crate) async fn call(
     store: &mut Store<GuestState>,
-    pre: &ProxyPre<GuestState>,
+    proxy: &Proxy,
     incoming: Incoming,
-    reply: oneshot::Sender<Replied<GuestResponse>>,
-) -> wasmtime::Result<ExitReason> {
-    let proxy = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
+    reply: Reply,
+) -> wasmtime::Result<()> {
     let scheme = if incoming.is_tls() { Scheme::Https } else { Scheme::Http };
     let mut http = store.data_mut().http();
     let request = http.new_incoming_request(scheme, incoming.into_request())?;
-    let out = http.new_response_outparam(reply)?;
-    proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await?;
-    Ok(ExitReason::Normal)
+    let out = http.new_response_outparam_from_callback(move |replied| {
+        // Fails if the client has gone.
+        drop(reply.send(replied.map_err(|code| format!("{code:?}"))));
+    })?;
+    proxy.wasi_http_incoming_handler().call_handle(&mut *store, request, out).await
 }

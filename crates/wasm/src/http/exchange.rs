@@ -18,11 +18,13 @@ use parking_lot::Mutex;
 use rusm_runtime::{Context, ExitReason};
 use rusm_serve::http::StatusCode;
 use rusm_serve::http::response::Parts;
-use rusm_serve::{Body, BoxError, IntoResponse, Response, finish_later};
+use rusm_serve::websocket::{self, WebSocket};
+use rusm_serve::{Body, BoxError, IntoResponse, Request, Response, finish_later};
 use tokio::sync::oneshot;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-use super::call::{GuestResponse, Replied};
+use super::call::Replied;
+use crate::guest::state::exchange::Upgrade;
 
 /// Bytes of a body that are collected before it becomes a stream.
 const COLLECTED_BYTES_MAX: usize = 64 * 1024;
@@ -74,11 +76,15 @@ pub(crate) enum Answered {
 /// Runs the guest until its response can be sent.
 pub(crate) async fn answered(
     running: &RunningGuest,
-    head: oneshot::Receiver<Replied<GuestResponse>>,
+    head: oneshot::Receiver<Replied>,
     context: &Arc<Context>,
 ) -> Answered {
     let mut response = match replied(running, head).await {
-        Ok(Ok(response)) => {
+        Ok(Ok(mut response)) => {
+            let upgrade = response.extensions_mut().remove::<Upgrade>();
+            if let Some((request, handover)) = upgrade.and_then(|upgrade| upgrade.take()) {
+                return Answered::Response(upgraded(request, handover, running, context));
+            }
             let (parts, body) = response.into_parts();
             match collect(running, body).await {
                 Collected::All(frames) => Response::from_parts(parts, whole(frames)),
@@ -87,28 +93,50 @@ pub(crate) async fn answered(
             }
         }
         Ok(Err(code)) => {
-            tracing::debug!(pid = %context.pid(), ?code, "a guest answered with an error");
+            tracing::debug!(pid = %context.pid(), code, "a guest answered with an error");
             (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
         }
         Err(reason) => return Answered::Failed(reason),
     };
     if !running.has_ended() {
-        let (running, context) = (running.clone(), Arc::clone(context));
-        finish_later(&mut response, async move {
-            let reason = poll_fn(|cx| running.poll(cx)).await;
-            if reason != ExitReason::Normal {
-                context.exit(context.pid(), reason);
-            }
-        });
+        finish_later(&mut response, run_on(running, context));
     }
     Answered::Response(response)
 }
 
-/// Runs the guest until it has sent the head of its response, or has ended.
-async fn replied(
+/// Runs the guest to its end, after its response.
+fn run_on(running: &RunningGuest, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
+    let (running, context) = (running.clone(), Arc::clone(context));
+    async move {
+        let reason = poll_fn(|cx| running.poll(cx)).await;
+        if reason != ExitReason::Normal {
+            context.exit(context.pid(), reason);
+        }
+    }
+}
+
+/// Upgrades the connection to a WebSocket, and hands it to the guest. If that is not possible, the client is told so, and
+/// the guest learns it.
+fn upgraded(
+    request: Request,
+    handover: oneshot::Sender<WebSocket>,
     running: &RunningGuest,
-    head: oneshot::Receiver<Replied<GuestResponse>>,
-) -> Result<Replied<GuestResponse>, ExitReason> {
+    context: &Arc<Context>,
+) -> Response {
+    let rest = run_on(running, context);
+    let mut response = websocket::upgrade(request, async move |socket| {
+        // Fails if the guest has ended.
+        drop(handover.send(socket));
+        rest.await;
+    });
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        finish_later(&mut response, run_on(running, context));
+    }
+    response
+}
+
+/// Runs the guest until it has sent the head of its response, or has ended.
+async fn replied(running: &RunningGuest, head: oneshot::Receiver<Replied>) -> Result<Replied, ExitReason> {
     let mut head = Some(head);
     poll_fn(|cx| {
         let ended = running.poll(cx);

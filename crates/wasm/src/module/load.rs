@@ -9,12 +9,16 @@ use wasmtime::{Engine, ExternType};
 use wasmtime_wasi::p2::bindings::CommandPre;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
+#[cfg(feature = "http")]
+use wasmtime_wasi_http::p3::bindings::ServicePre;
 
 use super::{Code, Loaded, Module, ModuleError, foreign};
 use crate::bindings::ActorPre;
 use crate::engine::counters::ModuleCounters;
 use crate::engine::inner::EngineInner;
 use crate::guest::traps::one_line;
+#[cfg(feature = "http")]
+use crate::http_bindings::ServicePre as RecordHandlerPre;
 
 /// Import module name of WASI preview 1 in core modules.
 pub(crate) const P1: &str = "wasi_snapshot_preview1";
@@ -50,6 +54,8 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
 pub(crate) fn load(node: &EngineInner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
     let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
     let (code, needs_wasi) = match binary(&name, bytes)? {
+        #[cfg(feature = "http")]
+        Binary::Component if is_concurrent(bytes) => concurrent(node, &name, bytes)?,
         Binary::Component => {
             let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
             link_component(node, &name, &component)?
@@ -82,6 +88,39 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(unfit(format!("it has {} bytes, which is over the limit of {FILE_MAX_BYTES}", about.len())));
     }
     std::fs::read(path)
+}
+
+/// Returns true if the bytes contain a name by which a component of WASI 0.3 exports its entry. Another component may
+/// contain it too, as data.
+#[cfg(feature = "http")]
+fn is_concurrent(bytes: &[u8]) -> bool {
+    const ENTRIES: [&[u8]; 2] = [b"wasi:http/handler@0.3", b"wasi:cli/run@0.3"];
+    ENTRIES.iter().any(|entry| bytes.windows(entry.len()).any(|part| part == *entry))
+}
+
+/// Compiles and links a component of WASI 0.3, in the engine of concurrent components. One that only looks like it
+/// runs in the engine of all others.
+#[cfg(feature = "http")]
+fn concurrent(node: &EngineInner, name: &str, bytes: &[u8]) -> Result<(Code, bool), ModuleError> {
+    let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_owned(), why: one_line(error) };
+    let concurrent = node.concurrent.get().map_err(invalid)?;
+    let component = node.code_cache.component(&concurrent.engine, bytes).map_err(invalid)?;
+    let kind = component.component_type();
+    let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
+    if !kind.exports(&concurrent.engine).any(|(export, _)| foreign::is_service(export)) {
+        if let Some(why) = foreign::component(&concurrent.engine, &kind) {
+            return Err(no_entry(why));
+        }
+        let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
+        return link_component(node, name, &component);
+    }
+    if let Some(why) = foreign::unsupported_import(&concurrent.engine, &kind) {
+        return Err(no_entry(why));
+    }
+    let pre = concurrent.components.instantiate_pre(&component).map_err(|error| imports(name, &error))?;
+    let service = ServicePre::new(pre)
+        .map_err(|error| no_entry(format!("is not a component of wasi:http/service: {}", one_line(error))))?;
+    Ok((Code::Service(service), true))
 }
 
 fn link_component(node: &EngineInner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {
@@ -117,6 +156,12 @@ fn link_component(node: &EngineInner, name: &str, component: &Component) -> Resu
                 .map_err(|error| no_entry(format!("is not a component of wasi:http/proxy: {}", one_line(error))))?;
             Ok((Code::Http(proxy), true))
         }
+        #[cfg(feature = "http")]
+        Some(Entry::Handler) => {
+            let handler = RecordHandlerPre::new(pre)
+                .map_err(|error| no_entry(format!("is not a component of rusm:http/service: {}", one_line(error))))?;
+            Ok((Code::Handler(handler), needs_wasi))
+        }
         None => Err(no_entry(
             "exports neither `run` of rusm:runtime/actor nor wasi:cli/run: it was built for another world".to_owned(),
         )),
@@ -128,6 +173,8 @@ enum Entry {
     Command,
     #[cfg(feature = "http")]
     Http,
+    #[cfg(feature = "http")]
+    Handler,
 }
 
 fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
@@ -138,6 +185,8 @@ fn entry_of(engine: &Engine, component: &Component) -> Option<Entry> {
         ComponentItem::ComponentInstance(_) if name.starts_with("wasi:cli/run@") => Some(Entry::Command),
         #[cfg(feature = "http")]
         ComponentItem::ComponentInstance(_) if name.starts_with("wasi:http/incoming-handler@0.2.") => Some(Entry::Http),
+        #[cfg(feature = "http")]
+        ComponentItem::ComponentInstance(_) if name.starts_with("rusm:http/handler@0.1.") => Some(Entry::Handler),
         _ => None,
     })
 }

@@ -13,6 +13,7 @@ use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily, 
 use wasmtime_wasi::p2::bindings::sockets::tcp_create_socket::Host as Tcp;
 use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
+use wasmtime_wasi::p3::bindings::random::random::Host as Random3;
 use wasmtime_wasi::sockets::WasiSocketsView;
 
 use crate::engine::fiber::waiting;
@@ -75,6 +76,21 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     })?;
     random.func_wrap("get-random-u64", |mut caller: GuestCaller<'_>, (): ()| {
         Ok((Random::get_random_u64(random_of(&mut caller)?.ctx().ctx.random())?,))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Replaces the guarded functions of components of WASI 0.3. Sockets need no guard: without the capability, WASI creates
+/// none.
+pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut random = linker.instance("wasi:random/random@0.3.0")?;
+    random.func_wrap("get-random-bytes", |mut caller: GuestCaller<'_>, (count,): (u64,)| {
+        Ok((Random3::get_random_bytes(random_of(&mut caller)?.ctx().ctx.random(), count)?,))
+    })?;
+    random.func_wrap("get-random-u64", |mut caller: GuestCaller<'_>, (): ()| {
+        Ok((Random3::get_random_u64(random_of(&mut caller)?.ctx().ctx.random())?,))
     })?;
     linker.allow_shadowing(false);
     Ok(())

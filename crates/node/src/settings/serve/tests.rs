@@ -30,6 +30,7 @@ fn a_server_has_its_address_its_limits_and_its_routes() {
         args: vec!["a".to_owned()],
         profile: "network".to_owned(),
         limits: GuestLimits { memory_max_bytes: Some(32 << 20), ..GuestLimits::default() },
+        reuse: InstanceReuse::Request,
     };
     let routes = [
         SiteRoute { pattern: "/users/:id".to_owned(), target: Target::Guest(guest) },
@@ -87,4 +88,22 @@ fn what_is_missing_or_contradicts_is_named() {
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nfolder = \"b\"").ends_with("must be either a module or a folder"));
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nprofile = \"trustd\"").ends_with("did you mean \"trusted\"?"));
     assert!(error(format!("[[serve]]\nlisten = \"here\"\n{ROUTE}")).contains("must be an address such as"));
+}
+
+#[test]
+fn a_route_says_which_requests_share_an_instance() {
+    let route = |line: &str| format!("[[serve]]\n[[serve.route]]\npattern = \"/*\"\nmodule = \"a.wasm\"\n{line}\n");
+    let reuse = |line: &str| match &sites(&route(line)).unwrap()[0].routes[0].target {
+        Target::Guest(guest) => guest.reuse,
+        Target::Folder(_) => unreachable!("the route has a module"),
+    };
+    let pool = |idle, requests| InstanceReuse::Pool { idle, requests };
+
+    assert_eq!(reuse(""), InstanceReuse::Request);
+    assert_eq!(reuse("instances = \"connection\""), InstanceReuse::Connection);
+    assert_eq!([reuse("instances = 8"), reuse("instances = { pool = 2, requests = 5 }")], [pool(8, 1_000), pool(2, 5)]);
+    for wrong in ["0", "\"client\"", "{ pool = 2, request = 5 }", "{ requests = 5 }", "true"] {
+        let error = sites(&route(&format!("instances = {wrong}"))).unwrap_err();
+        assert!(error.contains("must be \"request\", \"connection\", a number of instances to keep"), "{error}");
+    }
 }

@@ -1,8 +1,26 @@
 //! WASI state of a guest.
 
+#[cfg(feature = "http")]
+use std::sync::Arc;
+
+#[cfg(feature = "http")]
+use rusm_runtime::Pid;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::p1::WasiP1Ctx;
+
+#[cfg(feature = "http")]
+use crate::guest::guest_info::GuestInfo;
+
+/// Output of a guest that may go on in another process.
+#[cfg(feature = "http")]
+pub(crate) trait OutputLines: Send + Sync {
+    /// Writes a line that has no end yet.
+    fn flush_line(&self);
+
+    /// Writes the lines for another process from now on.
+    fn belong_to(&self, pid: Pid, info: &Arc<GuestInfo>);
+}
 
 /// WASI state of one guest.
 pub(crate) enum Wasi {
@@ -18,4 +36,7 @@ pub(crate) struct Preview2 {
     pub(crate) table: ResourceTable,
     #[cfg(feature = "http")]
     pub(crate) http: super::http::HttpState,
+    /// Standard output and standard error.
+    #[cfg(feature = "http")]
+    pub(crate) lines: [Arc<dyn OutputLines>; 2],
 }

@@ -5,9 +5,11 @@
 //!   /echo      the body of the request          /spin, /sleep, /memory       never ends, waits, takes all memory
 //!   /stream    five lines, with pauses          /after                       works on after its response
 //!   /headers   the fields of the request        /status/N, /trailers, /fetch/AUTHORITY, /random
+//!   /count     number of requests that this instance has answered
 //! ```
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use wasip2::clocks::monotonic_clock;
 use wasip2::exports::http::incoming_handler::Guest;
@@ -20,14 +22,19 @@ use wasip2::io::streams::OutputStream;
 
 struct Http;
 
+/// Requests that this instance has begun to answer.
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
 wasip2::http::proxy::export!(Http);
 
 impl Guest for Http {
     fn handle(request: IncomingRequest, out: ResponseOutparam) {
+        let count = REQUESTS.fetch_add(1, Ordering::Relaxed) + 1;
         let target = request.path_with_query().unwrap_or_default();
         let path = target.split('?').next().unwrap_or_default().to_owned();
         match path.as_str() {
             "/echo" => echo(request, out),
+            "/count" => text(out, 200, &format!("{count}\n")),
             "/stream" => respond(out, 200, &[], |stream| {
                 for line in 1..=5 {
                     stream.write_all(format!("line {line}\n").as_bytes()).expect("the client reads");

@@ -3,6 +3,11 @@
 #![cfg(feature = "http")]
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
+mod notes;
+mod reuse;
+mod service;
+mod sockets;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,7 +18,7 @@ use parking_lot::Mutex;
 use rusm_runtime::observe::{self, BodyFact};
 use rusm_runtime::{Config, Runtime};
 use rusm_serve::{Limits, Router, ServeConfig, Server};
-use rusm_wasm::{Capability, GuestOptions, HttpGuestError, Profiles, Wasm, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, HttpGuestError, InstanceReuse, Profiles, Wasm, WasmConfig};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -30,10 +35,14 @@ fn prebuilt(name: &str) -> Vec<u8> {
 }
 
 fn node(config: WasmConfig, limits: Limits, options: GuestOptions) -> Node {
+    node_of("wasi/http.wasm", config, limits, options, InstanceReuse::Request)
+}
+
+fn node_of(file: &str, config: WasmConfig, limits: Limits, options: GuestOptions, reuse: InstanceReuse) -> Node {
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
     let wasm = Wasm::start(config).unwrap();
-    let module = wasm.load("http", &prebuilt("wasi/http.wasm")).unwrap();
-    let guest = wasm.http_guest(&module, options).unwrap();
+    let module = wasm.load("http", &prebuilt(file)).unwrap();
+    let guest = wasm.http_guest(&module, options, reuse).unwrap();
     let router = Router::new().route("/*", guest).unwrap();
     let config = ServeConfig { limits, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
     let server = Server::start(&runtime, config, router).unwrap();
@@ -334,11 +343,12 @@ fn a_module_that_answers_no_requests_is_refused_with_the_reason() {
     let wasm = Wasm::start(WasmConfig { capacity: 1, ..WasmConfig::default() }).unwrap();
     let module = wasm.load("hello", &prebuilt("rust/hello.wasm")).unwrap();
 
-    let error = wasm.http_guest(&module, GuestOptions::default()).unwrap_err();
+    let error = wasm.http_guest(&module, GuestOptions::default(), InstanceReuse::Request).unwrap_err();
 
     assert!(matches!(error, HttpGuestError::NotHttp { .. }));
     assert_eq!(
         error.to_string(),
-        "hello is a component and answers no requests: it must export wasi:http/incoming-handler@0.2"
+        "hello is a component and answers no requests: it must export wasi:http/incoming-handler@0.2 or \
+         wasi:http/handler@0.3"
     );
 }

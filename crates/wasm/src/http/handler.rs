@@ -1,0 +1,241 @@
+//! `rusm:http`: a handler of whole requests, with streams of its own and WebSockets, for any language.
+//!
+//! ```text
+//!   handle ──▶ response                             one piece
+//!      ├─ streaming.start, write ──▶ client         a stream, which ends when `handle` returns
+//!      └─ websocket.accept, receive, send ◀─▶ client
+//! ```
+
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use rusm_serve::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rusm_serve::websocket::WsMessage;
+use rusm_serve::{IntoResponse, Request};
+use tokio::sync::{mpsc, oneshot};
+use wasmtime::Store;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi_http::Error as HttpError;
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use super::call::{GuestResponse, Reply};
+use crate::engine::fiber::waiting;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
+use crate::guest::state::exchange::{Exchange, Upgrade};
+use crate::http_bindings::Service as RecordHandler;
+use crate::http_bindings::exports::rusm::http::handler;
+use crate::http_bindings::rusm::http::streaming::{self, Host as Streaming};
+use crate::http_bindings::rusm::http::types::{self, Message};
+use crate::http_bindings::rusm::http::websocket::{self, Event, Host as Socket};
+
+/// Number of parts of a body that may wait for the client.
+const PARTS_WAITING: usize = 2;
+/// Close code of a socket whose handler has returned.
+const CLOSED_NORMALLY: u16 = 1000;
+
+/// Links what a handler may import.
+pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    streaming::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
+    websocket::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
+}
+
+/// Calls the handler of an instance with the request.
+pub(crate) async fn call(
+    store: &mut Store<GuestState>,
+    service: &RecordHandler,
+    mut request: Request,
+    reply: Reply,
+) -> wasmtime::Result<()> {
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => {
+            let text = format!("{error}\n");
+            // Fails if the client has gone, here and below.
+            drop(reply.send(Ok(whole(error.into_response().status(), HeaderMap::new(), text.into()))));
+            return Ok(());
+        }
+    };
+    let record = record(&request, body);
+    let exchange = Exchange { request: Some(request), reply: Some(reply), parts: None, socket: None };
+    store.data_mut().exchange = Some(Box::new(exchange));
+    let response = service.rusm_http_handler().call_handle(&mut *store, &record).await?;
+    let Some(exchange) = store.data_mut().exchange.take() else { return Ok(()) };
+    if let Some(socket) = exchange.socket {
+        socket.close_with(CLOSED_NORMALLY, "").await;
+    }
+    if let Some(reply) = exchange.reply {
+        drop(
+            reply.send(
+                head(response.status, response.headers)
+                    .map(|(status, headers)| whole(status, headers, response.body.into())),
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn record(request: &Request, body: Bytes) -> handler::Request {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    handler::Request {
+        method: request.method().to_string(),
+        target: request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+        headers: request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        body: body.into(),
+        peer: request.connection().peer.to_string(),
+    }
+}
+
+/// Returns status and fields of a response, or why they are not valid.
+fn head(status: u16, fields: Vec<(String, String)>) -> Result<(StatusCode, HeaderMap), String> {
+    let status = StatusCode::from_u16(status).map_err(|_| format!("status {status} is not valid"))?;
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for (name, value) in fields {
+        match (HeaderName::try_from(&name), HeaderValue::try_from(value)) {
+            (Ok(name), Ok(value)) => headers.append(name, value),
+            _ => return Err(format!("field {name:?} is not valid")),
+        };
+    }
+    Ok((status, headers))
+}
+
+fn whole(status: StatusCode, headers: HeaderMap, body: Bytes) -> GuestResponse {
+    response(status, headers, HyperOutgoingBody::new(Whole(Some(body).filter(|body| !body.is_empty()))))
+}
+
+fn response(status: StatusCode, headers: HeaderMap, body: HyperOutgoingBody) -> GuestResponse {
+    let mut response = http::Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+impl types::Host for GuestState {}
+
+impl Streaming for GuestState {
+    fn start(&mut self, status: u16, fields: Vec<(String, String)>) -> bool {
+        self.record_call(HostCall::StreamOpen);
+        let Some(exchange) = self.exchange.as_deref_mut() else { return false };
+        let Some(reply) = exchange.reply.take() else { return false };
+        let (parts, waiting) = mpsc::channel(PARTS_WAITING);
+        let started = head(status, fields);
+        let is_started = started.is_ok();
+        let body = |(status, headers)| response(status, headers, HyperOutgoingBody::new(Parts(waiting)));
+        exchange.parts = is_started.then_some(parts);
+        reply.send(started.map(body)).is_ok() && is_started
+    }
+
+    async fn write(&mut self, part: Vec<u8>) -> bool {
+        self.record_call(HostCall::StreamWrite);
+        let parts = self.exchange.as_deref().and_then(|exchange| exchange.parts.clone());
+        match parts {
+            Some(parts) => waiting(parts.send(part.into())).await.is_ok(),
+            None => false,
+        }
+    }
+}
+
+impl Socket for GuestState {
+    async fn accept(&mut self) -> Result<(), String> {
+        self.record_call(HostCall::StreamAccept);
+        let Some(exchange) = self.exchange.as_deref_mut() else { return Err("there is no request".to_owned()) };
+        let (Some(reply), Some(request)) = (exchange.reply.take(), exchange.request.take()) else {
+            return Err("the request has a response already".to_owned());
+        };
+        let (handover, socket) = oneshot::channel();
+        let mut upgrade = whole(StatusCode::SWITCHING_PROTOCOLS, HeaderMap::new(), Bytes::new());
+        upgrade.extensions_mut().insert(Upgrade::new(request, handover));
+        drop(reply.send(Ok(upgrade)));
+        match waiting(socket).await {
+            Ok(socket) => {
+                exchange.socket = Some(socket);
+                Ok(())
+            }
+            Err(_) => Err("the client did not ask for a WebSocket".to_owned()),
+        }
+    }
+
+    async fn receive(&mut self, timeout_ms: Option<u64>) -> Event {
+        self.record_call(HostCall::Receive);
+        let Some(socket) = self.exchange.as_deref_mut().and_then(|exchange| exchange.socket.as_mut()) else {
+            return Event::Closed;
+        };
+        let received = match timeout_ms {
+            None => waiting(socket.receive()).await,
+            Some(ms) => match waiting(tokio::time::timeout(Duration::from_millis(ms), socket.receive())).await {
+                Ok(received) => received,
+                Err(_) => return Event::Timeout,
+            },
+        };
+        match received {
+            Ok(Some(WsMessage::Text(text))) => Event::Message(Message::Text(text.to_string())),
+            Ok(Some(WsMessage::Binary(bytes))) => Event::Message(Message::Binary(bytes.into())),
+            // A socket that the client has closed needs no close frame of ours.
+            Ok(None) | Err(_) => {
+                if let Some(exchange) = self.exchange.as_deref_mut() {
+                    exchange.socket = None;
+                }
+                Event::Closed
+            }
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> bool {
+        self.record_call(HostCall::Send);
+        let Some(socket) = self.exchange.as_deref_mut().and_then(|exchange| exchange.socket.as_mut()) else {
+            return false;
+        };
+        let message = match message {
+            Message::Text(text) => WsMessage::from(text),
+            Message::Binary(bytes) => WsMessage::from(bytes),
+        };
+        waiting(socket.send(message)).await.is_ok()
+    }
+
+    async fn close(&mut self, code: u16, reason: String) {
+        self.record_call(HostCall::StreamClose);
+        let socket = self.exchange.as_deref_mut().and_then(|exchange| exchange.socket.take());
+        if let Some(socket) = socket {
+            // Codes of applications, and the normal one; others are for the protocol itself.
+            let code = if matches!(code, 1000..=1003 | 1007..=1011 | 3000..=4999) { code } else { CLOSED_NORMALLY };
+            let mut reason = reason;
+            reason.truncate(reason.floor_char_boundary(123));
+            waiting(socket.close_with(code, &reason)).await;
+        }
+    }
+}
+
+/// A body in one piece.
+struct Whole(Option<Bytes>);
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        Poll::Ready(self.0.take().map(|body| Ok(Frame::data(body))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+/// A body that the guest writes.
+struct Parts(mpsc::Receiver<Bytes>);
+
+impl HttpBody for Parts {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
+}

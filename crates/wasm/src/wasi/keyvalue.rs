@@ -1,0 +1,233 @@
+//! `wasi:keyvalue` on the store of the node: a store of the guest is a bucket, which its profile must grant.
+//!
+//! Each call of `batch`, and `increment`, is one transaction.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rusm_store::{Bucket, StoreError};
+use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi::WasiView;
+
+use self::bindings::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
+use self::bindings::wasi::keyvalue::{atomics, batch};
+use crate::engine::fiber::waiting;
+use crate::guest::capability::Capability;
+use crate::guest::guest_info::HostCall;
+use crate::guest::state::GuestState;
+use crate::kv::STEPS_MAX;
+
+/// Bucket of the identifier `""`.
+const DEFAULT_BUCKET: &str = "default";
+/// Number of keys in a page.
+const KEYS_MAX: usize = 1_000;
+
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unnameable_types,
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    clippy::clone_on_ref_ptr,
+    clippy::use_self,
+    clippy::allow_attributes_without_reason,
+    clippy::or_fun_call,
+    reason = "generated code"
+)]
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit/wasi/keyvalue.wit",
+        world: "imports",
+        imports: { default: async | trappable },
+        with: { "wasi:keyvalue/store.bucket": super::OpenBucket },
+    });
+}
+
+/// A bucket that a guest has opened.
+#[expect(unreachable_pub, reason = "the generated code exports it again")]
+#[derive(Debug)]
+pub struct OpenBucket {
+    bucket: Bucket,
+    /// Cursor of the last page of keys, and the key after which the next one begins.
+    next: Option<(u64, Bytes)>,
+}
+
+type Outcome<T> = wasmtime::Result<Result<T, Error>>;
+
+/// Links `wasi:keyvalue`.
+pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    bindings::Imports::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
+}
+
+impl Host for GuestState {
+    async fn open(&mut self, identifier: String) -> Outcome<Resource<OpenBucket>> {
+        self.record_call(HostCall::KvGet);
+        let name = if identifier.is_empty() { DEFAULT_BUCKET } else { &identifier };
+        if self.require(Capability::Kv).is_err() {
+            return Ok(Err(Error::AccessDenied));
+        }
+        if !self.info.grant.allows_bucket(name) {
+            drop(self.refuse(Capability::Kv));
+            return Ok(Err(Error::AccessDenied));
+        }
+        let Some(store) = self.info.node.config.store.as_ref() else { return Ok(Err(Error::NoSuchStore)) };
+        match store.bucket(name) {
+            Ok(bucket) => Ok(Ok(self.ctx().table.push(OpenBucket { bucket, next: None })?)),
+            Err(StoreError::BucketName { .. }) => Ok(Err(Error::NoSuchStore)),
+            Err(error) => Ok(Err(error.into())),
+        }
+    }
+}
+
+impl HostBucket for GuestState {
+    async fn get(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<Option<Vec<u8>>> {
+        let bucket = self.opened(HostCall::KvGet, &bucket)?;
+        Ok(waiting(bucket.get(key)).await.map(|value| value.map(Vec::from)).map_err(Error::from))
+    }
+
+    async fn set(&mut self, bucket: Resource<OpenBucket>, key: String, value: Vec<u8>) -> Outcome<()> {
+        let bucket = self.opened(HostCall::KvPut, &bucket)?;
+        Ok(waiting(bucket.put(key, value)).await.map_err(Error::from))
+    }
+
+    async fn delete(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<()> {
+        let bucket = self.opened(HostCall::KvDelete, &bucket)?;
+        Ok(waiting(bucket.delete(key)).await.map(drop).map_err(Error::from))
+    }
+
+    async fn exists(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<bool> {
+        let bucket = self.opened(HostCall::KvGet, &bucket)?;
+        Ok(waiting(bucket.get(key)).await.map(|value| value.is_some()).map_err(Error::from))
+    }
+
+    async fn list_keys(&mut self, handle: Resource<OpenBucket>, cursor: Option<u64>) -> Outcome<KeyResponse> {
+        let bucket = self.opened(HostCall::KvScan, &handle)?;
+        let (position, after) = match (cursor, self.ctx().table.get(&handle)?.next.clone()) {
+            (None, _) => (0, Bytes::new()),
+            (Some(cursor), Some((next, after))) if cursor == next => (cursor, after),
+            _ => return Ok(Err(Error::Other("the cursor is not that of the page before".to_owned()))),
+        };
+        let bytes_max = usize::try_from(self.info.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
+        let page = match waiting(bucket.scan_within(Vec::new(), after.to_vec(), KEYS_MAX, bytes_max)).await {
+            Ok(page) => page,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let next = page.next.map(|after| (position + page.rows.len() as u64, after));
+        let cursor = next.as_ref().map(|(cursor, _)| *cursor);
+        self.ctx().table.get_mut(&handle)?.next = next;
+        // Keys that are not text were written by others; this interface cannot name them.
+        let keys = page.rows.into_iter().filter_map(|row| String::from_utf8(row.key.into()).ok()).collect();
+        Ok(Ok(KeyResponse { keys, cursor }))
+    }
+
+    async fn drop(&mut self, bucket: Resource<OpenBucket>) -> wasmtime::Result<()> {
+        self.ctx().table.delete(bucket)?;
+        Ok(())
+    }
+}
+
+impl atomics::Host for GuestState {
+    async fn increment(&mut self, bucket: Resource<OpenBucket>, key: String, delta: u64) -> Outcome<u64> {
+        let bucket = self.opened(HostCall::KvCommit, &bucket)?;
+        let Some(store) = self.info.node.config.store.clone() else { return Ok(Err(Error::NoSuchStore)) };
+        let added = store.transaction_of(key.len() + 20, move |transaction| {
+            let before = transaction.get(&bucket, &key)?;
+            let number = match &before {
+                None => Some(0),
+                Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
+            };
+            match number.and_then(|number| number.checked_add(delta)) {
+                None => Ok::<_, StoreError>(None),
+                Some(sum) => {
+                    transaction.put(&bucket, key, sum.to_string())?;
+                    Ok(Some(sum))
+                }
+            }
+        });
+        Ok(match waiting(added).await {
+            Ok(Some(sum)) => Ok(sum),
+            Ok(None) => Err(Error::Other("the value is not a number, or the sum is too large".to_owned())),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+impl batch::Host for GuestState {
+    async fn get_many(
+        &mut self,
+        bucket: Resource<OpenBucket>,
+        keys: Vec<String>,
+    ) -> Outcome<Vec<Option<(String, Vec<u8>)>>> {
+        let bucket = self.opened(HostCall::KvGet, &bucket)?;
+        let bytes_max = self.info.bounds.memory_max_bytes / 4;
+        if let Err(error) = check_steps(keys.len()) {
+            return Ok(Err(error));
+        }
+        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        for key in keys {
+            match waiting(bucket.get(&key)).await {
+                Ok(value) => {
+                    bytes += value.as_ref().map_or(0, Bytes::len) as u64;
+                    found.push(value.map(|value| (key, Vec::from(value))));
+                }
+                Err(error) => return Ok(Err(error.into())),
+            }
+            if bytes > bytes_max {
+                return Ok(Err(Error::Other(format!("the values are larger than {bytes_max} bytes together"))));
+            }
+        }
+        Ok(Ok(found))
+    }
+
+    async fn set_many(&mut self, bucket: Resource<OpenBucket>, rows: Vec<(String, Vec<u8>)>) -> Outcome<()> {
+        // Of several values of one key, the last one counts.
+        let rows: BTreeMap<String, Option<Vec<u8>>> = rows.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        self.change_many(&bucket, rows).await
+    }
+
+    async fn delete_many(&mut self, bucket: Resource<OpenBucket>, keys: Vec<String>) -> Outcome<()> {
+        self.change_many(&bucket, keys.into_iter().map(|key| (key, None)).collect()).await
+    }
+}
+
+impl GuestState {
+    /// Returns the bucket of a handle.
+    fn opened(&mut self, call: HostCall, bucket: &Resource<OpenBucket>) -> wasmtime::Result<Bucket> {
+        self.record_call(call);
+        Ok(self.ctx().table.get(bucket)?.bucket.clone())
+    }
+
+    async fn change_many(
+        &mut self,
+        bucket: &Resource<OpenBucket>,
+        rows: BTreeMap<String, Option<Vec<u8>>>,
+    ) -> Outcome<()> {
+        let bucket = self.opened(HostCall::KvCommit, bucket)?;
+        let Some(store) = self.info.node.config.store.clone() else { return Ok(Err(Error::NoSuchStore)) };
+        if let Err(error) = check_steps(rows.len()) {
+            return Ok(Err(error));
+        }
+        let bytes = rows.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        let changed = store.transaction_of(bytes, move |transaction| {
+            for (key, value) in rows {
+                match value {
+                    Some(value) => transaction.put(&bucket, key, value)?,
+                    None => transaction.delete(&bucket, key)?,
+                }
+            }
+            Ok::<_, StoreError>(())
+        });
+        Ok(waiting(changed).await.map_err(Error::from))
+    }
+}
+
+fn check_steps(steps: usize) -> Result<(), Error> {
+    if steps <= STEPS_MAX { Ok(()) } else { Err(Error::Other(format!("{steps} keys are more than {STEPS_MAX}"))) }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error.to_string())
+    }
+}
