@@ -105,6 +105,13 @@ build_ts() {
     cp $wit_kv/*.wit "$target/ts/wit/deps/store/"
     ts keeper wit "--world keeper --opt-size"
     ts courier wit "--world courier --opt-size"
+    # A component of rusm:http. Lower than elsewhere: async functions become generators, whose promises are the SDK's.
+    mkdir -p "$target/ts/web/deps/runtime" "$target/ts/web/deps/http"
+    cp ts/web.wit "$target/ts/web/"
+    cp $wit/*.wit "$target/ts/web/deps/runtime/"
+    cp ../../wit/http/*.wit "$target/ts/web/deps/http/"
+    flags=${flags/es2020/es2016}
+    ts web web "--world web --opt-size"
 }
 
 ts() { # GUEST WIT OPTIONS
@@ -115,7 +122,7 @@ ts() { # GUEST WIT OPTIONS
     (cd "$target/ts" && "$bin/componentize-qjs" --wit "$2" --js "$1.js" $componentize $3 -o "$1.wasm" >/dev/null)
     cp "$target/ts/$1.wasm" "prebuilt/ts/$1.wasm"
     record "prebuilt/ts/$1.wasm" "esbuild $flags; componentize-qjs $componentize $3" \
-        "componentize-qjs $(version componentize-qjs); esbuild $(version esbuild)" $wit $wit_kv $sdk/ts/{package.json,tsconfig.json,*.ts} ts
+        "componentize-qjs $(version componentize-qjs); esbuild $(version esbuild)" $wit $wit_kv ../../wit/http $sdk/ts/{package.json,tsconfig.json,*.ts} ts
 }
 
 version() {

@@ -3,6 +3,8 @@
 //! ```text
 //!   rusm new --http rust shop ─▶ shop/{Cargo.toml, src/lib.rs, rusm.toml, .gitignore}
 //!   rusm build ─▶ cargo ─▶ target/wasm32-wasip2/release/shop.wasm ◀─ rusm serve
+//!   rusm new --http ts shop ─▶ shop/{package.json, src/app.ts, sdk, wit, rusm.toml, …}
+//!   rusm build ─▶ npm ─▶ build/shop.wasm ◀─ rusm serve
 //! ```
 
 use std::fs;
@@ -12,6 +14,7 @@ use std::process::Command;
 use crate::bench::output::print;
 use crate::cli::{BuildFlags, NewFlags};
 use crate::failure::{Failure, system};
+use crate::serve::new_ts;
 
 /// The target of components of WASI 0.2.
 const TRIPLE: &str = "wasm32-wasip2";
@@ -21,10 +24,11 @@ const PROGRAM: &str = include_str!("../../../../examples/guests/wasi/hello/src/l
 
 /// Creates a project, and prints the next steps.
 pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
-    if flags.http != "rust" {
-        let language = &flags.http;
-        return Err(Failure::Usage(format!("--http of {language:?} must be rust: it is the only language so far")));
-    }
+    let is_rust = match flags.http.as_str() {
+        "rust" => true,
+        "ts" => false,
+        language => return Err(Failure::Usage(format!("--http of {language:?} must be rust or ts"))),
+    };
     let folder = flags.path.as_path();
     let name = folder.file_name().and_then(|name| name.to_str()).filter(|name| is_crate_name(name));
     let Some(name) = name else {
@@ -36,30 +40,43 @@ pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
     if folder.exists() {
         return Err(Failure::Usage(format!("{} exists already: choose another folder", folder.display())));
     }
-    let module = name.replace('-', "_");
-    fs::create_dir_all(folder.join("src")).map_err(system(format!("create {}", folder.display())))?;
-    for (file, text) in [
-        ("Cargo.toml", manifest(name)),
-        ("src/lib.rs", PROGRAM.to_owned()),
-        ("rusm.toml", settings(&module)),
-        (".gitignore", "/target\n".to_owned()),
-    ] {
+    let (mut files, component, needs) = if is_rust {
+        let module = name.replace('-', "_");
+        let component = format!("target/{TRIPLE}/release/{module}.wasm");
+        (rust_files(name), component, format!("needs Rust, and: rustup target add {TRIPLE}"))
+    } else {
+        (new_ts::files(name), new_ts::component(name), "needs Node 18 or newer, with npm".to_owned())
+    };
+    files.push(("rusm.toml", settings(&component)));
+    for (file, text) in files {
         let path = folder.join(file);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(system(format!("create {}", parent.display())))?;
         fs::write(&path, text).map_err(system(format!("write {}", path.display())))?;
     }
     print(&format!(
-        "created {0}\n  cd {0}\n  rusm build             # needs Rust, and: rustup target add {TRIPLE}\n  rusm serve --watch     \
-         # http://127.0.0.1:8080",
+        "created {0}\n  cd {0}\n  rusm build             # {needs}\n  rusm serve --watch     # http://127.0.0.1:8080",
         folder.display()
     ))?;
     Ok(0)
 }
 
-/// Builds the project in a folder with cargo, and returns cargo's exit code.
+/// Returns the files of a project in Rust, each with its path.
+fn rust_files(name: &str) -> Vec<(&'static str, String)> {
+    vec![("Cargo.toml", manifest(name)), ("src/lib.rs", PROGRAM.to_owned()), (".gitignore", "/target\n".to_owned())]
+}
+
+/// Builds the project in a folder with cargo or npm.
 pub(crate) fn build(flags: &BuildFlags) -> Result<u8, Failure> {
     let folder = flags.path.as_deref().unwrap_or_else(|| Path::new("."));
+    if !folder.join("Cargo.toml").is_file() && folder.join("package.json").is_file() {
+        return build_with_npm(folder);
+    }
     if !folder.join("Cargo.toml").is_file() {
-        return Err(Failure::Usage(format!("{} has no Cargo.toml: create a project with rusm new", folder.display())));
+        return Err(Failure::Usage(format!(
+            "{} has neither Cargo.toml nor package.json: create a project with rusm new",
+            folder.display()
+        )));
     }
     let mut cargo = Command::new("cargo");
     let status = cargo.args(["build", "--release", "--target", TRIPLE]).current_dir(folder).status();
@@ -68,6 +85,22 @@ pub(crate) fn build(flags: &BuildFlags) -> Result<u8, Failure> {
         return Err(Failure::Usage(format!(
             "cargo has failed: if it misses the target, run rustup target add {TRIPLE}"
         )));
+    }
+    Ok(0)
+}
+
+/// Builds a project in TypeScript. The first build fetches its tools.
+fn build_with_npm(folder: &Path) -> Result<u8, Failure> {
+    let npm = |arguments: &[&str]| {
+        let status = Command::new("npm").args(arguments).current_dir(folder).status();
+        status.map_err(system("run npm, which builds components in TypeScript"))
+    };
+    let has_tools = folder.join("node_modules").is_dir();
+    if !has_tools && !npm(&["install", "--no-audit", "--no-fund", "--loglevel=error"])?.success() {
+        return Err(Failure::Usage("npm has failed to fetch the tools of package.json".to_owned()));
+    }
+    if !npm(&["run", "--silent", "build"])?.success() {
+        return Err(Failure::Usage("npm has failed to build the component".to_owned()));
     }
     Ok(0)
 }
@@ -85,11 +118,8 @@ fn manifest(name: &str) -> String {
     )
 }
 
-fn settings(module: &str) -> String {
-    format!(
-        "[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \
-         \"target/{TRIPLE}/release/{module}.wasm\"\n"
-    )
+fn settings(component: &str) -> String {
+    format!("[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \"{component}\"\n")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use wasmtime::Engine;
 use wasmtime::component::types::Component;
 
 /// Returns true if a component with this export answers requests of WASI 0.3.
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "used by the http feature only"))]
+#[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "used by the http feature only"))]
 pub(super) fn is_service(export: &str) -> bool {
     export.strip_prefix("wasi:http/handler@0.3.").is_some_and(|patch| !patch.contains('-'))
 }
