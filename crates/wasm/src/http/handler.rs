@@ -34,7 +34,7 @@ use crate::http_bindings::rusm::http::websocket::{self, Event, Host as Socket};
 
 /// Number of parts of a body that may wait for the client.
 const PARTS_WAITING: usize = 2;
-/// Close code of a socket whose handler has returned.
+/// Close code after the handler has returned.
 const CLOSED_NORMALLY: u16 = 1000;
 
 /// Links what a handler may import.

@@ -20,7 +20,7 @@ use crate::engine::idle_instances::IdleInstances;
 /// Number of requests after which an instance of a pool is replaced, unless set.
 pub const REQUESTS_OF_POOLED: u32 = 1_000;
 
-/// How many requests share an instance.
+/// The requests that share an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceReuse {
     /// Each request has an instance of its own. Requests share nothing.
@@ -29,7 +29,7 @@ pub enum InstanceReuse {
     /// The requests of a connection have an instance, one after the other. It ends with the connection. Concurrent
     /// requests of HTTP/2 have further ones.
     Connection,
-    /// Instances are kept for the next requests, whoever sends them.
+    /// Instances are kept for the next requests of any client.
     Pool {
         /// Maximum number of instances that wait for a request. If none waits, a new one is started.
         idle: u32,
