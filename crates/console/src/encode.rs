@@ -294,7 +294,7 @@ fn cell(runtime: &Handle, seen: &ProcessRef<'_>, column: Column, rates: Option<R
     let rate = |of: fn(Rates) -> f64| rates.map_or(Cell::Empty(()), |rates| Cell::Rate(round(of(rates))));
     match column {
         Column::Pid => Cell::Text(seen.pid().to_string()),
-        Column::Name => display_name(seen).map_or(Cell::Empty(()), Cell::Text),
+        Column::Name => display_name(runtime, seen).map_or(Cell::Empty(()), Cell::Text),
         Column::RedsPerSec => rate(|rates| rates.reductions),
         Column::Reds => Cell::Count(seen.reductions()),
         Column::BusyPct => rate(|rates| rates.busy_pct),
@@ -315,9 +315,8 @@ fn state(seen: &ProcessRef<'_>) -> &'static str {
 /// Longest name of a future's type that is sent: those of nested combinators have unbounded length.
 const TYPE_MAX_BYTES: usize = 1024;
 
-fn display_name(seen: &ProcessRef<'_>) -> Option<String> {
-    let (name, label) = observe::names(seen);
-    name.or(label).map(|called| cut(&called, NAME_MAX_BYTES))
+fn display_name(runtime: &Handle, seen: &ProcessRef<'_>) -> Option<String> {
+    observe::display_name(runtime, seen).map(|called| cut(&called, NAME_MAX_BYTES))
 }
 
 fn parent(runtime: &Handle, seen: &ProcessRef<'_>) -> Option<String> {
@@ -340,7 +339,7 @@ pub(super) fn process_infos(runtime: &Handle, order: &[Ranked]) -> Vec<ProcessIn
         Some(ProcessInfo {
             // 32 bits of slot and 21 of generation: unique among live processes and exact in a double.
             id: u64::from(seen.generation() & 0x001f_ffff) << 32 | u64::from(seen.slot()),
-            name: display_name(&seen),
+            name: display_name(runtime, &seen),
             status,
             mailbox_depth: u32::try_from(seen.mailbox_len()).unwrap_or(u32::MAX),
             memory_bytes: seen.memory_bytes(),

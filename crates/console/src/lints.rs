@@ -143,10 +143,7 @@ impl Lints {
             if pid != Pid::NONE && observe::process_ref(runtime, pid).is_none() {
                 continue;
             }
-            let name = || {
-                let (name, label) = observe::names(&observe::process_ref(runtime, pid)?);
-                name.or(label)
-            };
+            let name = || observe::display_name(runtime, &observe::process_ref(runtime, pid)?);
             self.active.raise(finding, now, name);
         }
     }

@@ -130,6 +130,14 @@ fn reference_type(block: &Block) -> TokenStream {
             }
         }
 
+        impl #impl_generics ::std::convert::From<#reference #type_generics>
+            for #library::actor::Address<#message #type_generics> #bounds
+        {
+            fn from(reference: #reference #type_generics) -> Self {
+                reference.address
+            }
+        }
+
         impl #impl_generics ::std::ops::Deref for #reference #type_generics #bounds {
             type Target = #library::actor::Address<#message #type_generics>;
 

@@ -53,6 +53,6 @@ pub use runtime::panics::PanicInfo;
 pub use runtime::{Runtime, ShutdownReport, cgroup, remote};
 pub use stream::ring;
 pub use supervision::tasks::Task;
-pub use supervision::{actor, server, state_machine, supervisor};
+pub use supervision::{actor, pool, registry, server, state_machine, supervisor, table};
 pub use time::ticker;
 pub use time::timers::timer::TimerRef;

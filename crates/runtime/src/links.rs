@@ -2,6 +2,7 @@
 
 pub(crate) mod bonds;
 pub(crate) mod groups;
+pub(crate) mod holdings;
 pub(crate) mod memberships;
 pub(crate) mod registry;
 pub(crate) mod release;

@@ -41,7 +41,8 @@ pub use extensions::engines::{
 };
 pub use extensions::servers::{HttpServer, LimitBound, LimitReport, LiveKind, LiveRequest, RouteReport, ServerReport};
 pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
-pub use extensions::{engines, servers, storage, stores};
+pub use extensions::tables::{RegistryReport, TableReport};
+pub use extensions::{engines, registries, servers, storage, stores, tables};
 pub use inspect::causes::{CAUSE_INTERVAL, CAUSE_INTERVALS, CAUSES_MAX, CauseKind, CauseReport};
 pub use inspect::ended::{EndedBy, EndedProcess, LastFigures};
 pub use inspect::histogram::DelayCounts;
@@ -53,8 +54,8 @@ pub use inspect::{
 pub use kinds::{EndedGroup, ProcessKind};
 pub use memory::{RuntimeMemory, memory, resident_bytes};
 pub use processes::{
-    ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, for_each_process, link_counts,
-    links, names, process, process_in_slot, process_limit, process_ref, table_parts,
+    ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, display_name, for_each_process,
+    link_counts, links, names, process, process_in_slot, process_limit, process_ref, table_parts,
 };
 pub use schedulers::{
     SchedulerCounters, SchedulerReport, SchedulerWatch, injected, polled, running, running_processes,

@@ -29,7 +29,7 @@ const END_REASON_MAX_BYTES: usize = 2048;
 
 /// Encodes a pid with the name of its process.
 pub(crate) fn named(runtime: &Handle, pid: Pid) -> NamedPid {
-    let name = observe::process_ref(runtime, pid).and_then(|process| display_name(&process));
+    let name = observe::process_ref(runtime, pid).and_then(|process| display_name(runtime, &process));
     NamedPid { pid: pid.to_string(), name }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn scheduler(
         preempted: report.preempted,
         oldest_us: report.oldest_ready.map(micros),
         running: report.running.map(|pid| pid.to_string()),
-        name: report.running.and_then(|pid| super::display_name(&observe::process_ref(runtime, pid)?)),
+        name: report.running.and_then(|pid| super::display_name(runtime, &observe::process_ref(runtime, pid)?)),
         slice_us: report.slice.map(micros),
         asleep_us: report.asleep.map(micros),
         polls_per_sec: rate(now.polls, before.map(|(_, counters)| counters.polls)),

@@ -62,8 +62,8 @@ fn encode(runtime: &Handle, graph: &WaitGraph, row: &GraphRow, now_ms: u64) -> W
     let (pid, name, state) = match &row.subject {
         Subject::Process(pid) => {
             let seen = observe::process_ref(runtime, *pid);
-            let names = seen.as_ref().map(observe::names);
-            let name = names.and_then(|(name, label)| name.or(label)).map(|name| cut(&name, NAME_MAX_BYTES));
+            let name = seen.as_ref().and_then(|seen| observe::display_name(runtime, seen));
+            let name = name.map(|name| cut(&name, NAME_MAX_BYTES));
             let state = seen.map_or_else(
                 || "exited".to_owned(),
                 |seen| match graph.target(*pid) {

@@ -8,6 +8,7 @@ use std::task::Waker;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
 use crate::links::signal::ExitSignal;
 use crate::observe::body_info::BodyInfo;
@@ -86,6 +87,7 @@ impl SideTables {
         ReleasedRareEntries {
             timers: rare.timers,
             memberships: rare.memberships,
+            holdings: rare.holdings,
             watchers: rare.watchers,
             waiting_senders: rare.waiting_senders,
             name: rare.names.into_iter().next(),
@@ -163,6 +165,21 @@ impl SideTables {
         let mut locked = SideTableGuard::lock_live(slot, pid)?;
         let side_table = locked.get()?;
         ProcessKind::of(side_table.label.clone(), side_table.body_info.as_deref())
+    }
+
+    /// Lets a live process hold something; `add` runs while it cannot end. `None` if it has ended.
+    pub(crate) fn hold<R>(slot: Slot, pid: Pid, holding: Arc<dyn Holding>, add: impl FnOnce() -> R) -> Option<R> {
+        Self::change(slot, pid, |side_table| {
+            let holdings = &mut side_table.rare().holdings;
+            if !holdings.iter().any(|other| Arc::ptr_eq(other, &holding)) {
+                holdings.push(holding);
+            }
+            add()
+        })
+    }
+
+    pub(crate) fn release_holding(slot: Slot, pid: Pid, holding: &Arc<dyn Holding>) {
+        Self::change(slot, pid, |side_table| side_table.rare().holdings.retain(|other| !Arc::ptr_eq(other, holding)));
     }
 
     /// Registers `watcher` to receive the exit reason of the process; false if the process has ended.
@@ -363,6 +380,7 @@ impl Released {
 pub(crate) struct ReleasedRareEntries {
     pub(crate) timers: SmallMap<u64, u64>,
     pub(crate) memberships: Memberships,
+    pub(crate) holdings: Vec<Arc<dyn Holding>>,
     pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
     pub(crate) waiting_senders: Vec<Waker>,
     /// First registered name.

@@ -20,6 +20,7 @@ impl RuntimeShared {
         let rare = released.rare.map(|mut rare| {
             self.drop_timers(std::mem::take(&mut rare.timers));
             self.leave_all(pid, &rare.memberships);
+            self.end_holdings(pid, std::mem::take(&mut rare.holdings));
             rare
         });
         self.propagate_exit(pid, &mut released.side_table, exit.unwrap_or(&ExitReason::Normal));

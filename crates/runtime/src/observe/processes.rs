@@ -270,7 +270,7 @@ pub struct ProcessReport {
     pub pid: Pid,
     /// First registered name.
     pub name: Option<Arc<str>>,
-    /// Label that the process has set.
+    /// Label that the process has set; by default the id under which its supervisor has started it.
     pub label: Option<Arc<str>>,
     /// State of the process.
     pub state: ProcessState,
@@ -285,6 +285,7 @@ pub fn process(runtime: &Handle, pid: Pid) -> Option<ProcessReport> {
     let process_ref = process_ref(runtime, pid)?;
     let slot = runtime.shared.table.slot(pid)?;
     let (name, label) = names(&process_ref);
+    let label = label.or_else(|| child_id(runtime, &process_ref));
     let (parent_slot, parent_generation) = slot.parent();
     Some(ProcessReport {
         pid,
@@ -324,4 +325,15 @@ pub fn body_info(runtime: &Handle, pid: Pid) -> Option<Arc<dyn BodyInfo>> {
 /// Returns the information about the body of a viewed process. If the process holds nothing, this only reads a flag.
 pub fn body_info_of(seen: &ProcessRef<'_>) -> Option<Arc<dyn BodyInfo>> {
     SideTables::body_info(seen.table_slot(), seen.pid())
+}
+
+/// Returns the name that observers show for a process: its first registered name, its label, or the id under which its
+/// supervisor has started it.
+pub fn display_name(runtime: &Handle, process_ref: &ProcessRef<'_>) -> Option<Arc<str>> {
+    let (name, label) = names(process_ref);
+    name.or(label).or_else(|| child_id(runtime, process_ref))
+}
+
+fn child_id(runtime: &Handle, process_ref: &ProcessRef<'_>) -> Option<Arc<str>> {
+    runtime.shared.tree.id_of(process_ref.parent()?, process_ref.pid())
 }

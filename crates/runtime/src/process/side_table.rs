@@ -9,6 +9,7 @@ use std::task::Waker;
 
 use tokio::sync::oneshot;
 
+use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
 use crate::links::signal::{ExitSignal, MonitorRef};
 use crate::observe::body_info::BodyInfo;
@@ -48,6 +49,8 @@ pub(crate) struct RareEntries {
     /// Active timers, with the times at which they fire.
     pub(crate) timers: SmallMap<u64, u64>,
     pub(crate) memberships: Memberships,
+    /// Tables and registries that learn of the end of the process.
+    pub(crate) holdings: Vec<Arc<dyn Holding>>,
     /// Processes that have introduced themselves to this one; see [`CONFINED`](crate::process::header::CONFINED).
     pub(crate) acquaintances: SmallMap<Pid, ()>,
 }

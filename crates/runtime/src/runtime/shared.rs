@@ -21,6 +21,7 @@ use crate::observe::events::Events;
 use crate::observe::extensions::engines::Engines;
 use crate::observe::extensions::servers::Servers;
 use crate::observe::extensions::stores::Stores;
+use crate::observe::extensions::tables::Collections;
 use crate::observe::inspect::causes::Causes;
 use crate::observe::inspect::ended::EndedMemory;
 use crate::observe::inspect::watch::Watches;
@@ -79,6 +80,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) engines: Engines,
     pub(crate) stores: Stores,
     pub(crate) servers: Servers,
+    pub(crate) collections: Collections,
     pub(crate) mailboxes: MailboxBudget,
     /// Free slots for threads that are not schedulers.
     outside_slots: Mutex<FreeList<Slot>>,
@@ -139,6 +141,7 @@ impl RuntimeShared {
             engines: Engines::default(),
             stores: Stores::default(),
             servers: Servers::default(),
+            collections: Collections::default(),
             mailboxes: MailboxBudget::new(config.mailbox_total_bytes),
             outside_slots: Mutex::new(FreeList::new()),
             outside_spawned: AtomicU64::new(0),

@@ -231,11 +231,13 @@ impl Local {
             return;
         }
         let rare = released.and_then(|released| released.rare.as_ref());
+        let (parent, generation) = slot.parent();
+        let id = || shared.tree.id_of(Pid::local(parent, generation), pid);
         let location = if let ExitReason::Panic(info) = reason { info.location.as_deref() } else { None };
         let crash = Crash {
             pid,
             name: rare.and_then(|rare| rare.name.clone()),
-            label: released.and_then(|released| released.side_table.label.clone()),
+            label: released.and_then(|released| released.side_table.label.clone()).or_else(id),
             ancestors: self.ancestors(slot),
             future_type: slot.future_type(),
             reason: reason.clone(),

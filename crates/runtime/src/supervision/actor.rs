@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 pub use address::{Address, CallTimeout};
 pub use inbox::Inbox;
-pub use unmatched::Unmatched;
 pub(crate) use next::Next;
+pub use unmatched::Unmatched;
 pub(crate) use unmatched::UnmatchedLog;
 
 pub use crate::supervision::server::Flow;

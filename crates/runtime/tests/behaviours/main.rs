@@ -5,3 +5,7 @@
 mod actors;
 #[path = "../common/ask.rs"]
 mod ask;
+mod names;
+mod pools;
+mod registries;
+mod tables;

@@ -73,6 +73,13 @@ impl ObservedSupervisor for SupervisorBranch {
         Some((report(&state, Key(key.number()), child, started, now), ends))
     }
 
+    fn id_of(&self, pid: Pid) -> Option<Arc<str>> {
+        let state = self.state.lock();
+        let starting = state.starting.filter(|(_, other)| *other == pid).map(|(key, _)| key);
+        let key = state.by_pid.get(&pid).copied().or(starting)?;
+        state.child(key).map(|child| Arc::clone(&child.id))
+    }
+
     fn positions(&self, keys: &[ChildKey]) -> Vec<Option<usize>> {
         let state = self.state.lock();
         state.positions(keys.iter().map(|key| Key(key.number())))

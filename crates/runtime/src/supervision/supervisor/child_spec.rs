@@ -6,12 +6,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::mailbox::call::PendingReply;
 use crate::process::context::Context;
 use crate::process::error::InitError;
 use crate::process::exit::Outcome;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
+use crate::supervision::pool::WorkerSlot;
 
 use super::nested::Nested;
 use super::policy::{ChildType, Restart, Shutdown};
@@ -19,6 +22,11 @@ use super::spec::Supervisor;
 
 /// Arguments that each start of a child receives.
 pub(super) type Arguments = Arc<dyn Any + Send + Sync>;
+
+/// Arguments that the first start takes.
+pub(super) struct Once<A>(pub(super) Mutex<Option<A>>);
+
+const USED: &str = "the arguments were used by the first start";
 
 /// A start in progress.
 pub(super) enum BegunStart<'a> {
@@ -75,6 +83,9 @@ pub struct ChildSpec {
     pub(super) shutdown: Shutdown,
     pub(super) child_type: ChildType,
     pub(super) significant: bool,
+    /// Name under which each process of the child is registered.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) slot: Option<WorkerSlot>,
 }
 
 impl fmt::Debug for ChildSpec {
@@ -125,6 +136,23 @@ impl ChildSpec {
         })
     }
 
+    /// Creates the template of temporary children, each of which receives its own arguments once; the arguments need not be
+    /// `Clone`. The children are started by [`SupervisorRef::start_once`](super::SupervisorRef::start_once).
+    pub fn template_once<A, B, F>(id: impl Into<Arc<str>>, body: B) -> Self
+    where
+        A: Send + 'static,
+        B: Fn(Context, A) -> F + Send + Sync + 'static,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let spec = Self::worker(id, move |ctx, arguments| {
+            let once =
+                arguments.and_then(|arguments| arguments.downcast_ref::<Once<A>>()).ok_or(StartError::Arguments)?;
+            let arguments = once.0.lock().take().ok_or_else(|| InitError::failed(&USED))?;
+            Ok(BegunStart::Started(ctx.spawn_link(|ctx| body(ctx, arguments))?))
+        });
+        spec.restart(Restart::Temporary)
+    }
+
     /// Same as [`template`](Self::template), for children that report when they have started.
     pub fn acknowledged_template<A, B, F>(id: impl Into<Arc<str>>, body: B) -> Self
     where
@@ -169,7 +197,20 @@ impl ChildSpec {
             shutdown: Shutdown::Timeout(Duration::from_secs(5)),
             child_type: ChildType::Worker,
             significant: false,
+            name: None,
+            slot: None,
         }
+    }
+
+    /// Registers each process of the child under a name, by which others find it. If the name is taken, empty or too long,
+    /// the child does not start.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Numbers the child, and lets its processes fill a slot.
+    pub(crate) fn in_slot(self, slot: WorkerSlot) -> Self {
+        Self { id: format!("{}-{}", self.id, slot.index()).into(), slot: Some(slot), ..self }
     }
 
     /// Sets when the child is restarted. Default: always.

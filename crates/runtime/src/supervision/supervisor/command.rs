@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::mailbox::call::{CallError, Caller};
@@ -10,7 +11,7 @@ use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
-use super::child_spec::{Arguments, ChildSpec};
+use super::child_spec::{Arguments, ChildSpec, Once};
 use super::policy::{ChildType, Restart};
 use super::spec::SpecError;
 use super::tree::ChildKey;
@@ -120,6 +121,12 @@ pub enum StartChildError {
     /// The arguments have a different type than the template's, or this supervisor does not start children in this way.
     #[error("not the kind of child that this supervisor starts")]
     WrongKind,
+    /// The supervisor has as many children as it may have; see [`Supervisor::max_children`](super::Supervisor::max_children).
+    #[error("the supervisor has {limit} children, its limit")]
+    MaxChildren {
+        /// The limit.
+        limit: usize,
+    },
     /// The child failed to start, and was removed.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -161,6 +168,11 @@ impl SupervisorRef {
         Self(pid)
     }
 
+    /// Returns the supervisor that is registered under a name.
+    pub fn whereis(by: &impl Caller, name: &str) -> Option<Self> {
+        by.with_shared(|shared| shared.side_tables.whereis(name)).map(Self)
+    }
+
     /// Returns the pid of the supervisor.
     pub const fn pid(self) -> Pid {
         self.0
@@ -187,6 +199,18 @@ impl SupervisorRef {
         arguments: A,
     ) -> Result<Pid, StartChildError> {
         match by.call(self.0, Command::StartOne(Arc::new(arguments)), Duration::MAX).await? {
+            Reply::Started(started) => started,
+            _ => unreachable!("the reply of a supervisor matches the request"),
+        }
+    }
+
+    /// Starts another child of a dynamic supervisor with a [`template_once`](ChildSpec::template_once), with these arguments.
+    ///
+    /// # Errors
+    /// [`StartChildError`]; the child then does not exist.
+    pub async fn start_once<A: Send + 'static>(self, by: &impl Caller, arguments: A) -> Result<Pid, StartChildError> {
+        let arguments = Arc::new(Once(Mutex::new(Some(arguments))));
+        match by.call(self.0, Command::StartOne(arguments), Duration::MAX).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxBuildHasher;
 
+use crate::links::registry::RegisterError;
 use crate::links::signal::{Down, Exit, MonitorRef};
 use crate::mailbox::call::PendingReply;
 use crate::mailbox::message::Message;
@@ -32,6 +33,9 @@ use super::state::{Decision, SupervisorState};
 /// Runs a supervisor: the body of its process.
 pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting) -> ExitReason {
     ctx.trap_exits(true);
+    if let Some(Err(error)) = supervisor.name.as_ref().map(|name| ctx.register(name)) {
+        return starting.refuse(&ctx, error.into());
+    }
     let state = match SupervisorState::new(supervisor) {
         Ok(state) => state,
         Err(error) => return starting.refuse(&ctx, error.into_exit()),
@@ -211,15 +215,32 @@ impl SupervisorLoop {
         self.ctx.running().local.defer_wake_for_spawn();
         let spec =
             self.with_state(|state| state.child(key).map(|child| (Arc::clone(&child.spec), child.arguments.clone())));
-        let begun = match &spec {
-            Some((spec, arguments)) => begin(&self.ctx, spec, arguments.as_ref())?,
-            None => return Err(InitError::Ended(ExitReason::NoProcess).into()),
-        };
+        let Some((spec, arguments)) = spec else { return Err(InitError::Ended(ExitReason::NoProcess).into()) };
+        let begun = begin(&self.ctx, &spec, arguments.as_ref())?;
         match begun {
-            BegunStart::Started(pid) => Ok(pid),
+            BegunStart::Started(pid) => self.introduce(&spec, pid).await.map(|()| pid),
             BegunStart::Starting(pid, started) => {
+                self.introduce(&spec, pid).await?;
                 self.with_state(|state| state.starting = Some((key, pid)));
                 Ok(started.await.map(|()| pid).map_err(|why| InitError::Ended(why.into_reason()))?)
+            }
+        }
+    }
+
+    /// Makes the new process of a child known: by its name, and in its slot. If the name is taken, the process is stopped.
+    #[inline]
+    async fn introduce(&self, spec: &ChildSpec, pid: Pid) -> Result<(), StartError> {
+        if let Some(slot) = &spec.slot {
+            slot.fill(pid);
+        }
+        let Some(name) = &spec.name else { return Ok(()) };
+        match self.ctx.runtime().register(pid, name) {
+            // The end of a process that has ended already is handled as usual.
+            Ok(()) | Err(RegisterError::NoProcess { .. }) => Ok(()),
+            Err(error) => {
+                self.ctx.unlink(pid);
+                stop_process(&self.ctx, pid, Shutdown::BrutalKill).await;
+                Err(InitError::Ended(error.into()).into())
             }
         }
     }
@@ -428,6 +449,9 @@ impl SupervisorLoop {
     }
 
     async fn start_new(&self, spec: Arc<ChildSpec>, arguments: Option<Arguments>) -> Result<Pid, StartChildError> {
+        if let Some(limit) = self.with_state(|state| state.full_at()) {
+            return Err(StartChildError::MaxChildren { limit });
+        }
         let key = self.with_state(|state| state.add(spec, arguments));
         self.start(key).await.map_err(|error| {
             self.with_state(|state| state.remove(key));

@@ -36,6 +36,9 @@ pub struct Supervisor {
     pub(super) backoff: Option<Backoff>,
     pub(super) children: Vec<ChildSpec>,
     pub(super) template: Option<Arc<ChildSpec>>,
+    /// Name under which the supervisor is registered.
+    pub(super) name: Option<Arc<str>>,
+    pub(super) max_children: usize,
 }
 
 /// Error in the specification of a supervisor's children.
@@ -105,6 +108,8 @@ impl Supervisor {
             backoff: None,
             children: Vec::new(),
             template: None,
+            name: None,
+            max_children: usize::MAX,
         }
     }
 
@@ -116,6 +121,17 @@ impl Supervisor {
     /// Allows up to `restarts` restarts within `period`. With more, the supervisor gives up.
     pub fn intensity(self, restarts: u32, period: Duration) -> Self {
         Self { intensity: Intensity { restarts, period }, ..self }
+    }
+
+    /// Registers the supervisor under a name, by which [`SupervisorRef::whereis`](super::SupervisorRef::whereis) finds it.
+    /// If the name is taken, empty or too long, the supervisor does not start.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Limits the number of children: with so many, no further child is started by a request. Default: no limit.
+    pub fn max_children(self, max_children: usize) -> Self {
+        Self { max_children, ..self }
     }
 
     /// Ends the supervisor when significant children end.

@@ -38,6 +38,7 @@ pub(super) type LostChild = (Key, Arc<str>, ExitReason);
 pub(super) struct SupervisorState {
     pub(super) strategy: Strategy,
     auto_shutdown: AutoShutdown,
+    max_children: usize,
     pub(super) window: RestartWindow,
     backoff: Option<Backoff>,
     pub(super) template: Option<Arc<ChildSpec>>,
@@ -65,11 +66,13 @@ pub(super) struct SupervisorState {
 impl SupervisorState {
     /// Creates the state of a supervisor with its first children, which have not started yet.
     pub(super) fn new(supervisor: Supervisor) -> Result<Self, SpecError> {
-        let Supervisor { strategy, intensity, auto_shutdown, backoff, children, template } = supervisor;
+        let Supervisor { strategy, intensity, auto_shutdown, backoff, children, template, name: _, max_children } =
+            supervisor;
         let dynamic = strategy == Strategy::SimpleOneForOne;
         let mut state = Self {
             strategy,
             auto_shutdown,
+            max_children,
             window: RestartWindow::new(intensity),
             backoff,
             template,
@@ -108,6 +111,11 @@ impl SupervisorState {
             return Err(SpecError::Significant { id: Arc::clone(&spec.id) });
         }
         Ok(())
+    }
+
+    /// Returns the limit of children if it is reached.
+    pub(super) fn full_at(&self) -> Option<usize> {
+        (self.children.len() >= self.max_children).then_some(self.max_children)
     }
 
     pub(super) fn is_dynamic(&self) -> bool {

@@ -160,6 +160,9 @@ pub(crate) trait ObservedSupervisor: Send + Sync {
     /// Returns one child and its ends, newest first.
     fn child(&self, key: ChildKey, started: Instant, now: Instant) -> Option<(ChildReport, Vec<ChildEnd>)>;
 
+    /// Returns the id of the child that runs as this process.
+    fn id_of(&self, pid: Pid) -> Option<Arc<str>>;
+
     /// Returns the positions of these children; `keys` must be in ascending order.
     fn positions(&self, keys: &[ChildKey]) -> Vec<Option<usize>>;
 }
@@ -207,6 +210,11 @@ impl Tree {
 
     pub(crate) fn branch(&self, pid: Pid) -> Option<Arc<dyn ObservedSupervisor>> {
         self.0.read().by_pid.get(&pid)?.supervisor.upgrade()
+    }
+
+    /// Returns the id of a process that a supervisor has started as its child.
+    pub(crate) fn id_of(&self, parent: Pid, pid: Pid) -> Option<Arc<str>> {
+        self.branch(parent)?.id_of(pid)
     }
 
     /// Returns the number of top-level supervisors, and some of them in the order of their start.
