@@ -17,12 +17,11 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::links::holdings::Holding;
+use crate::links::holdings::{Holders, Holding};
 use crate::mailbox::call::Caller;
 use crate::observe::extensions::tables::{ObservedRegistry, RegistryReport};
 use crate::process::pid::Pid;
 use crate::runtime::handle::Handle;
-use crate::runtime::shared::RuntimeShared;
 use crate::supervision::actor::Address;
 use crate::supervision::table::Shards;
 
@@ -234,7 +233,7 @@ impl<K: Clone + Eq + Hash> RegistryState<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Holding for RegistryState<K> {
-    fn holder_ended(self: Arc<Self>, _: &RuntimeShared, pid: Pid) {
+    fn holder_ended(self: Arc<Self>, _: &dyn Holders, pid: Pid) {
         let keys = self.by_pid.lock().remove(&pid).unwrap_or_default();
         for key in &keys {
             self.remove(key, pid);

@@ -19,9 +19,9 @@ use thiserror::Error;
 
 pub(crate) use shards::Shards;
 
-use crate::links::holdings::Holding;
+use crate::links::holdings::{Holders, Holding};
 use crate::mailbox::call::Caller;
-use crate::mailbox::send;
+use crate::mailbox::queue::unpooled_envelope;
 use crate::observe::extensions::tables::{ObservedTable, TableReport};
 use crate::process::context::Context;
 use crate::process::pid::Pid;
@@ -301,21 +301,18 @@ impl<K: Eq + Hash + Send + 'static> Table<K, i64> {
 }
 
 impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Holding for TableState<K, V> {
-    fn holder_ended(self: Arc<Self>, shared: &RuntimeShared, pid: Pid) {
+    fn holder_ended(self: Arc<Self>, holders: &dyn Holders, pid: Pid) {
         let mut owners = self.owners.lock();
         if owners.owner != Some(pid) {
             return;
         }
         owners.owner = None;
         if let Some(heir) = owners.heir.take()
-            && shared.hold(heir, Arc::clone(&self) as _, || ()).is_some()
+            && holders.pass_on(heir, Arc::clone(&self) as _)
         {
             owners.owner = Some(heir);
             drop(owners);
-            if let Some(slot) = shared.table.slot(heir).filter(|_| shared.is_alive(heir)) {
-                let message = Inherited { table: Table(self), from: pid };
-                send::force_send(slot, send::envelope(shared, shared.local(), heir, message), || ());
-            }
+            holders.tell(heir, unpooled_envelope(heir.generation(), Inherited { table: Table(self), from: pid }));
             return;
         }
         self.has_ended.store(true, Ordering::Release);
