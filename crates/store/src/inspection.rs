@@ -2,6 +2,7 @@
 //!
 //! redb never runs on the inspected file, and the file is never written to: its journal is replayed in memory.
 
+pub mod escaped;
 mod replace;
 
 use std::fs::{self, File, OpenOptions};

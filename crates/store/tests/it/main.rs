@@ -14,6 +14,7 @@ mod durable_topics;
 mod eventually;
 mod expiry;
 mod faults;
+mod jobs;
 mod journal;
 mod model;
 mod operations;

@@ -1,0 +1,299 @@
+//! Jobs on a store: work that survives the node, is done later, retried, and acknowledged with its own writes.
+//!
+//! ```text
+//!   enqueue ─▶ rows in the order of their due times ─▶ worker process ─▶ a process for each job ─▶ handler
+//!                 ▲                                                            │
+//!                 │   failed, crashed: again after a back-off, or dead ────────┤
+//!                 └───────────────────────────────── done: removed in one transaction with the writes of the job
+//! ```
+//!
+//! A job runs at least once: if the node ends before the acknowledgement is on disk, the job runs again. What a job writes
+//! to the store happens exactly once, if it is written by the transaction of its acknowledgement, [`Done::with`].
+
+mod record;
+mod worker;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::{Handle, Pid};
+
+use crate::error::StoreError;
+use crate::store::{Bucket, Store};
+use crate::transaction::Transaction;
+use record::{Record, key, parts};
+
+pub use worker::{Done, Job, Retry, Worker};
+
+/// A queue of jobs on a store; cheap to clone.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime};
+/// use rusm_store::jobs::{Done, Enqueued, Jobs, NewJob};
+/// use rusm_store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let sent = store.bucket("sent")?;
+/// let mails = Jobs::open(&store, "mails")?;
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(move |ctx| async move {
+///     let log = sent.clone();
+///     let worker = mails.worker(move |_ctx, job| {
+///         let log = log.clone();
+///         async move {
+///             // … send the mail …
+///             let to = job.payload().clone();
+///             Ok::<_, String>(Done::with(move |tx| tx.put(&log, to, "sent")))
+///         }
+///     });
+///     worker.start_link(&ctx).await.expect("the store works");
+///
+///     assert_eq!(mails.enqueue(NewJob::new("ada").unique("ada")).await?, Enqueued::New);
+///     while sent.get("ada").await?.is_none() {
+///         ctx.yield_now().await;
+///     }
+///     Ok::<(), rusm_store::StoreError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Jobs {
+    store: Store,
+    rows: Bucket,
+    unique: Bucket,
+    dead: Bucket,
+    numbers: Bucket,
+    workers: Arc<Mutex<Vec<(Handle, Pid)>>>,
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// A job to enqueue.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    payload: Bytes,
+    after: Duration,
+    every: Duration,
+    unique: Bytes,
+}
+
+impl NewJob {
+    /// Creates a job that is due at once.
+    pub fn new(payload: impl Into<Bytes>) -> Self {
+        Self { payload: payload.into(), after: Duration::ZERO, every: Duration::ZERO, unique: Bytes::new() }
+    }
+
+    /// Delays the job. The clock is that of the store: the delay goes on while no node runs.
+    pub fn after(self, after: Duration) -> Self {
+        Self { after, ..self }
+    }
+
+    /// Runs the job again and again, `interval` after each time that it was done. Combine it with
+    /// [`unique`](Self::unique), so that each start of the program does not add another one.
+    pub fn every(self, interval: Duration) -> Self {
+        Self { every: interval, ..self }
+    }
+
+    /// Does not add the job while one with the same key, of at most 1,024 bytes, is enqueued or runs.
+    pub fn unique(self, key: impl Into<Bytes>) -> Self {
+        Self { unique: key.into(), ..self }
+    }
+}
+
+/// Whether a job was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// The job was added.
+    New,
+    /// A job with the same unique key is there; nothing was changed.
+    Exists,
+}
+
+/// A job that has failed as often as it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadJob {
+    /// Its payload.
+    pub payload: Bytes,
+    /// Number of its attempts.
+    pub attempts: u32,
+}
+
+/// Maximum length of a unique key, in bytes.
+const UNIQUE_MAX: usize = 1_024;
+const NEXT: &str = "next";
+
+impl Jobs {
+    /// Opens a queue. It is stored in buckets of the store whose names begin with `jobs/` and the name of the queue.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the name is not valid, or there are too many buckets.
+    pub fn open(store: &Store, queue: &str) -> Result<Self, StoreError> {
+        let bucket = |part: &str| store.bucket(&format!("jobs/{queue}/{part}"));
+        Ok(Self {
+            store: store.clone(),
+            rows: bucket("rows")?,
+            unique: bucket("unique")?,
+            dead: bucket("dead")?,
+            numbers: bucket("numbers")?,
+            workers: Arc::default(),
+        })
+    }
+
+    /// Adds a job. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails, or the payload is too large.
+    pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, StoreError> {
+        let jobs = self.clone();
+        let enqueued = self.store.transaction(move |tx| jobs.enqueue_in(tx, &job)).await;
+        self.wake();
+        enqueued
+    }
+
+    /// Like [`enqueue`](Self::enqueue), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub fn blocking_enqueue(&self, job: NewJob) -> Result<Enqueued, StoreError> {
+        let jobs = self.clone();
+        let enqueued = self.store.transaction(move |tx| jobs.enqueue_in(tx, &job)).wait();
+        self.wake();
+        enqueued
+    }
+
+    /// Adds a job in a transaction of the program, so that it exists if and only if the other writes of that transaction
+    /// do. The workers find it after a second; [`wake`](Self::wake) after the commit lets them look at once.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub fn enqueue_in(&self, tx: &mut Transaction<'_, '_>, job: &NewJob) -> Result<Enqueued, StoreError> {
+        let unique = job.unique.slice(..job.unique.len().min(UNIQUE_MAX));
+        if !unique.is_empty() && tx.get(&self.unique, &unique)?.is_some() {
+            return Ok(Enqueued::Exists);
+        }
+        let record =
+            Record { attempt: 0, interval_ms: job.every.as_millis() as u64, unique, payload: job.payload.clone() };
+        self.add(tx, &record, self.now_ms().saturating_add(job.after.as_millis() as u64))?;
+        Ok(Enqueued::New)
+    }
+
+    /// Lets the workers look for jobs at once.
+    pub fn wake(&self) {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).retain(|(runtime, pid)| {
+            // A full mailbox has such a message already.
+            drop(runtime.try_send(*pid, worker::Wake));
+            runtime.is_alive(*pid)
+        });
+    }
+
+    /// Returns the number of jobs that are enqueued or run, and the number of dead jobs.
+    pub fn counts(&self) -> (u64, u64) {
+        let report = self.store.report();
+        let keys = |bucket: &Bucket| {
+            report.buckets.iter().find(|found| *found.name == *bucket.name()).map_or(0, |found| found.keys)
+        };
+        (keys(&self.rows), keys(&self.dead))
+    }
+
+    /// Returns up to `limit` dead jobs, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub async fn dead(&self, limit: usize) -> Result<Vec<DeadJob>, StoreError> {
+        let page = self.dead.scan("", "", limit).await?;
+        let records = page.rows.iter().filter_map(|row| Record::decode(&row.value));
+        Ok(records.map(|record| DeadJob { payload: record.payload, attempts: record.attempt }).collect())
+    }
+
+    /// Enqueues up to `limit` dead jobs again, with new attempts. Returns their number.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub async fn revive(&self, limit: usize) -> Result<usize, StoreError> {
+        let page = self.dead.scan("", "", limit).await?;
+        let (jobs, count) = (self.clone(), page.rows.len());
+        let revived = self.store.transaction(move |tx| {
+            for row in &page.rows {
+                if let Some(record) = Record::decode(&row.value) {
+                    tx.delete(&jobs.dead, &row.key)?;
+                    jobs.add(tx, &Record { attempt: 0, ..record }, jobs.now_ms())?;
+                }
+            }
+            Ok::<(), StoreError>(())
+        });
+        revived.await?;
+        self.wake();
+        Ok(count)
+    }
+
+    /// Creates a worker that runs `handler` in a process of its own for each job.
+    pub fn worker<H, F, E>(&self, handler: H) -> Worker
+    where
+        H: Fn(rusm_runtime::Context, Job) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Done, E>> + Send + 'static,
+        E: fmt::Display + Send + 'static,
+    {
+        Worker::new(self.clone(), handler)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.store.config().clock.now_ms()
+    }
+
+    fn add(&self, tx: &mut Transaction<'_, '_>, record: &Record, due_ms: u64) -> Result<(), StoreError> {
+        let number =
+            tx.get(&self.numbers, NEXT)?.and_then(|text| text.as_ref().try_into().ok()).map_or(0, u64::from_be_bytes);
+        tx.put(&self.numbers, NEXT, number.wrapping_add(1).to_be_bytes().to_vec())?;
+        let key = key(due_ms, number);
+        if !record.unique.is_empty() {
+            tx.put(&self.unique, &record.unique, key.to_vec())?;
+        }
+        tx.put(&self.rows, key, record.encode())
+    }
+
+    /// Removes a job that is done, and adds its next run. False if the job is not there.
+    fn finish(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<bool, StoreError> {
+        if tx.get(&self.rows, key)?.is_none() {
+            return Ok(false);
+        }
+        self.remove(tx, key, record)?;
+        if record.interval_ms > 0 {
+            let next = Record { attempt: 0, ..record.clone() };
+            self.add(tx, &next, self.now_ms().saturating_add(record.interval_ms))?;
+        }
+        Ok(true)
+    }
+
+    /// Delays a job that has failed; without a delay, it is dead.
+    fn fail(
+        &self,
+        tx: &mut Transaction<'_, '_>,
+        key: &[u8],
+        record: &Record,
+        delay: Option<Duration>,
+    ) -> Result<(), StoreError> {
+        if tx.get(&self.rows, key)?.is_none() {
+            return Ok(());
+        }
+        self.remove(tx, key, record)?;
+        let due_ms = self.now_ms().saturating_add(delay.unwrap_or_default().as_millis() as u64);
+        if delay.is_some() {
+            return self.add(tx, record, due_ms);
+        }
+        let number = parts(key).map_or(0, |(_, number)| number);
+        tx.put(&self.dead, record::key(due_ms, number), record.encode())
+    }
+
+    fn remove(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<(), StoreError> {
+        tx.delete(&self.rows, key)?;
+        if record.unique.is_empty() { Ok(()) } else { tx.delete(&self.unique, &record.unique) }
+    }
+}

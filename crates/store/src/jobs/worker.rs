@@ -1,0 +1,290 @@
+//! The process that runs jobs: it looks for due ones, and starts a process for each.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::supervisor::ChildSpec;
+use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid};
+
+use super::Jobs;
+use super::record::{KEY, Record, parts};
+use crate::error::StoreError;
+use crate::transaction::Transaction;
+
+/// Longest time until a worker looks for jobs again: others may have added some without waking it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Message that lets a worker look for jobs.
+pub(super) struct Wake;
+
+/// Message of the process of a job: the handler returned an error.
+struct Failed {
+    key: [u8; KEY],
+    error: String,
+}
+
+/// A job that runs.
+#[derive(Clone, Debug)]
+pub struct Job {
+    record: Record,
+}
+
+impl Job {
+    /// Returns the payload.
+    pub const fn payload(&self) -> &Bytes {
+        &self.record.payload
+    }
+
+    /// Returns the number of this attempt, from 1. An attempt during which the node ended is not counted.
+    pub const fn attempt(&self) -> u32 {
+        self.record.attempt
+    }
+}
+
+type Writes = Box<dyn FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send>;
+
+/// What a handler returns for a job that is done.
+#[derive(Default)]
+pub struct Done(Option<Writes>);
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Done").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Done {
+    /// The job is done.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The job is done, and writes this in the transaction of its acknowledgement: both are on disk, or neither. If the
+    /// code returns an error, the job has failed.
+    pub fn with(writes: impl FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send + 'static) -> Self {
+        Self(Some(Box::new(writes)))
+    }
+}
+
+/// How often, and after which time, a failed job runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Number of attempts after which a job is dead.
+    pub attempts: u32,
+    /// Delay before the second attempt. It doubles with each further one.
+    pub first: Duration,
+    /// Longest delay.
+    pub longest: Duration,
+}
+
+/// Ten attempts, after 1 s, 2 s, 4 s, and so on, at most an hour.
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 10, first: Duration::from_secs(1), longest: Duration::from_hours(1) }
+    }
+}
+
+impl Retry {
+    /// Returns the delay after an attempt; `None` if it was the last.
+    fn delay(self, attempt: u32) -> Option<Duration> {
+        let doubled = self.first.saturating_mul(1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX));
+        (attempt < self.attempts).then(|| doubled.min(self.longest))
+    }
+}
+
+type Handler = dyn Fn(Context, Job) -> Pin<Box<dyn Future<Output = Result<Done, String>> + Send>> + Send + Sync;
+
+/// Specification of a worker; see [`Jobs::worker`]. Several workers of one queue must not run at the same time.
+#[derive(Clone)]
+pub struct Worker {
+    jobs: Jobs,
+    handler: Arc<Handler>,
+    concurrency: usize,
+    retry: Retry,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("jobs", &self.jobs).field("retry", &self.retry).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    pub(super) fn new<H, F, E>(jobs: Jobs, handler: H) -> Self
+    where
+        H: Fn(Context, Job) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Done, E>> + Send + 'static,
+        E: fmt::Display + Send + 'static,
+    {
+        let handler = move |ctx: Context, job: Job| {
+            let done = handler(ctx, job);
+            Box::pin(async move { done.await.map_err(|error| error.to_string()) }) as Pin<Box<_>>
+        };
+        Self { jobs, handler: Arc::new(handler), concurrency: 16, retry: Retry::default() }
+    }
+
+    /// Sets the number of jobs that run at the same time. Default: 16.
+    pub fn concurrency(self, concurrency: usize) -> Self {
+        Self { concurrency: concurrency.max(1), ..self }
+    }
+
+    /// Sets when a failed job runs again.
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Starts the worker, linked to this process.
+    ///
+    /// # Errors
+    /// [`InitError`] if the process limit is reached.
+    pub async fn start_link(self, ctx: &Context) -> Result<Pid, InitError> {
+        ctx.start_link(|ctx, starting| async move {
+            self.register(&ctx);
+            starting.acknowledge();
+            self.run(ctx).await
+        })
+        .await
+    }
+
+    /// Returns the specification of a permanent child that runs the worker.
+    pub fn child(self, id: impl Into<Arc<str>>) -> ChildSpec {
+        ChildSpec::new(id, move |ctx| {
+            let worker = self.clone();
+            async move {
+                worker.register(&ctx);
+                worker.run(ctx).await
+            }
+        })
+    }
+
+    fn register(&self, ctx: &Context) {
+        let mut workers = self.jobs.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push((ctx.runtime(), ctx.pid()));
+    }
+
+    /// Runs jobs until the store fails or the process is stopped. Jobs that run then are stopped with it.
+    async fn run(self, ctx: Context) -> ExitReason {
+        self.run_until_stopped(&ctx).await.err().unwrap_or(ExitReason::Normal)
+    }
+
+    async fn run_until_stopped(&self, ctx: &Context) -> Result<(), ExitReason> {
+        // A job that crashes must not end the worker.
+        ctx.trap_exits(true);
+        let parent = ctx.parent().unwrap_or(Pid::NONE);
+        let mut running: HashMap<[u8; KEY], (MonitorRef, Record)> = HashMap::new();
+        loop {
+            let wait = self.start_due(ctx, &mut running).await?;
+            let Some(message) = ctx.receive_timeout(wait).await else { continue };
+            let (key, why) = match message.downcast::<Failed>() {
+                Ok(Failed { key, error }) => (key, error),
+                Err(message) => match message.downcast::<Down>() {
+                    Ok(down) => {
+                        let found = running.iter().find(|(_, (reference, _))| *reference == down.reference);
+                        let Some(key) = found.map(|(key, _)| *key) else { continue };
+                        if down.reason == ExitReason::Normal {
+                            running.remove(&key);
+                            continue;
+                        }
+                        (key, down.reason.to_string())
+                    }
+                    Err(message) => match message.downcast::<Exit>() {
+                        Ok(exit) if exit.from == parent || exit.from == Pid::NONE => return Err(exit.reason),
+                        // The end of a job, which its monitor reports too; or a wake-up.
+                        _ => continue,
+                    },
+                },
+            };
+            if let Some((reference, record)) = running.remove(&key) {
+                ctx.demonitor_flush(reference);
+                self.retry_or_bury(key, record, &why).await?;
+            }
+        }
+    }
+
+    /// Starts the jobs that are due, and returns the time until the next one.
+    async fn start_due(
+        &self,
+        ctx: &Context,
+        running: &mut HashMap<[u8; KEY], (MonitorRef, Record)>,
+    ) -> Result<Duration, ExitReason> {
+        if running.len() >= self.concurrency {
+            return Ok(LOOK);
+        }
+        let page = self.jobs.rows.scan("", "", self.concurrency + running.len()).await?;
+        let now_ms = self.jobs.now_ms();
+        for row in page.rows {
+            let (Some((due_ms, _)), Some(record)) = (parts(&row.key), Record::decode(&row.value)) else { continue };
+            if due_ms > now_ms {
+                return Ok(LOOK.min(Duration::from_millis(due_ms - now_ms)));
+            }
+            let Ok(key) = <[u8; KEY]>::try_from(&row.key[..]) else { continue };
+            if running.len() >= self.concurrency || running.contains_key(&key) {
+                continue;
+            }
+            let record = Record { attempt: record.attempt + 1, ..record };
+            running.insert(key, (self.start(ctx, key, record.clone())?, record));
+        }
+        Ok(LOOK)
+    }
+
+    fn start(&self, ctx: &Context, key: [u8; KEY], record: Record) -> Result<MonitorRef, ExitReason> {
+        let (worker, jobs, handler) = (ctx.pid(), self.jobs.clone(), Arc::clone(&self.handler));
+        let (_, reference) = ctx.spawn_monitor(move |ctx| {
+            async move {
+                // The job ends with its worker, whatever happens to either.
+                ctx.link(worker);
+                let runtime = ctx.runtime();
+                let done = handler(ctx, Job { record: record.clone() }).await;
+                let finished = match done {
+                    Ok(Done(writes)) => finish(&jobs, key, record, writes).await.map_err(|error| error.to_string()),
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = finished {
+                    runtime.send(worker, Failed { key, error }).await;
+                }
+            }
+        })?;
+        Ok(reference)
+    }
+
+    async fn retry_or_bury(&self, key: [u8; KEY], record: Record, why: &str) -> Result<(), ExitReason> {
+        let delay = self.retry.delay(record.attempt);
+        if delay.is_none() {
+            tracing::warn!(queue = self.jobs.rows.name(), attempts = record.attempt, error = why, "job is dead");
+        }
+        let jobs = self.jobs.clone();
+        Ok(self.jobs.store.transaction(move |tx| jobs.fail(tx, &key, &record, delay)).await?)
+    }
+}
+
+/// Acknowledges a job, and writes what it writes, in one transaction.
+async fn finish(jobs: &Jobs, key: [u8; KEY], record: Record, writes: Option<Writes>) -> Result<(), StoreError> {
+    let owner = jobs.clone();
+    let finished = jobs.store.transaction(move |tx| {
+        if owner.finish(tx, &key, &record)?
+            && let Some(writes) = writes
+        {
+            writes(tx)?;
+        }
+        Ok::<(), StoreError>(())
+    });
+    finished.await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_end() {
+        let retry = Retry { attempts: 5, first: Duration::from_secs(1), longest: Duration::from_secs(3) };
+        let delays: Vec<_> = (1..=5).map(|attempt| retry.delay(attempt).map(|delay| delay.as_secs())).collect();
+        assert_eq!(delays, [Some(1), Some(2), Some(3), Some(3), None]);
+        let endless = Retry { attempts: u32::MAX, ..retry };
+        assert_eq!(endless.delay(4_000_000_000), Some(retry.longest));
+    }
+}

@@ -1,0 +1,157 @@
+//! Jobs: done once, retried, delayed, unique, and acknowledged with their writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rusm_runtime::{Config, Context, ExitReason, Runtime};
+use rusm_store::jobs::{DeadJob, Done, Enqueued, Job, Jobs, NewJob, Retry};
+use rusm_store::{Clock, Store, StoreConfig, StoreError};
+use tempfile::TempDir;
+
+fn runtime() -> Runtime {
+    Runtime::start(Config { schedulers: 2, log_crashes: false, ..Config::default() }).unwrap()
+}
+
+fn store(home: &TempDir, clock: &Clock) -> Store {
+    let config = StoreConfig { clock: clock.clone(), ..StoreConfig::default() };
+    Store::open(home.path().join("jobs.redb"), config).unwrap()
+}
+
+const AT_ONCE: Retry = Retry { attempts: 3, first: Duration::ZERO, longest: Duration::ZERO };
+
+async fn until(ctx: &Context, mut condition: impl FnMut() -> bool + Send) {
+    while !condition() {
+        ctx.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn a_job_is_done_once_and_its_writes_are_there_when_it_is_gone() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let (jobs, log) = (Jobs::open(&store, "mails").unwrap(), store.bucket("log").unwrap());
+    for number in 0..50_u8 {
+        assert_eq!(jobs.blocking_enqueue(NewJob::new(vec![number])), Ok(Enqueued::New));
+    }
+    let runs = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&runs);
+    runtime.block_on(move |ctx| async move {
+        let bucket = log.clone();
+        let worker = jobs.worker(move |_, job: Job| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let bucket = bucket.clone();
+            async move { Ok::<_, String>(Done::with(move |tx| tx.put(&bucket, job.payload(), "done"))) }
+        });
+        worker.concurrency(4).start_link(&ctx).await.unwrap();
+        until(&ctx, || jobs.counts() == (0, 0)).await;
+        for number in 0..50_u8 {
+            assert!(log.get([number]).await.unwrap().is_some());
+        }
+    });
+    assert_eq!(runs.load(Ordering::Relaxed), 50);
+}
+
+#[test]
+fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "hard").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let healed = Arc::new(AtomicU32::new(0));
+        let (seen, health) = (ctx.pid(), Arc::clone(&healed));
+        let worker = jobs.worker(move |ctx, job: Job| {
+            let health = health.load(Ordering::Relaxed);
+            async move {
+                ctx.send(seen, job.attempt()).await;
+                match job.attempt() {
+                    _ if health > 0 => Ok(Done::new()),
+                    1 => Err("no luck"),
+                    2 => panic!("worse"),
+                    _ => Ok(Done::with(|_| Err(StoreError::Closed))),
+                }
+            }
+        });
+        worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
+        jobs.enqueue(NewJob::new("job")).await.unwrap();
+        for attempt in 1..=3_u32 {
+            assert_eq!(ctx.receive_of::<u32>().await, attempt);
+        }
+        until(&ctx, || jobs.counts() == (0, 1)).await;
+        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: 3 }]);
+        healed.store(1, Ordering::Relaxed);
+        assert_eq!(jobs.revive(10).await, Ok(1));
+        assert_eq!(ctx.receive_of::<u32>().await, 1);
+        until(&ctx, || jobs.counts() == (0, 0)).await;
+    });
+}
+
+#[test]
+fn a_delayed_job_waits_for_its_time_and_an_interval_comes_again() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "later").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let seen = ctx.pid();
+        let worker = jobs.worker(move |ctx, job: Job| async move {
+            ctx.send(seen, job.payload().clone()).await;
+            Ok::<_, String>(Done::new())
+        });
+        worker.start_link(&ctx).await.unwrap();
+        jobs.enqueue(NewJob::new("later").after(Duration::from_mins(1))).await.unwrap();
+        let hourly = NewJob::new("hourly").every(Duration::from_hours(1)).unique("hourly");
+        jobs.enqueue(hourly.clone()).await.unwrap();
+        let next = async || ctx.receive_of::<bytes::Bytes>().await;
+        assert_eq!(next().await, "hourly");
+        clock.advance(Duration::from_mins(1));
+        jobs.wake();
+        assert_eq!(next().await, "later");
+        until(&ctx, || jobs.counts() == (1, 0)).await;
+        assert_eq!(jobs.enqueue(hourly).await, Ok(Enqueued::Exists));
+        clock.advance(Duration::from_hours(1));
+        jobs.wake();
+        assert_eq!(next().await, "hourly");
+    });
+}
+
+#[test]
+fn a_unique_job_is_there_once_and_a_transaction_adds_a_job_or_nothing() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let store = store(&home, &clock);
+    let jobs = Jobs::open(&store, "unique").unwrap();
+    assert_eq!(jobs.blocking_enqueue(NewJob::new("a").unique("key")), Ok(Enqueued::New));
+    assert_eq!(jobs.blocking_enqueue(NewJob::new("b").unique("key")), Ok(Enqueued::Exists));
+    let owner = jobs.clone();
+    let refused = store.transaction(move |tx| {
+        owner.enqueue_in(tx, &NewJob::new("c"))?;
+        Err::<(), StoreError>(StoreError::Closed)
+    });
+    assert!(refused.wait().is_err());
+    assert_eq!(jobs.counts(), (1, 0));
+}
+
+#[test]
+fn a_job_that_runs_when_its_worker_ends_runs_again() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "again").unwrap();
+    jobs.blocking_enqueue(NewJob::new("job")).unwrap();
+    runtime.block_on(move |ctx| async move {
+        ctx.trap_exits(true);
+        let seen = ctx.pid();
+        let worker = jobs.worker(move |ctx, _| async move {
+            ctx.send(seen, ctx.pid()).await;
+            ctx.receive_of::<()>().await;
+            Ok::<_, String>(Done::new())
+        });
+        let first = worker.clone().start_link(&ctx).await.unwrap();
+        let job = ctx.receive_of::<rusm_runtime::Pid>().await;
+        let end = ctx.monitor(job);
+        ctx.exit(first, ExitReason::Killed);
+        assert_eq!(ctx.receive_of::<rusm_runtime::Down>().await.reference, end, "the job ends with its worker");
+        worker.start_link(&ctx).await.unwrap();
+        let job = ctx.receive_of::<rusm_runtime::Pid>().await;
+        ctx.send(job, ()).await;
+        until(&ctx, || jobs.counts() == (0, 0)).await;
+    });
+}
