@@ -14,7 +14,6 @@ mod durable_topics;
 mod eventually;
 mod expiry;
 mod faults;
-mod jobs;
 mod journal;
 mod model;
 mod operations;

@@ -1,5 +1,7 @@
 //! Jobs: done once, retried, delayed, unique, and acknowledged with their writes.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
