@@ -1,7 +1,7 @@
 //! A chat room on the web. Each request is a process, each WebSocket is one, and so is the room.
 //!
 //! ```text
-//!   browser ◀── WebSocket ──▶ member (a process) ── Said ──▶ room ── Line ──▶ every member
+//!   browser ◀── WebSocket ──▶ member (a process) ── say ──▶ room ── Line ──▶ every member
 //!                                                              └─ monitors its members
 //! ```
 //!
@@ -15,8 +15,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusm::MonitorRef;
+use rusm::prelude::{Actor, Address, Config, Context, Down, Runtime, actor};
 use rusm::serve::{Html, Request, Response, Router, ServeConfig, Server, websocket};
-use rusm::{Config, Context, Down, MonitorRef, Pid, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 const PAGE: &str = r#"<!doctype html><title>rusm chat</title><ul id=lines></ul><form><input id=text autofocus></form>
@@ -26,41 +27,42 @@ socket.onmessage = ({data}) => lines.append(Object.assign(document.createElement
 onsubmit = event => { event.preventDefault(); socket.send(text.value); text.value = ""; };
 </script>"#;
 
-struct Join(Pid);
-struct Said(String);
-
 #[derive(Clone)]
 struct Line(String);
 
+#[derive(Default)]
+struct Room(HashMap<MonitorRef, Address<Line>>);
+
 /// Passes on what members say, and forgets those that end, for whatever reason.
-async fn room(ctx: Context) {
-    ctx.set_label("chat room");
-    let mut members: HashMap<MonitorRef, Pid> = HashMap::new();
-    loop {
-        let message = ctx.receive().await;
-        if let Some(Join(pid)) = message.downcast_ref() {
-            members.insert(ctx.monitor(*pid), *pid);
-        } else if let Some(Down { reference, .. }) = message.downcast_ref() {
-            members.remove(reference);
-        } else if let Some(Said(line)) = message.downcast_ref() {
-            for &member in members.values() {
-                // A member that reads too slowly misses lines; the room does not wait for it.
-                drop(ctx.try_send(member, Line(line.clone())));
-            }
+#[actor]
+impl Room {
+    fn join(&mut self, ctx: &Context, member: Address<Line>) {
+        self.0.insert(ctx.monitor(member.pid()), member);
+    }
+
+    fn say(&mut self, ctx: &Context, line: String) {
+        for member in self.0.values() {
+            // A member that reads too slowly misses lines; the room does not wait for it.
+            drop(member.try_send(ctx, Line(line.clone())));
         }
+    }
+
+    #[info]
+    fn left(&mut self, down: Down) {
+        self.0.remove(&down.reference);
     }
 }
 
 /// Turns the request's process into a member of the room.
-fn chat(request: Request, room: Pid) -> Response {
+fn chat(request: Request, room: RoomRef) -> Response {
     let name = request.param("name").unwrap_or("guest").to_owned();
     websocket::upgrade(request, async move |mut socket| {
         let ctx = Arc::clone(socket.context());
-        ctx.send(room, Join(ctx.pid())).await;
+        room.join(&*ctx, Address::of(ctx.pid())).await;
         loop {
             tokio::select! {
                 message = socket.receive() => match message {
-                    Ok(Some(websocket::WsMessage::Text(text))) => ctx.send(room, Said(format!("{name}: {}", &*text))).await,
+                    Ok(Some(websocket::WsMessage::Text(text))) => room.say(&*ctx, format!("{name}: {}", &*text)).await,
                     Ok(Some(websocket::WsMessage::Binary(_))) => {}
                     Ok(None) | Err(_) => return,
                 },
@@ -77,7 +79,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(8080), |text| text.parse::<u16>())?;
     let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = Runtime::start(Config::default())?;
-    let room = runtime.spawn(room)?;
+    let room = Room::start(&runtime, Room::default()).await?;
     let router = Router::new()
         .route("GET /", async |_: Request| Html(PAGE))?
         .route("GET /chat/:name", move |request: Request| std::future::ready(chat(request, room)))?;

@@ -78,6 +78,33 @@ async fn hello_says_who_heard_what_and_why_each_process_ended() {
 }
 
 #[tokio::test]
+async fn cache_breaker_chat_and_job_queue_do_what_they_say() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("jobs.redb");
+    let file = file.to_str().unwrap();
+    let run = async |program: &str, arguments: &[&str]| {
+        let (lines, status) = Example::start(program, arguments, home.path()).end().await;
+        assert!(status.success(), "{program}: {lines:?}");
+        lines
+    };
+
+    let cache = run(env!("CARGO_BIN_EXE_cache"), &[]).await;
+    assert_eq!(cache[0], r#"colour: Some("blue")"#);
+    assert_eq!(cache[1..], [r#"colour has expired, shape: Some("round")"#, "hits so far: 2 or more"]);
+    let breaker = run(env!("CARGO_BIN_EXE_breaker"), &[]).await;
+    assert_eq!(breaker, ["open: calls are refused", "half open: one call may try", "closed again: true"]);
+    let chat = run(env!("CARGO_BIN_EXE_chat"), &[]).await;
+    assert_eq!((chat.len(), &*chat[3]), (4, "Bob hears: Bob: anybody here?"), "{chat:?}");
+    let mut jobs = run(env!("CARGO_BIN_EXE_job_queue"), &[file]).await;
+    assert_eq!(jobs.pop().as_deref(), Some("all orders are served"));
+    jobs.sort();
+    let served = ["ada is served at attempt 1", "bob is served at attempt 2", "cleo is served at attempt 1"];
+    assert_eq!(jobs, served);
+    let again = run(env!("CARGO_BIN_EXE_job_queue"), &[file]).await;
+    assert_eq!(again.len(), 4, "a second run enqueues the same jobs again: {again:?}");
+}
+
+#[tokio::test]
 async fn ping_pong_counts_its_round_trips() {
     let home = tempfile::tempdir().unwrap();
 

@@ -108,7 +108,7 @@ impl NewJob {
     }
 }
 
-/// Whether a job was added.
+/// Outcome of adding a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
     /// The job was added.
@@ -131,7 +131,7 @@ const UNIQUE_MAX: usize = 1_024;
 const NEXT: &str = "next";
 
 impl Jobs {
-    /// Opens a queue. It is stored in buckets of the store whose names begin with `jobs/` and the name of the queue.
+    /// Opens a queue. The names of its buckets in the store begin with `jobs/` and the name of the queue.
     ///
     /// # Errors
     /// [`StoreError`] if the name is not valid, or there are too many buckets.

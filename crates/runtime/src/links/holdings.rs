@@ -1,4 +1,4 @@
-//! What a process holds beyond its side table, for example a table or keys of a registry, and gives up at its end.
+//! Things that a process holds beyond its side table, such as tables and keys of registries, and gives up at its end.
 
 use std::sync::Arc;
 

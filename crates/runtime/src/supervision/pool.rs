@@ -28,7 +28,7 @@ use crate::runtime::handle::Handle;
 use crate::supervision::actor::{Actor, Address, Inbox};
 use crate::supervision::supervisor::{ChildSpec, SupervisorRef};
 
-/// How a [`Pool`] chooses the worker for a message that has no key.
+/// The way in which a [`Pool`] chooses the worker for a message without a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
     /// Each worker in its turn. Senders on several threads may choose the same worker at the same time.

@@ -27,7 +27,7 @@ use crate::supervision::table::Shards;
 
 /// Addresses of processes that receive messages of type `M`, by keys of type `K`; cheap to clone.
 ///
-/// The end of a process removes its keys, before anybody is told of that end.
+/// The end of a process removes its keys, before that end is announced.
 ///
 /// ```
 /// use rusm_runtime::registry::Registry;

@@ -57,7 +57,7 @@ use crate::runtime::shared::RuntimeShared;
 /// ```
 pub struct Table<K, V>(Arc<TableState<K, V>>);
 
-/// Error returned by a write to a table whose owner has ended.
+/// Error returned by a write to a table that has ended with its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("table {table:?} has ended with its owner")]
 pub struct TableEnded {
@@ -218,7 +218,7 @@ impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
         Ok(None)
     }
 
-    /// Sets the value of a key that has none. Returns false, and changes nothing, if it has one.
+    /// Sets the value of a new key. Returns false, and changes nothing, if the key exists.
     ///
     /// # Errors
     /// [`TableEnded`] if the table has ended with its owner.
@@ -232,7 +232,7 @@ impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
         Ok(is_new)
     }
 
-    /// Changes the value of a key, after setting it to `default` if it has none; returns what `change` returns.
+    /// Changes the value of a key, after setting it to `default` if the key is new; returns what `change` returns.
     ///
     /// # Errors
     /// [`TableEnded`] if the table has ended with its owner.
@@ -275,7 +275,7 @@ impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
         self.0.shards.counts().entries as usize
     }
 
-    /// Returns true if the table has no entries.
+    /// Returns true if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

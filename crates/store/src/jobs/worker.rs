@@ -47,7 +47,7 @@ impl Job {
 
 type Writes = Box<dyn FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send>;
 
-/// What a handler returns for a job that is done.
+/// Value that a handler returns for a job that is done.
 #[derive(Default)]
 pub struct Done(Option<Writes>);
 
@@ -70,7 +70,7 @@ impl Done {
     }
 }
 
-/// How often, and after which time, a failed job runs again.
+/// Number and delays of the attempts of a job that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Number of attempts after which a job is dead.

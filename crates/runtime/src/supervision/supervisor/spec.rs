@@ -129,7 +129,7 @@ impl Supervisor {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Limits the number of children: with so many, no further child is started by a request. Default: no limit.
+    /// Limits the number of children: at the limit, requests to start another one fail. Default: no limit.
     pub fn max_children(self, max_children: usize) -> Self {
         Self { max_children, ..self }
     }

@@ -107,7 +107,7 @@ impl<K: Eq + Hash, V> Locked<'_, K, V> {
         self.shard.entries.find_mut(self.hash, |(other, _)| key.equivalent(other)).map(|(_, value)| value)
     }
 
-    /// Adds the entry of a key that has none.
+    /// Adds the entry of a new key.
     pub(crate) fn add(&mut self, key: K, value: V) -> &mut V {
         let Self { shard, hash, hasher } = self;
         let entry = shard.entries.insert_unique(*hash, (key, value), |(key, _)| hasher.hash_one(key));
