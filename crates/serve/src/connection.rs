@@ -42,7 +42,7 @@ use crate::stats::ServerStats;
 /// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Time without a request after which a connection gives its buffers back.
-const IDLE_AFTER: Duration = Duration::from_millis(500);
+const IDLE_AFTER: Duration = Duration::from_millis(200);
 /// Time for a client to read the last response.
 const LINGER: Duration = Duration::from_secs(1);
 const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -255,7 +255,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
 enum Ended {
     Served(hyper::Result<()>),
     Limit(Limit),
-    /// It has had no request for a while.
+    /// The last request was answered a while ago.
     Idle,
     /// The client has gone before its response.
     Gone,

@@ -15,6 +15,8 @@ use crate::connection::wait::rarely;
 /// Longest time for which an idle connection stays open during a drain, so that a request that is on its way is
 /// answered.
 const IDLE_GRACE_MAX: Duration = Duration::from_secs(1);
+/// Time for the last socket to exchange its close frames.
+const LAST_SOCKET: Duration = Duration::from_millis(1_500);
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +85,29 @@ impl DrainSignal {
         }
     }
 
-    /// Waits for the instant at which a socket or an event stream should end: they are spread over three quarters of
-    /// the drain by their number, so that their clients do not all come back at once.
+    /// Waits for the instant at which a socket or an event stream should end: they are spread over most of the drain by
+    /// their number, so that their clients do not all come back at once.
     pub(crate) async fn turn(&mut self, number: u64) {
         if let Phase::Draining { since, deadline } = self.started().await {
             let share = f64::from(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) as u32 >> 8) / f64::from(1 << 24);
-            tokio::time::sleep_until(since + (deadline - since).mul_f64(share * 0.75)).await;
+            tokio::time::sleep_until(since + spread(deadline - since).mul_f64(share)).await;
         }
+    }
+}
+
+/// Returns the part of a drain over which sockets and event streams end, so that the last ones have time for it.
+fn spread(drain: Duration) -> Duration {
+    (drain * 3 / 4).min(drain.saturating_sub(LAST_SOCKET)).max(drain / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_socket_has_time_to_close() {
+        let spread_ms = |drain| spread(Duration::from_millis(drain)).as_millis();
+
+        assert_eq!([0, 400, 2_000, 4_000, 30_000].map(spread_ms), [0, 100, 500, 2_500, 22_500]);
     }
 }

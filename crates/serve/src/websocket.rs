@@ -244,6 +244,7 @@ impl WebSocket {
     /// # Errors
     /// [`WsError`] if the client has gone or has broken the protocol. The socket cannot be used any more.
     pub async fn receive(&mut self) -> Result<Option<WsMessage>, WsError> {
+        // What rarely happens is boxed: the future of an idle socket should be small.
         while !self.is_closed {
             let item = match self.next().await {
                 Next::Item(item) => item,
@@ -258,7 +259,7 @@ impl WebSocket {
                 }
                 Next::Drain => {
                     self.turn = None;
-                    self.close(AWAY, "the server stops").await;
+                    Box::pin(self.close(AWAY, "the server stops")).await;
                     break;
                 }
             };
@@ -268,16 +269,7 @@ impl WebSocket {
                 Ok(Some(Item::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
                 Ok(Some(Item::Ping(payload))) => self.stream.send_pong(&payload).await.map_err(gone)?,
                 Ok(Some(Item::Pong)) => {}
-                Ok(Some(Item::Close(code))) => {
-                    self.is_closed = true;
-                    let end = Instant::now() + CLOSE_TIMEOUT;
-                    let payload = code.map(u16::to_be_bytes);
-                    let answer = self.stream.send(Opcode::Close, payload.as_ref().map_or(&[], |code| &code[..]));
-                    // A client that does not read its answer is not waited for.
-                    if timeout_at(end, answer).await.is_ok_and(|sent| sent.is_ok()) {
-                        self.end(end).await;
-                    }
-                }
+                Ok(Some(Item::Close(code))) => Box::pin(self.answer_close(code)).await,
                 Ok(None) => {
                     self.is_closed = true;
                     return Err(WsError::Gone("it has closed the connection without a close frame".to_owned()));
@@ -286,10 +278,22 @@ impl WebSocket {
                     self.is_closed = true;
                     return Err(gone(error));
                 }
-                Err(ReadError::Violation(violation)) => return Err(self.refuse(violation).await),
+                Err(ReadError::Violation(violation)) => return Err(Box::pin(self.refuse(violation)).await),
             }
         }
         Ok(None)
+    }
+
+    /// Answers the close frame of the client, and ends the connection.
+    async fn answer_close(&mut self, code: Option<u16>) {
+        self.is_closed = true;
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        let payload = code.map(u16::to_be_bytes);
+        let answer = self.stream.send(Opcode::Close, payload.as_ref().map_or(&[], |code| &code[..]));
+        // A client that does not read its answer is not waited for.
+        if timeout_at(end, answer).await.is_ok_and(|sent| sent.is_ok()) {
+            self.end(end).await;
+        }
     }
 
     async fn next(&mut self) -> Next {

@@ -3,6 +3,7 @@
 //! ```text
 //! peers-serving [ROUNDS [SECONDS [CASE...]]]     6 rounds of 3 s of all cases: http, ws, sse, tcp
 //! peers-serving serve CASE SERVER                one server; prints its port, and ends with its standard input
+//! peers-serving serve all rusm                   requests, events and WebSockets; drains at SIGTERM, for tests/hostile
 //! ```
 //!
 //! Each turn starts a server as a process of its own, loads it, and reads the CPU time of that process: the figure that

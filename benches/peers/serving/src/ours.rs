@@ -8,10 +8,16 @@ use bytes::Bytes;
 use rusm_runtime::{Config, Context, Runtime};
 use rusm_serve::{Event, Limits, Request, Response, Router, ServeConfig, Server, events, listeners, websocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast;
 
 use crate::load::{EVENTS_PER_SEC, STORM_BYTES};
 use crate::{PAYLOAD_BYTES, THREADS};
+
+/// Of the case `all`: time of a slow request, between two events, and of the drain.
+const SLOW: Duration = Duration::from_millis(100);
+const CLOCK: Duration = Duration::from_millis(100);
+const DRAIN: Duration = Duration::from_secs(4);
 
 /// Runs the server of a case, and passes its port to `ready`. Never returns: the process ends with its parent.
 pub fn serve(case: &str, server: &str, ready: impl FnOnce(u16)) {
@@ -25,6 +31,7 @@ pub fn serve(case: &str, server: &str, ready: impl FnOnce(u16)) {
         "http" => Router::new().route("GET /", answer),
         "ws" => Router::new().route("GET /", echo),
         "sse" => Router::new().route("GET /", move |_: Request| std::future::ready(stream(source.subscribe()))),
+        "all" => return all(&runtime, ready),
         _ => return storm(&runtime, ready),
     };
     let limits = Limits { connections: 100_000, in_flight: 100_000, ..Limits::default() };
@@ -51,6 +58,37 @@ pub fn publish_events(publish: &broadcast::Sender<Arc<str>>) {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Serves requests, events and WebSockets at once until SIGTERM, and then drains. Exit code 3: something was cut.
+fn all(runtime: &Runtime, ready: impl FnOnce(u16)) {
+    let body = Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
+    let slow = |_: Request| async {
+        tokio::time::sleep(SLOW).await;
+        "slow\n"
+    };
+    let clock = |_: Request| async {
+        events(futures_util::stream::unfold(0_u64, |tick| async move {
+            tokio::time::sleep(CLOCK).await;
+            Some((Event::data(tick.to_string()), tick + 1))
+        }))
+    };
+    let upload = |mut request: Request| async move { request.bytes().await.map(|bytes| bytes.len().to_string()) };
+    let router = Router::new()
+        .route("GET /", move |_: Request| std::future::ready(body.clone()))
+        .and_then(|router| router.route("GET /slow", slow))
+        .and_then(|router| router.route("GET /events", clock))
+        .and_then(|router| router.route("POST /upload", upload))
+        .and_then(|router| router.route("GET /ws", echo));
+    let config = ServeConfig::listen((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::start(runtime, config, router.expect("the routes are valid")).expect("a server");
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    tokio.block_on(async {
+        let mut signals = signal(SignalKind::terminate()).expect("a handler");
+        ready(server.local_addr().port());
+        signals.recv().await;
+    });
+    std::process::exit(if server.drain(DRAIN) { 0 } else { 3 });
 }
 
 async fn echo(request: Request) -> Response {

@@ -28,7 +28,7 @@ use crate::upgrade::Continuation;
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;
 
-/// What a request occupies until its process ends: its connection, which is not idle, one of those in flight, and a
+/// Resources of a request until its process ends: its connection, which is not idle, a permit of those in flight, and a
 /// place in the table of live requests. Dropped without a response, it tells the connection so.
 #[derive(Debug)]
 pub(crate) struct Handling {
@@ -128,7 +128,7 @@ pub(crate) fn go_on(
     Box::pin(after.run(handling, context))
 }
 
-/// What remains to be done after the head of a response.
+/// Work that remains after the head of a response.
 pub(crate) struct After {
     /// The body, with the channel to the connection; `None` if the connection has the body already.
     body: Option<(Body, mpsc::Sender<Produced>)>,
@@ -170,16 +170,17 @@ impl After {
             }
             (Some((body, chunks)), Some(continuation)) => {
                 handling.end_flight();
-                continuation.stream(&shared, &record, context.pid(), pass_on(body, &chunks)).await;
+                let stream = pass_on(body, &chunks);
+                Box::pin(continuation.stream(&shared, &record, context.pid(), stream)).await;
                 // Ignored if the client has gone.
                 drop(chunks.send(Produced::End).await);
             }
-            (Some((body, chunks)), None) => pass_on(body, &chunks).await,
+            (Some((body, chunks)), None) => Box::pin(pass_on(body, &chunks)).await,
         }
         handling.end_flight();
         handling.end_activity(false);
         if let Some(rest) = rest {
-            rest.run(shared.limits.handler_timeout).await;
+            Box::pin(rest.run(shared.limits.handler_timeout)).await;
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Activity {
     /// Instant at which the last request ended, in ns since `start`.
     idle_ns: AtomicU64,
     requests: AtomicU64,
-    /// The request whose bytes pass the stream now; none for HTTP/2, where requests share it.
+    /// Current request of the stream; none for HTTP/2, where requests share it.
     current: Mutex<Option<Arc<RequestRecord>>>,
     /// Number of bytes received that belong to the next request.
     unclaimed_in: AtomicU64,
@@ -93,7 +93,7 @@ impl Activity {
         }
     }
 
-    /// Lets a request go whose last byte has been written.
+    /// Releases a request after its last byte was written.
     fn flushed(&self) {
         let complete = self.current.lock().take_if(|record| record.is_complete());
         drop(complete);
@@ -104,7 +104,7 @@ impl Activity {
         self.end_request_silently();
     }
 
-    /// Like [`end_request`](Self::end_request), for a request whose response the connection is yet to note.
+    /// Like [`end_request`](Self::end_request), if the connection notes the time of the response later.
     pub(crate) fn end_request_silently(&self) {
         self.requests.fetch_sub(1, Relaxed);
     }

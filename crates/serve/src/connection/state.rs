@@ -1,4 +1,4 @@
-//! What the requests of one connection share, and the limits that they must pass.
+//! State that the requests of one connection share, and the limits on each request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

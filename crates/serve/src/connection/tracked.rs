@@ -1,4 +1,4 @@
-//! The body of a response on its way to the client, whose end completes the record of its request.
+//! The body of a response on its way to the client, which completes the record of its request at its end.
 
 use std::pin::Pin;
 use std::sync::Arc;

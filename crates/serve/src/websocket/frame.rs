@@ -4,7 +4,7 @@
 //!   bytes ──▶ head, up to 14 bytes ──▶ payload, unmasked ──▶ message, once its last fragment is there
 //! ```
 //!
-//! The decoder holds no more than the head and the payload received so far: an idle socket holds no buffer.
+//! The decoder keeps only the head and the payload received until now, so an idle socket has no buffer.
 
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -60,9 +60,9 @@ pub(super) struct Decoder {
     /// The start of a head that is not complete.
     head: [u8; HEAD_MAX],
     head_len: u8,
-    /// The frame whose payload is being received.
+    /// Frame with a payload that is not complete.
     frame: Option<Frame>,
-    /// Kind of the message whose next fragment is due.
+    /// Kind of a message that is not complete.
     fragmented: Option<Opcode>,
     /// Payload of the message, as far as it was received.
     message: Vec<u8>,
@@ -148,7 +148,7 @@ impl Decoder {
     fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, Violation> {
         loop {
             let known = usize::from(self.head_len);
-            // Where the input begins with a whole head, it need not be copied.
+            // A whole head is parsed in the input, without a copy.
             let head = if known == 0 { *input } else { &self.head[..known] };
             let needed = match head {
                 [first, second, ..] => {
@@ -202,7 +202,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns the frame of a whole head, whose start was checked.
+    /// Returns the frame of a whole head, after the check of its start.
     fn frame_of(&self, head: &[u8]) -> Result<Frame, Violation> {
         let (rest, mask) = head.split_at(head.len() - 4);
         let len = match rest {
@@ -249,7 +249,7 @@ impl Decoder {
         }))
     }
 
-    /// Checks the fragments of a text so far. The last code point may go on in the next one.
+    /// Checks the fragments of a text. The last code point may continue in the next fragment.
     fn check_text(&mut self) -> Result<(), Violation> {
         match std::str::from_utf8(&self.message[self.checked..]) {
             Ok(text) => self.checked += text.len(),
