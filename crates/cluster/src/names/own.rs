@@ -19,10 +19,12 @@ pub(super) struct OwnName {
     pub(super) granted: BTreeMap<NodeName, Duration>,
     /// Nodes that have refused it since the last attempt.
     pub(super) refused: BTreeSet<NodeName>,
-    /// Times at which the last claims were sent.
+    /// Nodes that have not answered a claim, and when it was sent.
     pub(super) claimed: BTreeMap<NodeName, Duration>,
     /// Time of the next attempt.
     pub(super) retry_at: Option<Duration>,
+    /// Time at which the nodes that have not granted the name are asked again.
+    pub(super) top_up_at: Duration,
     pub(super) attempts: u32,
 }
 
@@ -48,6 +50,7 @@ impl OwnName {
             refused: BTreeSet::new(),
             claimed: BTreeMap::new(),
             retry_at: None,
+            top_up_at: Duration::ZERO,
             attempts: 0,
         }
     }

@@ -80,7 +80,7 @@ impl Registry {
         let until = now + self.config.timeout;
         self.own.insert(Arc::clone(&name), OwnName::new(process, 0, until));
         self.attempt(now, &name);
-        self.settle(now);
+        self.settle(now, name);
         Ok(())
     }
 
@@ -176,9 +176,10 @@ impl Registry {
         self.directory.lose(node);
         for own in self.own.values_mut() {
             own.granted.remove(&node.name);
+            own.claimed.remove(&node.name);
             own.refused.remove(&node.name);
         }
-        self.settle(now);
+        self.settle_all(now);
     }
 
     /// Notes that a node has answered a PING that was sent at this time.
@@ -200,9 +201,9 @@ impl Registry {
             Content::Release => self.grants.release(&node, &name, epoch),
             Content::Granted => {
                 if let Some(own) = self.own.get_mut(&name).filter(|own| own.epoch == epoch)
-                    && let Some(sent) = own.claimed.get(from)
+                    && let Some(sent) = own.claimed.remove(from)
                 {
-                    own.granted.insert(from.clone(), *sent);
+                    own.granted.insert(from.clone(), sent);
                     own.refused.remove(from);
                 }
             }
@@ -210,7 +211,7 @@ impl Registry {
             Content::Owned(process) => self.on_owner(&name, Owner { node, process, epoch }),
             Content::Unowned => self.directory.withdraw(&name, &node, epoch),
         }
-        self.settle(now);
+        self.settle(now, name);
         Ok(())
     }
 
@@ -233,7 +234,15 @@ impl Registry {
         let has_majority = self.own.get(name).is_some_and(|own| self.has_majority_for(now, own));
         let refusals_max = self.size() - self.majority();
         let wait = self.wait_before_retry(name, epoch);
-        let Some(own) = self.own.get_mut(name).filter(|own| own.epoch == epoch && !has_majority) else { return };
+        let Some(own) = self.own.get_mut(name).filter(|own| own.epoch == epoch) else { return };
+        own.claimed.remove(from);
+        if has_majority {
+            // Another claim with this epoch would be refused for the same reason.
+            if matches!(refusal, Refusal::Old { .. }) {
+                own.refused.insert(from.clone());
+            }
+            return;
+        }
         own.refused.insert(from.clone());
         match refusal {
             Refusal::Old { last } => {
@@ -316,45 +325,64 @@ impl Registry {
         }
     }
 
-    /// Does what is due: call it every tenth of the patience or more often.
+    /// Does what is due: call it about ten times a second.
     pub fn on_tick(&mut self, now: Duration) {
         let is_due = |own: &OwnName| own.retry_at.is_some_and(|at| at <= now);
         for name in self.own.iter().filter(|(_, own)| is_due(own)).map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>()
         {
             self.attempt(now, &name);
         }
-        self.settle(now);
+        self.top_up(now);
+        self.settle_all(now);
+    }
+
+    /// Claims owned names at nodes that have not granted them, so that an owner survives the loss of a node.
+    fn top_up(&mut self, now: Duration) {
+        for (name, own) in self.own.iter_mut().filter(|(_, own)| own.state == OwnState::Owned && own.top_up_at <= now) {
+            own.top_up_at = now + self.config.patience / 2;
+            for node in self.peers.keys() {
+                let is_asked = own.granted.contains_key(node) || own.claimed.contains_key(node);
+                if !is_asked && !own.refused.contains(node) {
+                    own.claimed.insert(node.clone(), now);
+                    self.events.push_back(message(node, name, own.epoch, Content::Claim));
+                }
+            }
+        }
     }
 
     /// Moves each name of this node to the state that its grants allow.
-    fn settle(&mut self, now: Duration) {
+    fn settle_all(&mut self, now: Duration) {
         for name in self.own.keys().cloned().collect::<Vec<_>>() {
-            let Some(own) = self.own.get(&name) else { continue };
-            let (has_majority, state, process, epoch) =
-                (self.has_majority_for(now, own), own.state, own.process, own.epoch);
-            match state {
-                OwnState::Owned if !has_majority => {
-                    self.set_state(now, &name, OwnState::Suspended, Content::Unowned);
-                    self.events.push_back(NameEvent::Suspended { name: Arc::clone(&name), process });
-                    let owner = self.directory.owner(&name).filter(|owner| owner.epoch > epoch).cloned();
-                    if let Some(owner) = owner {
-                        self.on_owner(&name, owner);
-                    }
+            self.settle(now, name);
+        }
+    }
+
+    fn settle(&mut self, now: Duration, name: Arc<str>) {
+        let Some(own) = self.own.get(&name) else { return };
+        let (has_majority, state, process, epoch) =
+            (self.has_majority_for(now, own), own.state, own.process, own.epoch);
+        match state {
+            OwnState::Owned if !has_majority => {
+                self.set_state(now, &name, OwnState::Suspended, Content::Unowned);
+                self.events.push_back(NameEvent::Suspended { name: Arc::clone(&name), process });
+                let owner = self.directory.owner(&name).filter(|owner| owner.epoch > epoch).cloned();
+                if let Some(owner) = owner {
+                    self.on_owner(&name, owner);
                 }
-                OwnState::Suspended if has_majority => {
-                    self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
-                    self.events.push_back(NameEvent::Resumed { name, process, epoch });
-                }
-                OwnState::Claiming { .. } if has_majority => {
-                    self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
-                    self.events.push_back(NameEvent::Registered { name, process, epoch });
-                }
-                OwnState::Claiming { until } if until <= now => {
-                    self.unregister(&name);
-                    self.events.push_back(NameEvent::Refused { name, process, reason: RegisterRefused::Timeout });
-                }
-                OwnState::Owned | OwnState::Suspended | OwnState::Claiming { .. } => {}
             }
+            OwnState::Suspended if has_majority => {
+                self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
+                self.events.push_back(NameEvent::Resumed { name, process, epoch });
+            }
+            OwnState::Claiming { .. } if has_majority => {
+                self.set_state(now, &name, OwnState::Owned, Content::Owned(process));
+                self.events.push_back(NameEvent::Registered { name, process, epoch });
+            }
+            OwnState::Claiming { until } if until <= now => {
+                self.unregister(&name);
+                self.events.push_back(NameEvent::Refused { name, process, reason: RegisterRefused::Timeout });
+            }
+            OwnState::Owned | OwnState::Suspended | OwnState::Claiming { .. } => {}
         }
     }
 

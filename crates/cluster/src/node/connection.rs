@@ -18,6 +18,8 @@ use crate::wire::Kind;
 
 /// Maximum time between two ticks of a session.
 const TICK_MAX: Duration = Duration::from_millis(50);
+/// Time between two ticks of the registry of names.
+const NAMES_TICK: Duration = Duration::from_millis(100);
 /// Number of events that are taken at once.
 const EVENTS_AT_ONCE: usize = 256;
 
@@ -61,10 +63,14 @@ impl Connection {
 
     /// Sends packets and ticks, until the node stops.
     pub(super) fn run(&self, environment: &Weak<Environment>) {
+        let mut names_at = Duration::ZERO;
         while let Some(environment) = environment.upgrade().filter(|_| !self.stopped.load(Ordering::Acquire)) {
             self.drain(&environment);
-            let proof = self.session.lock().proof();
-            environment.names().on_tick(&self.peer, proof);
+            if environment.now() >= names_at {
+                names_at = environment.now() + NAMES_TICK;
+                let proof = self.session.lock().proof();
+                environment.names().on_tick(&self.peer, proof);
+            }
             let transmit = {
                 let mut session = self.session.lock();
                 let now = environment.now();

@@ -23,7 +23,7 @@ use crate::identity::{Address, Identity, NodeName};
 use crate::names::{Minority, NameEvent, Owner, RegisterError, RegisterRefused, Registry};
 
 /// Minimum time between two ticks of the registry.
-const TICK_MIN: Duration = Duration::from_millis(20);
+const TICK_MIN: Duration = Duration::from_millis(80);
 
 /// Unique names of the cluster. Clones are the same.
 #[derive(Clone)]

@@ -241,6 +241,7 @@ fn a_name_has_one_owner_in_the_cluster_and_moves_to_the_majority_when_its_node_i
         network.cut(&name("a"), &name(other));
     }
     let suspended = told.recv_timeout(SOON).unwrap();
+    eventually("the minority", || a.node.names().owner("leader").is_err());
     let minority = a.node.names().owner("leader");
     let (register_b, done) = (b.node.names(), mpsc::channel::<u64>());
     b.runtime

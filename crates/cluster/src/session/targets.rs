@@ -90,6 +90,7 @@ impl Targets {
             self.waiting -= 1;
         }
         if target.messages == 0 {
+            self.bytes -= target.bytes;
             self.by_address.remove(&credit.to);
         }
         Ok(is_awaited)

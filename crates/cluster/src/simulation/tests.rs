@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::identity::{BootId, Identity, NodeName};
+use crate::session::{Config, LinkChange, Session};
 
 /// Number of seeds that each test run tries.
 const SEEDS: u64 = 10_000;
@@ -83,4 +85,40 @@ fn grants_that_are_not_kept_for_long_enough_are_found() {
 
     eprintln!("{found:?}");
     assert!(found.is_some_and(|violation| violation.what.contains("owners")));
+}
+
+#[test]
+fn two_hundred_nodes_have_sessions_with_each_other_at_a_small_cost() {
+    const NODES: usize = 200;
+    let names: Vec<_> = (0..NODES).map(|node| NodeName::new(&format!("node-{node}")).unwrap()).collect();
+    let identity = |node: usize| Identity { name: names[node].clone(), boot: BootId(node as u128 + 1) };
+    let session = |node: usize, peer: usize| Session::new(Config::default(), identity(node), names[peer].clone());
+    let mut sessions: Vec<Vec<_>> =
+        (0..NODES).map(|node| (0..NODES).map(|peer| session(node, peer)).collect()).collect();
+    let (mut packets, mut bytes) = (0, 0);
+    for step in 0..60 {
+        let now = Duration::from_millis(step * 100);
+        for (node, peer) in (0..NODES).flat_map(|node| (0..NODES).map(move |peer| (node, peer))) {
+            if node == peer {
+                continue;
+            }
+            if step == 0 {
+                sessions[node][peer].on_link(now, LinkChange::Up);
+            }
+            sessions[node][peer].on_tick(now);
+            while let Some(transmit) = sessions[node][peer].poll_transmit() {
+                if step >= 20 {
+                    packets += 1;
+                    bytes += transmit.packet.len();
+                }
+                sessions[peer][node].on_packet(now, transmit.packet);
+            }
+        }
+    }
+
+    let is_up = |(node, peer): (usize, usize)| node == peer || sessions[node][peer].is_up();
+    assert!((0..NODES * NODES).all(|index| is_up((index / NODES, index % NODES))));
+    let (packets, bytes) = (packets / NODES / 4, bytes / NODES / 4);
+    eprintln!("{packets} packets and {bytes} bytes a second from each node");
+    assert!(packets < 1_000 && bytes < 32 << 10, "{packets} packets, {bytes} bytes");
 }
