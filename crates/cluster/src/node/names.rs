@@ -46,7 +46,7 @@ struct Inner {
     ticked_at: Duration,
 }
 
-/// A registration whose result the caller has not taken.
+/// A registration that is not over: the caller has not taken its result.
 #[derive(Default)]
 struct Request {
     result: Option<Result<u64, RegisterRefused>>,
@@ -67,7 +67,7 @@ pub struct NameOwner {
 pub struct NameChange {
     /// The name.
     pub name: Arc<str>,
-    /// What has changed.
+    /// The change.
     pub change: Ownership,
 }
 
