@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::judge::anomalies::Anomalies;
 use crate::judge::backlog::grows;
 use crate::measure::interval::Rates;
-use crate::measure::usage::{MachineCpu, machine_cpu, resident};
+use crate::measure::usage::{MachineCpu, resident};
 use crate::report::machine::Machine;
 use crate::report::table::{Table, Tables};
 use crate::run::error::RunError;
@@ -241,7 +241,7 @@ impl Report {
         let cpu = end.cpu.saturating_sub(start.cpu);
         let resident = resident();
         let machine_before = run.sampler.cut().and_then(|cut| cut.machine_cpu);
-        let machine_after = machine_cpu();
+        let machine_after = run.sampler.machine_cpu();
         let since =
             |part: fn(&MachineCpu) -> Duration| Some(part(&machine_after?).saturating_sub(part(&machine_before?)));
         let mut report = Self {

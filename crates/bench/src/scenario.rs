@@ -58,6 +58,11 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
         false
     }
 
+    /// Returns true if a run can be paused: all of its load is paced by [`RunContext::pace`], or it takes turns.
+    fn pauses(&self) -> bool {
+        true
+    }
+
     /// Returns true if the scenario loads another program on this machine. CPU time of other processes then includes
     /// that program's and does not mean that the run was disturbed.
     fn loads_neighbour(&self) -> bool {

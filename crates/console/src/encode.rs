@@ -55,6 +55,7 @@ pub(super) fn frame(sample: &Sample) -> Frame {
         run_id: run.run_id,
         run_ms: run.run_ms,
         warming_up: run.warming_up,
+        paused: run.paused,
         run_error: run.error.clone(),
         ops_total: run.ops_measured,
         errors_total: run.errors,
@@ -244,6 +245,18 @@ impl RowEncoder {
         seen.insert(process_ref.slot(), now);
         now.rates
     }
+}
+
+/// Returns the fill of each mailbox in per cent of its capacity; nothing if all of them are empty.
+pub(super) fn mailbox_fill(runtime: &Handle, order: &[Ranked]) -> Vec<u8> {
+    let fill = |ranked: &Ranked| {
+        let seen =
+            observe::process_in_slot(runtime, ranked.slot).filter(|now| now.generation() == ranked.generation)?;
+        // Rounded up: a mailbox that holds a message is not empty.
+        Some((seen.mailbox_len() * 100).div_ceil(seen.mailbox_capacity().max(1)).min(100) as u8)
+    };
+    let fills: Vec<u8> = order.iter().map(|ranked| fill(ranked).unwrap_or(0)).collect();
+    if fills.iter().all(|fill| *fill == 0) { Vec::new() } else { fills }
 }
 
 /// Age up to which the rates of a process are those of its whole life, if it is new to the client.

@@ -51,6 +51,12 @@ pub trait Host: Send + Sync + 'static {
         Results::default()
     }
 
+    /// Returns the same as [`results`](Self::results) for the flight recorder: that no observer watches them may matter for
+    /// what a host computes.
+    fn recorded_results(&self, view: &ResultsView) -> Results {
+        self.results(view)
+    }
+
     /// Returns the part of a result's JSON report that begins at `offset`.
     ///
     /// # Errors
@@ -62,6 +68,15 @@ pub trait Host: Send + Sync + 'static {
 
     /// Stops the running scenario, if any.
     fn stop(&self);
+
+    /// Pauses the running scenario, or lets it go on.
+    ///
+    /// # Errors
+    /// [`HostError`] with a line for the observer, if nothing runs or the scenario cannot pause.
+    fn pause(&self, paused: bool) -> Result<(), HostError> {
+        let _ = paused;
+        Err(HostError { code: ErrorCode::Failed, message: "this node runs no scenario".to_owned() })
+    }
 
     /// Selects the resource profile; a running scenario restarts with it.
     ///
@@ -96,8 +111,10 @@ pub struct RunSnapshot {
     pub scenario: Option<String>,
     /// Number of runs started; 0 before the first.
     pub run_id: u64,
-    /// Milliseconds since the run started.
+    /// Milliseconds since the run started, without its pauses.
     pub run_ms: u64,
+    /// True while the run is paused.
+    pub paused: bool,
     /// True while the run is in its warm-up.
     pub warming_up: bool,
     /// Error of the last run.

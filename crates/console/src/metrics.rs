@@ -125,6 +125,7 @@ impl Node {
             ("engines", uses.engine_bytes),
             ("code", uses.code_bytes),
             ("observers", uses.observer_bytes),
+            ("recorder", uses.recorder_bytes),
             ("log", uses.log_bytes),
             ("thread_stacks", uses.thread_stack_bytes),
             ("program", uses.program_bytes),

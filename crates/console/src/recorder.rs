@@ -19,9 +19,9 @@ mod top_rows;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    CausesView, Column, CpuView, Engines, EnginesView, Frame, Role, Rows, SchedulersView, ServeView, ServerMessage,
-    Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows, TreeView, VIEW_ROWS_MAX,
-    ViewWindow, encode,
+    CausesView, Column, CpuView, Engines, EnginesView, Frame, Results, ResultsView, Role, Rows, SchedulersView,
+    ServeView, ServerMessage, Stores, StoresView, TREE_OPEN_MAX, Time, TimeView, Topics, TopicsView, TreeRows,
+    TreeView, VIEW_ROWS_MAX, ViewWindow, Waits, WaitsView, encode,
 };
 
 use self::recording::Recording;
@@ -42,6 +42,7 @@ use crate::view::table::window::{ViewMeta, ViewSource};
 use crate::view::time::TimeSource;
 use crate::view::topics::TopicsSource;
 use crate::view::tree::TreeSource;
+use crate::view::waits::WaitsSource;
 use rusm_runtime::observe;
 
 /// Time between two instants with all views.
@@ -80,6 +81,7 @@ struct Views {
     causes: Option<CausesSource>,
     schedulers: Option<SchedulersSource>,
     serve: Option<ServeSource>,
+    waits: Option<WaitsSource>,
     cpu: Option<CpuSource>,
     /// The last look at CPU time, which reads every process, and the time of the next one.
     cpu_text: String,
@@ -97,6 +99,7 @@ impl Recorder {
             stores: StoresSource::new(StoresView { window, ..StoresView::default() }, Role::Observe).ok(),
             schedulers: SchedulersSource::new(SchedulersView::default()).ok(),
             serve: ServeSource::new(ServeView { window, requests: window, ..ServeView::default() }).ok(),
+            waits: WaitsSource::new(WaitsView { window, ..WaitsView::default() }).ok(),
             cpu: CpuSource::new(CpuView { window, ..CpuView::default() }).ok(),
             cpu_text: String::new(),
             next_cpu: None,
@@ -150,7 +153,7 @@ impl Recorder {
         let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
         add(kind::ROWS, ServerMessage::Rows(self.rows(&recording.top_rows, node)));
         add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms)));
-        let Views { engines, time, stores, topics, causes, schedulers, serve, .. } = &mut self.views;
+        let Views { engines, time, stores, topics, causes, schedulers, serve, waits, .. } = &mut self.views;
         let seq = self.seq;
         for (kind, message) in [
             (kind::ENGINES, look(engines, node, seq, at_ms)),
@@ -160,6 +163,8 @@ impl Recorder {
             (kind::CAUSES, look(causes, node, seq, at_ms)),
             (kind::SCHEDULERS, look(schedulers, node, seq, at_ms)),
             (kind::SERVE, look(serve, node, seq, at_ms)),
+            (kind::WAITS, look(waits, node, seq, at_ms)),
+            (kind::RESULTS, Some(results(node, seq, at_ms))),
             (kind::EVENTS, Some(ServerMessage::Events(event_list(&node.runtime, EVENTS)))),
         ] {
             if let Some(message) = message.filter(|message| !is_empty(message)) {
@@ -240,6 +245,13 @@ fn look<S: ViewSource>(source: &mut Option<S>, node: &Node, seq: u64, at_ms: u64
     Some(source.message(found, ViewMeta { seq, at_ms, cost_us: 0.0, degraded: None }))
 }
 
+/// Returns the newest result, and the list of results. Nobody watches them, so no intermediate ones are computed for it.
+fn results(node: &Node, seq: u64, at_ms: u64) -> ServerMessage {
+    let window = ViewWindow { offset: 0, len: 50 };
+    let view = ResultsView { rows: window, history: window, ..ResultsView::default() };
+    ServerMessage::Results(Box::new(Results { seq, at_ms, ..node.host.recorded_results(&view) }))
+}
+
 /// Returns true if the node has nothing of this kind.
 fn is_empty(message: &ServerMessage) -> bool {
     match message {
@@ -248,6 +260,8 @@ fn is_empty(message: &ServerMessage) -> bool {
         ServerMessage::Stores(Stores { stores, .. }) => stores.is_empty(),
         ServerMessage::Serve(serve) => serve.servers.is_empty(),
         ServerMessage::Topics(Topics { topics, .. }) => topics.is_empty(),
+        ServerMessage::Waits(Waits { rows, .. }) => rows.is_empty(),
+        ServerMessage::Results(results) => results.result.is_none() && results.history.is_empty(),
         _ => false,
     }
 }

@@ -16,7 +16,6 @@ mod events;
 mod kill_all;
 pub(crate) mod peer;
 mod trace;
-pub(crate) mod waits;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -37,7 +36,6 @@ use self::audit::Audit;
 use self::events::EventsWatch;
 use self::peer::Peer;
 use self::trace::ClientTrace;
-use self::waits::WaitsSource;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
 use super::sampler::sample::Sample;
@@ -56,6 +54,7 @@ use super::view::table::window::{ViewSource, Window};
 use super::view::time::TimeSource;
 use super::view::topics::TopicsSource;
 use super::view::tree::TreeSource;
+use super::view::waits::WaitsSource;
 use rusm_runtime::observe::ChildKey;
 use rusm_runtime::{ExitReason, Pid};
 

@@ -14,3 +14,4 @@ pub(crate) mod table;
 pub(crate) mod time;
 pub(crate) mod topics;
 pub(crate) mod tree;
+pub(crate) mod waits;

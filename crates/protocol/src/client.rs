@@ -36,6 +36,14 @@ pub enum ClientMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
     },
+    /// Pauses the running scenario, or lets it go on. Its clock does not count the pause. Needs the control role.
+    Pause {
+        /// True to pause.
+        paused: bool,
+        /// Id to which the node answers with `ack` or `error`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+    },
     /// Turns this client's process table on or off. The tables of other clients do not change.
     SetObserverDetail {
         /// True to receive rows.

@@ -88,13 +88,18 @@ impl ProcessFilter {
         self.0.as_ref().is_none_or(|term| term.holds(subject))
     }
 
-    /// Returns the fields of the filter that are rates, each once.
-    pub fn rates(&self) -> Vec<FilterField> {
+    /// Returns the fields that the filter compares, each once. A text compares the name.
+    pub fn fields(&self) -> Vec<FilterField> {
         let mut found = Vec::new();
         if let Some(term) = &self.0 {
-            term.rates(&mut found);
+            term.fields(&mut found);
         }
         found
+    }
+
+    /// Returns the fields of the filter that are rates, each once.
+    pub fn rates(&self) -> Vec<FilterField> {
+        self.fields().into_iter().filter(|field| field.is_rate()).collect()
     }
 }
 
@@ -127,12 +132,17 @@ impl Term {
         }
     }
 
-    fn rates(&self, found: &mut Vec<FilterField>) {
-        match self {
-            Self::And(parts) | Self::Or(parts) => parts.iter().for_each(|part| part.rates(found)),
-            Self::Not(part) => part.rates(found),
-            Self::Number(field, ..) if field.is_rate() && !found.contains(field) => found.push(*field),
-            _ => {}
+    fn fields(&self, found: &mut Vec<FilterField>) {
+        let field = match self {
+            Self::And(parts) | Self::Or(parts) => return parts.iter().for_each(|part| part.fields(found)),
+            Self::Not(part) => return part.fields(found),
+            Self::Number(field, ..) | Self::Name(field, _) => *field,
+            Self::State(_) => FilterField::State,
+            Self::Pid(..) => FilterField::Pid,
+            Self::Text(_) => FilterField::Name,
+        };
+        if !found.contains(&field) {
+            found.push(field);
         }
     }
 }

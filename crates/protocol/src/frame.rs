@@ -36,8 +36,11 @@ pub struct Frame {
     pub captured_at_ns: u64,
     /// Number of the current or last run of a scenario; 0 before the first run.
     pub run_id: u64,
-    /// Time since the run started, in milliseconds.
+    /// Time since the run started, without its pauses, in milliseconds.
     pub run_ms: u64,
+    /// True while the run is paused.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// True while the run is in its warm-up, before its cumulative figures begin.
     pub warming_up: bool,
     /// Error of the last run; `null` without an error.
@@ -193,7 +196,7 @@ pub struct LogSnapshot {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(value: &u64) -> bool {
+pub(crate) const fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
@@ -271,6 +274,8 @@ pub struct MemoryUses {
     pub code_bytes: u64,
     /// Buffers for observers.
     pub observer_bytes: u64,
+    /// Flight recorder; 0 from older nodes.
+    pub recorder_bytes: u64,
     /// Lines that wait for the log thread.
     pub log_bytes: u64,
     /// Stacks of threads.
@@ -307,6 +312,7 @@ impl MemorySnapshot {
             engine_bytes,
             code_bytes,
             observer_bytes,
+            recorder_bytes,
             log_bytes,
             thread_stack_bytes,
             program_bytes,
@@ -332,6 +338,7 @@ impl MemorySnapshot {
             engine_bytes,
             code_bytes,
             observer_bytes,
+            recorder_bytes,
             log_bytes,
             thread_stack_bytes,
             program_bytes,

@@ -64,4 +64,4 @@ pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stor
 pub use views::table::{Cell, Column, Rows, ViewWindow};
 pub use views::time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 pub use views::topics::{ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
-pub use views::tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
+pub use views::tree::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeSum, TreeView};

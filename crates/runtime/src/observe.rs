@@ -49,7 +49,7 @@ pub use inspect::histogram::DelayCounts;
 pub use inspect::watch::{DelayReport, Preview, PreviewedMessage, WatchReport};
 pub use inspect::{
     Belongings, Bond, EndReach, Watching, bonds, cause_backtrace, causes, child_of, children_of, delays, end_reach,
-    ended, keep_ended, note_end_by, process_belongings, set_sampling, watch,
+    ended, keep_ended, note_end_by, process_belongings, recent_delays, set_sampling, watch,
 };
 pub use kinds::{EndedGroup, ProcessKind};
 pub use memory::{RuntimeMemory, memory, resident_bytes};

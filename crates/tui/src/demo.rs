@@ -90,6 +90,7 @@ struct DemoRun {
     scenario: usize,
     started_ms: u64,
     ended_ms: Option<u64>,
+    paused_ms: Option<u64>,
 }
 
 impl Demo {
@@ -103,7 +104,7 @@ impl Demo {
             next_detail_ms: 0,
             frame_seq: 0,
             rows_seq: 0,
-            run: Some(DemoRun { id: 1, scenario: 0, started_ms: 0, ended_ms: None }),
+            run: Some(DemoRun { id: 1, scenario: 0, started_ms: 0, ended_ms: None, paused_ms: None }),
             run_ids: 1,
             ended: None,
             profile: 1,
@@ -151,11 +152,25 @@ impl Demo {
                 };
                 self.stop(now_ms);
                 self.run_ids += 1;
-                self.run = Some(DemoRun { id: self.run_ids, scenario: at, started_ms: now_ms, ended_ms: None });
+                self.run = Some(DemoRun {
+                    id: self.run_ids,
+                    scenario: at,
+                    started_ms: now_ms,
+                    ended_ms: None,
+                    paused_ms: None,
+                });
                 acknowledge(id)
             }
             ClientMessage::Stop { id } => {
                 self.stop(now_ms);
+                acknowledge(id)
+            }
+            ClientMessage::Pause { paused, id } => {
+                if let Some(run) = &mut self.run {
+                    let since = run.paused_ms.take().unwrap_or(now_ms);
+                    run.started_ms += now_ms - since;
+                    run.paused_ms = paused.then_some(now_ms);
+                }
                 acknowledge(id)
             }
             ClientMessage::SetResourceProfile { profile, id } => {
@@ -457,6 +472,9 @@ impl Demo {
     }
 
     fn rate(&self, run: &DemoRun, ms: u64) -> f64 {
+        if run.paused_ms.is_some_and(|paused_ms| paused_ms <= ms) {
+            return 0.0;
+        }
         let full = [19_400_000.0, 12_100_000.0, 18_300_000.0][run.scenario % 3] * [0.62, 1.0, 1.18][self.profile % 3];
         let warm = (ms.saturating_sub(run.started_ms) as f64 / 1500.0).min(1.0);
         full * warm.sqrt() * (1.0 + 0.06 * self.drift(run.id, ms))
@@ -466,7 +484,7 @@ impl Demo {
         self.frame_seq += 1;
         let rate = self.run.as_ref().map_or(0.0, |run| self.rate(run, ms));
         let shown = self.run.as_ref().or(self.ended.as_ref());
-        let run_ms = shown.map_or(0, |run| run.ended_ms.unwrap_or(ms).saturating_sub(run.started_ms));
+        let run_ms = shown.map_or(0, |run| run.ended_ms.or(run.paused_ms).unwrap_or(ms).saturating_sub(run.started_ms));
         let running = self.run.is_some();
         let points = (0..THROUGHPUT_POINTS as u64).rev().map(|back| match (&self.run, ms.checked_sub(back * 50)) {
             (Some(run), Some(at)) if at >= run.started_ms => self.rate(run, at),
@@ -490,6 +508,7 @@ impl Demo {
             run_id: shown.map_or(0, |run| run.id),
             run_ms,
             warming_up: running && run_ms < WARM_UP_MS,
+            paused: self.run.as_ref().is_some_and(|run| run.paused_ms.is_some()),
             ops_total: (mean * measured_s) as u64,
             cpu_ns_per_op: if running { 96.0 * (1.0 + 0.02 * self.drift(3, ms)) } else { 0.0 },
             latency_window: self.latency(11, ms / 1000, rate as u64),

@@ -5,6 +5,7 @@ mod trace;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::pin::Pin;
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Hello, Past, PastView, ServerMessage};
@@ -21,6 +22,9 @@ const STEP_MS: u64 = 1000;
 /// Time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(60);
 
+/// An export in progress: it returns the path of the file, or a line that says why there is none.
+pub(crate) type Exporting = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+
 /// Writes the trace, and returns when it is complete.
 ///
 /// # Errors
@@ -30,7 +34,7 @@ pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Erro
     let path = export.path.display();
     let file = File::create_new(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
     let written = async {
-        let (hello, instants) = collect(options, export.last).await?;
+        let (hello, instants) = collect(options, u64::MAX, export.last).await?;
         let mut out = BufWriter::new(file);
         let trace = trace::of(&hello.node.name, &instants);
         serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush())?;
@@ -47,8 +51,26 @@ pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Erro
     result
 }
 
-/// Requests the instants of the last time, oldest first.
-async fn collect(options: &Options, last: Duration) -> Result<(Box<Hello>, Vec<Past>), Error> {
+/// Saves the trace of a span that ends at `until_ms`, over a connection of its own; returns the path of the file.
+///
+/// # Errors
+/// A line that says why the span could not be read or saved.
+pub(crate) async fn save_span(options: &Options, name: &str, until_ms: u64, last: Duration) -> Result<String, String> {
+    let (hello, instants) = collect(options, until_ms, last).await.map_err(|error| error.to_string())?;
+    let trace = serde_json::to_string(&trace::of(&hello.node.name, &instants)).map_err(|error| error.to_string())?;
+    save::save(name, &trace)
+}
+
+/// Waits until the export is complete, if there is one, and clears it.
+pub(crate) async fn finished(exporting: &mut Option<Exporting>) -> Result<String, String> {
+    let Some(export) = exporting else { return std::future::pending().await };
+    let saved = export.await;
+    *exporting = None;
+    saved
+}
+
+/// Requests the instants of a span that ends at `until_ms`, oldest first.
+async fn collect(options: &Options, until_ms: u64, last: Duration) -> Result<(Box<Hello>, Vec<Past>), Error> {
     let inbox = Inbox::default();
     let outgoing = start::attach(options, &inbox).await?;
     let deadline = Instant::now() + options.timeout;
@@ -58,10 +80,11 @@ async fn collect(options: &Options, last: Duration) -> Result<(Box<Hello>, Vec<P
     })
     .await?;
     let newest = request(options, &inbox, &outgoing, 1, u64::MAX).await?;
-    let mut at_ms = newest.newest_ms.saturating_sub(last.as_millis() as u64).max(newest.oldest_ms);
+    let end_ms = newest.newest_ms.min(until_ms);
+    let mut at_ms = end_ms.saturating_sub(last.as_millis() as u64).max(newest.oldest_ms);
     let mut instants: Vec<Past> = Vec::new();
     for id in 2.. {
-        if at_ms > newest.newest_ms {
+        if at_ms > end_ms {
             break;
         }
         sleep(PACE).await;

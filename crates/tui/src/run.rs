@@ -2,6 +2,7 @@
 //! executes the returned effects, and draws if something changed.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,17 +13,18 @@ use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::cli::config;
-use crate::cli::options::Options;
+use crate::cli::options::{Options, Source};
 use crate::connection::{ConnectionHandle, Inbox, picker};
 use crate::exit::summary::summary;
 use crate::exit::{Error, Exit};
 use crate::export;
-use crate::export::save;
+use crate::export::{Exporting, save};
 use crate::model::Model;
 use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
 use crate::model::update::update;
 use crate::once;
 use crate::once::{act, diagnose};
+use crate::replay::index::Index;
 use crate::replay::recording::Recording;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
@@ -72,18 +74,34 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
-    let options = Options { source: picker::pick(&options.source).await?, ..options };
-    let inbox = Inbox::default();
-    let outgoing = start::attach(&options, &inbox).await?;
-    let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
-    let ended = event_loop.serve().await;
-    let lines = summary(&event_loop.model, event_loop.start.elapsed());
-    // The terminal is restored before anything is printed.
-    drop(event_loop);
-    if let (Ok(Exit::Done), Some(lines)) = (&ended, lines) {
-        drop(writeln!(io::stdout().lock(), "{lines}"));
+    let mut options = Options { source: picker::pick(&options.source).await?, ..options };
+    // Sources from which a recording was opened.
+    let mut earlier: Vec<Options> = Vec::new();
+    loop {
+        let inbox = Inbox::default();
+        let outgoing = start::attach(&options, &inbox).await?;
+        let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
+        let ended = event_loop.serve().await;
+        let lines = summary(&event_loop.model, event_loop.start.elapsed());
+        let opened = event_loop.opened.take();
+        // The terminal is restored before anything is printed.
+        drop(event_loop);
+        if !matches!(ended, Ok(Exit::Done)) {
+            return ended;
+        }
+        if let Some(path) = opened {
+            let source = Source::Replay { path, speed: 1.0 };
+            let recording = Options { source, owns_node: false, run: None, filter: String::new(), ..options.clone() };
+            earlier.push(std::mem::replace(&mut options, recording));
+        } else if let Some(before) = earlier.pop() {
+            options = Options { run: None, ..before };
+        } else {
+            if let Some(lines) = lines {
+                drop(writeln!(io::stdout().lock(), "{lines}"));
+            }
+            return ended;
+        }
     }
-    ended
 }
 
 fn unwritable(path: &std::path::Path, error: &io::Error) -> Error {
@@ -107,6 +125,10 @@ struct EventLoop {
     options: Options,
     background: BackgroundQuery,
     ending: Option<Result<Exit, Error>>,
+    /// A trace that is being exported.
+    exporting: Option<Exporting>,
+    /// A recording to show next.
+    opened: Option<PathBuf>,
 }
 
 impl EventLoop {
@@ -144,6 +166,8 @@ impl EventLoop {
             options: options.clone(),
             background,
             ending: None,
+            exporting: None,
+            opened: None,
         })
     }
 
@@ -181,6 +205,7 @@ impl EventLoop {
                     SignalEvent::Continue => self.resume()?,
                     SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
+                saved = export::finished(&mut self.exporting) => self.feed(Msg::Saved(saved))?,
                 () = tokio::time::sleep_until(draw_at), if is_dirty => {}
             }
             if let Some(ending) = self.ending.take() {
@@ -263,6 +288,21 @@ impl EventLoop {
                 };
                 self.feed(Msg::Saved(save::save(&name, &text)))?;
             }
+            Effect::ExportTrace { .. } if self.exporting.is_some() => {
+                self.feed(Msg::Saved(Err("the last export is not complete yet".to_owned())))?;
+            }
+            Effect::ExportTrace { name, until_ms, last } => {
+                let options = self.options.clone();
+                let saved = async move { export::save_span(&options, &name, until_ms, last).await };
+                self.exporting = Some(Box::pin(saved));
+            }
+            Effect::OpenRecording(path) => match self.openable(&path) {
+                Ok(()) => {
+                    self.opened = Some(path);
+                    self.ending = Some(Ok(Exit::Done));
+                }
+                Err(why) => self.feed(Msg::Saved(Err(why)))?,
+            },
             Effect::SaveColumns { key, columns } => {
                 let saved = match &self.options.config_file {
                     Some(path) => config::columns::save(path, key, &columns)
@@ -281,6 +321,14 @@ impl EventLoop {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a recording can be shown.
+    fn openable(&self, path: &Path) -> Result<(), String> {
+        if self.options.record.is_some() {
+            return Err("this screen is being recorded: open the recording with --replay".to_owned());
+        }
+        Index::open(path).map(drop)
     }
 
     /// Restores the terminal, stops the process, and takes the terminal again after the process is continued.

@@ -430,19 +430,25 @@ impl Runner for LiveRunner<'_> {
                 options.stop.set();
                 break;
             }
-            let goes_on = run.tick(Instant::now());
+            let now = Instant::now();
+            run.set_paused(self.shared.lock().paused, now);
+            let goes_on = run.tick(now);
             self.tick(&mut run, options, schedulers);
-            seen(&mut run);
+            if !run.is_paused() {
+                seen(&mut run);
+            }
             if !goes_on || (!self.is_endless && run.sampler.measured() >= options.duration) {
                 break;
             }
         }
+        // The report of a run that is stopped in a pause does not contain the pause.
+        run.set_paused(false, Instant::now());
         let report = Report::on(&mut run, schedulers, self.machine.clone());
         let (tables, late_errors, sums) = (run.tables.clone(), run.late_errors(), run.meter.sums());
         let outcome = run.finish();
         let mut state = self.shared.lock();
         if let Some(view) = &mut state.view {
-            view.ended = Some((sums, view.started.elapsed().as_millis() as u64));
+            view.ended = Some((sums, view.age().as_millis() as u64));
             view.latency_window = LatencySnapshot::default();
         }
         // At once, so that an observer never sees a run that failed as one that ended.
@@ -463,6 +469,7 @@ impl LiveRunner<'_> {
             scenario: card.id,
             run_id: *self.runs,
             started: run.started,
+            pauses: (Duration::ZERO, None),
             meter: Arc::clone(&run.meter),
             offered_per_sec: run.plan.rate.map_or(0.0, Rate::per_sec),
             others_alive: run.live_before(),
@@ -482,6 +489,7 @@ impl LiveRunner<'_> {
         if let Some(view) = &mut state.view {
             view.cut = run.sampler.cut().map(|cut| cut.reading.sums);
             view.started = run.started;
+            view.pauses = run.sampler.pauses();
             view.latency = cumulative;
             view.latency_window = window;
             view.peak_live = run.peak_live();
@@ -498,7 +506,13 @@ impl LiveRunner<'_> {
         let mut state = self.shared.lock();
         let results = &mut state.results;
         if let Some(current) = &mut results.current {
-            current.state = if run.sampler.cut().is_some() { "measuring" } else { "warming_up" };
+            current.state = if run.is_paused() {
+                "paused"
+            } else if run.sampler.cut().is_some() {
+                "measuring"
+            } else {
+                "warming_up"
+            };
             current.measured_ms = run.sampler.measured().as_millis() as u64;
             current.planned_ms = if self.is_endless { 0 } else { options.duration.as_millis() as u64 };
             if let Some(sheet) = sheet {

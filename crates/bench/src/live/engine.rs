@@ -17,7 +17,7 @@ use rusm_protocol::{
 };
 use rusm_runtime::{Config, Handle};
 
-use crate::catalogue::catalogue;
+use crate::catalogue::{catalogue, find};
 use crate::live::driver::Driver;
 use crate::live::measurement::{Measurement, Wish};
 use crate::live::page::results;
@@ -26,6 +26,7 @@ use crate::live::state::EngineShared;
 use crate::measure::steady::SteadyRule;
 use crate::run::plan::{Request, profile};
 use crate::run::profile::Profile;
+use crate::scenario::Scenario;
 
 /// Runs scenarios on a live node; dropping it ends the run.
 pub struct Engine {
@@ -145,6 +146,10 @@ impl Host for Engine {
         results(&mut state.results, view)
     }
 
+    fn recorded_results(&self, view: &ResultsView) -> Results {
+        results(&mut self.shared.lock().results, view)
+    }
+
     fn report(&self, run: u64, offset: u64) -> Result<ReportPart, HostError> {
         let text = self.shared.lock().results.report(run).ok_or_else(|| {
             let message = format!("this node does not keep result {run} with its report");
@@ -158,6 +163,20 @@ impl Host for Engine {
 
     fn stop(&self) {
         self.shared.set_wanted(self.shared.lock(), None);
+    }
+
+    fn pause(&self, paused: bool) -> Result<(), HostError> {
+        let mut state = self.shared.lock();
+        let failed = |message: String| HostError { code: ErrorCode::Failed, message };
+        let running = state.view.as_ref().filter(|view| view.ended.is_none()).map(|view| view.scenario);
+        let Some(scenario) = running else {
+            return Err(failed("no scenario runs: there is nothing to pause".to_owned()));
+        };
+        if !find(scenario).is_ok_and(Scenario::pauses) {
+            return Err(failed(format!("{scenario} cannot be paused: a part of its load never yields; stop it")));
+        }
+        state.paused = paused;
+        Ok(())
     }
 
     fn set_profile(&self, id: &str) -> Result<(), HostError> {
@@ -188,37 +207,4 @@ impl Drop for Engine {
 }
 
 #[cfg(test)]
-mod tests {
-    use rusm_runtime::{Config, Runtime};
-
-    use super::*;
-
-    #[test]
-    fn what_could_not_be_started_is_not_wanted_any_longer() {
-        let config = Config { schedulers: 1, process_limit: 1, ..Config::default() };
-        let runtime = Runtime::start(config).unwrap();
-        while runtime.spawn(|ctx| async move { drop(ctx.receive().await) }).is_ok() {}
-        let (params, settings) = (BTreeMap::new(), RunSettings::default());
-        let wish = Wish { scenario: "ping-pong", params: &params, settings: &settings, profile: Profile::Max };
-        let measurement = Measurement::of(&wish, runtime.config(), |_| None).unwrap();
-        let shared = Arc::new(EngineShared::default());
-        let driver = |seen| Driver {
-            handle: runtime.clone(),
-            rule: SteadyRule::default(),
-            shared: Arc::clone(&shared),
-            seen,
-            history: None,
-            runs: 0,
-        };
-
-        shared.set_wanted(shared.lock(), Some(measurement.clone()));
-        shared.set_wanted(shared.lock(), Some(measurement.clone()));
-        driver(1).carry_out(&measurement);
-        assert!(shared.lock().wanted.is_some(), "the newer request is kept");
-        driver(2).carry_out(&measurement);
-
-        let state = shared.lock();
-        let error = state.last_error.clone().unwrap_or_default();
-        assert!(state.wanted.is_none() && error.contains("limit"), "{error}");
-    }
-}
+mod tests;

@@ -30,6 +30,7 @@ impl EngineShared {
     /// Sets the wanted measurement and wakes the driver.
     pub(crate) fn set_wanted(&self, mut state: MutexGuard<'_, EngineState>, wanted: Option<Measurement>) {
         state.wanted = wanted;
+        state.paused = false;
         state.revision += 1;
         self.changed.notify_one();
     }
@@ -59,6 +60,8 @@ pub(crate) struct EngineState {
     pub(crate) wanted: Option<Measurement>,
     /// Number of requests received; the last request wins.
     pub(crate) revision: u64,
+    /// True if the current run is to pause.
+    pub(crate) paused: bool,
     pub(crate) quit: bool,
     /// The current run, or the last one.
     pub(crate) view: Option<RunView>,
@@ -74,6 +77,7 @@ impl Default for EngineState {
             profile: defaults::PROFILE,
             wanted: None,
             revision: 0,
+            paused: false,
             quit: false,
             view: None,
             last_error: None,
@@ -88,6 +92,8 @@ pub(crate) struct RunView {
     pub(crate) scenario: &'static str,
     pub(crate) run_id: u64,
     pub(crate) started: Instant,
+    /// Length of its pauses that are over, and start of the present one.
+    pub(crate) pauses: (Duration, Option<Instant>),
     pub(crate) meter: Arc<Meter>,
     pub(crate) offered_per_sec: f64,
     /// Number of processes before the run.
@@ -101,6 +107,14 @@ pub(crate) struct RunView {
     pub(crate) ended: Option<(Sums, u64)>,
 }
 
+impl RunView {
+    /// Returns the time since the start of the run, without its pauses.
+    pub(crate) fn age(&self) -> Duration {
+        let (paused, since) = self.pauses;
+        since.unwrap_or_else(Instant::now).saturating_duration_since(self.started).saturating_sub(paused)
+    }
+}
+
 impl EngineState {
     /// Records why the measurement of a revision does not run, and drops it: otherwise a later change of the profile
     /// would start it again. A newer request is kept.
@@ -112,6 +126,7 @@ impl EngineState {
     /// Drops the measurement of a revision after its end. A newer request is kept.
     pub(crate) fn done(&mut self, revision: u64) {
         if self.revision == revision {
+            self.paused = false;
             self.wanted = None;
         }
     }
@@ -130,12 +145,12 @@ impl EngineState {
         let Some(view) = &self.view else {
             return idle;
         };
-        let (sums, run_ms) =
-            view.ended.unwrap_or_else(|| (view.meter.sums(), view.started.elapsed().as_millis() as u64));
+        let (sums, run_ms) = view.ended.unwrap_or_else(|| (view.meter.sums(), view.age().as_millis() as u64));
         RunSnapshot {
             scenario: view.ended.is_none().then(|| view.scenario.to_owned()),
             run_id: view.run_id,
             run_ms,
+            paused: view.ended.is_none() && self.paused,
             warming_up: view.ended.is_none() && view.cut.is_none(),
             ops: sums.ops,
             ops_measured: view.cut.map_or(0, |cut| sums.ops - cut.ops),

@@ -3,6 +3,7 @@
 //! ```text
 //!   closed loop:  at once, minus the rest that the profile's duty asks for
 //!   open loop:    the arrivals that are due by the schedule; else waits, asleep if the next is milliseconds away
+//!   paused:       not at all; the schedule moves by the length of the pause, so no arrivals pile up
 //! ```
 
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ const YIELD_BELOW: Duration = Duration::from_millis(3);
 const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// Longest single sleep, so that a worker soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// Time between two checks of a paused worker.
+const PAUSE_CHECK: Duration = Duration::from_millis(100);
 
 /// Decides when a worker begins its next operations.
 #[derive(Debug)]
@@ -49,17 +52,39 @@ impl Pace {
     /// Waits until operations may begin and returns their number, at most `most`; `None` when the run stops.
     #[inline]
     pub async fn next_batch(&mut self, ctx: &Context, most: u64) -> Option<u64> {
-        if self.stop.is_set() {
-            return None;
+        loop {
+            if !self.stop.is_clear() && !self.goes_on(ctx).await {
+                return None;
+            }
+            match &mut self.kind {
+                PaceKind::Unlimited => return Some(most),
+                PaceKind::DutyCycle { duty, since } => {
+                    rest(ctx, duty, since).await;
+                    return Some(most);
+                }
+                PaceKind::Open { schedule, next } => {
+                    // `None` means that the run stops or pauses: the next check finds out.
+                    if let Some(ops) = arrivals(ctx, &self.stop, schedule, *next, most).await {
+                        return Some(ops);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits while the run is paused; returns false if it stops.
+    #[cold]
+    async fn goes_on(&mut self, ctx: &Context) -> bool {
+        let began = Instant::now();
+        while self.stop.is_paused() {
+            ctx.sleep(PAUSE_CHECK).await;
         }
         match &mut self.kind {
-            PaceKind::Unlimited => Some(most),
-            PaceKind::DutyCycle { duty, since } => {
-                rest(ctx, duty, since).await;
-                Some(most)
-            }
-            PaceKind::Open { schedule, next } => arrivals(ctx, &self.stop, schedule, *next, most).await,
+            PaceKind::Unlimited => {}
+            PaceKind::DutyCycle { since, .. } => *since = None,
+            PaceKind::Open { schedule, .. } => schedule.delay(began.elapsed()),
         }
+        !self.stop.is_set()
     }
 
     /// Returns true if operations begin by a schedule (open loop).
@@ -103,7 +128,7 @@ async fn rest(ctx: &Context, duty: &mut DutyCycle, since: &mut Option<Instant>) 
 }
 
 async fn arrivals(ctx: &Context, stop: &StopFlag, schedule: &Schedule, next: u64, most: u64) -> Option<u64> {
-    while !stop.is_set() {
+    while stop.is_clear() {
         let now = Instant::now();
         let due = schedule.due(now).saturating_sub(next);
         if due > 0 {

@@ -33,9 +33,20 @@ pub(crate) struct Reading {
     pub(crate) cpu: Duration,
 }
 
+/// Time and CPU time of all pauses of a run: no figure contains them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pauses {
+    duration: Duration,
+    cpu: Duration,
+    machine: MachineCpu,
+    /// Start of the present pause, and the CPU time of the machine then.
+    since: Option<(Instant, Duration, Option<MachineCpu>)>,
+}
+
 impl Reading {
-    fn take(meter: &Meter, now: Instant) -> Self {
-        Self { at: now, sums: meter.sums(), cpu: process_cpu() }
+    fn take(meter: &Meter, now: Instant, pauses: &Pauses) -> Self {
+        let at = now.checked_sub(pauses.duration).unwrap_or(now);
+        Self { at, sums: meter.sums(), cpu: process_cpu().saturating_sub(pauses.cpu) }
     }
 
     fn until(&self, later: &Self) -> Interval {
@@ -66,6 +77,7 @@ pub(crate) struct Sampler {
     ops_per_timed: u64,
     first: Reading,
     last: Reading,
+    pauses: Pauses,
     cut: Option<Cut>,
     /// Intervals since the cut, or since the start before the cut.
     intervals: VecDeque<Interval>,
@@ -81,7 +93,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     pub(crate) fn new(meter: Arc<Meter>, rule: SteadyRule, clock: ClockCost, ops_per_timed: u64, now: Instant) -> Self {
-        let first = Reading::take(&meter, now);
+        let first = Reading::take(&meter, now, &Pauses::default());
         Self {
             meter,
             rule,
@@ -89,6 +101,7 @@ impl Sampler {
             ops_per_timed,
             first,
             last: first,
+            pauses: Pauses::default(),
             cut: None,
             intervals: VecDeque::new(),
             window: VecDeque::from([BucketCounts::empty()]),
@@ -107,9 +120,46 @@ impl Sampler {
         self.intervals.clear();
     }
 
-    /// Takes a reading.
+    /// Begins a pause: the time until [`go_on`](Self::go_on), and what the process uses in it, are not measured.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        self.tick(now);
+        self.pauses.since = Some((now, process_cpu(), machine_cpu()));
+    }
+
+    /// Ends a pause.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        let Some((since, cpu, machine)) = self.pauses.since.take() else { return };
+        self.pauses.duration += now.saturating_duration_since(since);
+        self.pauses.cpu += process_cpu().saturating_sub(cpu);
+        if let (Some(before), Some(after)) = (machine, machine_cpu()) {
+            self.pauses.machine.busy += after.busy.saturating_sub(before.busy);
+            self.pauses.machine.stolen += after.stolen.saturating_sub(before.stolen);
+        }
+    }
+
+    /// Returns true in a pause.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.pauses.since.is_some()
+    }
+
+    /// Returns the CPU time of the machine since its start without that of pauses; `None` if it is not known.
+    pub(crate) fn machine_cpu(&self) -> Option<MachineCpu> {
+        let MachineCpu { busy, stolen } = machine_cpu()?;
+        let paused = &self.pauses.machine;
+        Some(MachineCpu { busy: busy.saturating_sub(paused.busy), stolen: stolen.saturating_sub(paused.stolen) })
+    }
+
+    /// Returns the length of all pauses that are over, and the start of the present one.
+    pub(crate) fn pauses(&self) -> (Duration, Option<Instant>) {
+        (self.pauses.duration, self.pauses.since.map(|(since, ..)| since))
+    }
+
+    /// Takes a reading; does nothing in a pause.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let reading = Reading::take(&self.meter, now);
+        if self.pauses.since.is_some() {
+            return;
+        }
+        let reading = Reading::take(&self.meter, now, &self.pauses);
         if reading.at == self.last.at {
             return;
         }
@@ -159,7 +209,7 @@ impl Sampler {
         }
         self.cumulative.reset();
         self.intervals.clear();
-        self.cut = Some(Cut { reading: self.last, steady, machine_cpu: machine_cpu() });
+        self.cut = Some(Cut { reading: self.last, steady, machine_cpu: self.machine_cpu() });
     }
 
     /// Returns the CPU time of the process per operation over the last intervals; 0 without operations.
@@ -293,6 +343,24 @@ mod tests {
         assert_eq!(fixture.sampler.cumulative().count - before, 21);
         assert_eq!(fixture.sampler.intervals().len(), 4);
         assert_eq!(fixture.sampler.measured(), Duration::from_millis(400));
+    }
+
+    #[test]
+    fn a_pause_is_in_no_figure() {
+        let mut fixture = Fixture::new();
+        (0..10).for_each(|_| fixture.tick(50));
+        (0..3).for_each(|_| fixture.tick(50));
+
+        fixture.sampler.pause(fixture.now);
+        (0..40).for_each(|_| fixture.tick(0));
+        let paused = fixture.sampler.pauses().1;
+        fixture.sampler.go_on(fixture.now);
+        (0..2).for_each(|_| fixture.tick(50));
+
+        assert!(paused.is_some());
+        assert_eq!(fixture.sampler.measured(), Duration::from_millis(500));
+        assert!(fixture.sampler.intervals().iter().all(|interval| interval.ops == 50));
+        assert_eq!(fixture.sampler.pauses(), (Duration::from_secs(4), None));
     }
 
     #[test]

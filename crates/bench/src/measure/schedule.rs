@@ -69,6 +69,11 @@ impl Schedule {
         Self { start: start + Duration::from_nanos(offset_ns as u64), gap_ns }
     }
 
+    /// Moves all arrivals by the length of a pause.
+    pub(crate) fn delay(&mut self, pause: Duration) {
+        self.start += pause;
+    }
+
     /// Returns the intended start of arrival `number`, counted from 0.
     pub fn intended(&self, number: u64) -> Instant {
         self.start + Duration::from_nanos((number as f64 * self.gap_ns) as u64)

@@ -119,6 +119,24 @@ impl Run {
         self.next_tick
     }
 
+    /// Pauses the workers and the clock, or lets them go on.
+    pub(crate) fn set_paused(&mut self, paused: bool, now: Instant) {
+        if self.sampler.is_paused() == paused {
+            return;
+        }
+        self.stop.set_paused(paused);
+        if paused {
+            self.sampler.pause(now);
+        } else {
+            self.sampler.go_on(now);
+        }
+    }
+
+    /// Returns true in a pause.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.sampler.is_paused()
+    }
+
     /// Takes a reading. Returns true while the run goes on.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         if self.is_started {
@@ -140,11 +158,15 @@ impl Run {
     /// Starts the clock when the scenario reports that it is prepared.
     fn prepare(&mut self, now: Instant) {
         if self.start_line.is_open() {
+            let paused = self.is_paused();
             self.is_started = true;
             self.started = now;
             let ops_per_timed = self.plan.scenario.card().ops_per_timed;
             self.sampler = Sampler::new(Arc::clone(&self.meter), self.rule, self.clock, ops_per_timed, now);
             self.sampler.reserve(self.expected);
+            if paused {
+                self.sampler.pause(now);
+            }
         }
     }
 

@@ -60,6 +60,10 @@ impl<T: Cases> Cases for Loads<T> {
         self.busy.as_mut().map_or(Ok(()), |busy| busy.run_turn(case - first, context))
     }
 
+    fn pause(&mut self) {
+        self.beside = None;
+    }
+
     fn show(&self, context: &CaseContext) {
         for (half, beside) in [(&self.quiet, QUIET), (&self.busy, BUSY)] {
             if let Some(half) = half {

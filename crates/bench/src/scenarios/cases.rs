@@ -5,10 +5,12 @@
 //! ```
 //!
 //! The cases alternate, so that disturbances by the rest of the machine affect all of them equally. A case checks the
-//! stop flag at each step; a turn that was cut short is discarded.
+//! stop flag at each step; a turn that was cut short is discarded. A pause begins after the present turn.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rusm_runtime::Handle;
 
@@ -18,6 +20,9 @@ use crate::parameter::Params;
 use crate::report::table::{Table, Tables};
 use crate::run::error::RunError;
 use crate::run::flags::StopFlag;
+
+/// Time between two checks of a paused run.
+const PAUSE_CHECK: Duration = Duration::from_millis(50);
 
 /// Context of the cases.
 pub(crate) struct CaseContext {
@@ -35,6 +40,13 @@ impl CaseContext {
     #[inline]
     pub(crate) fn stops(&self) -> bool {
         self.stop.is_set()
+    }
+
+    /// Waits on this thread while the run is paused.
+    fn wait_while_paused(&self) {
+        while self.stop.is_paused() {
+            thread::park_timeout(PAUSE_CHECK);
+        }
     }
 
     pub(crate) fn stop_flag(&self) -> StopFlag {
@@ -64,6 +76,9 @@ pub(crate) trait Cases: Send + 'static {
     /// [`RunError::Lacks`] if the machine lacks a requirement.
     fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError>;
 
+    /// Ends what would go on during a pause of the run; the next turn starts it again.
+    fn pause(&mut self) {}
+
     /// Shows the results of all turns until now.
     fn show(&self, context: &CaseContext);
 }
@@ -86,6 +101,10 @@ pub(crate) async fn run_in_turn(context: &mut RunContext, mut cases: impl Cases)
                 if let Err(error) = cases.run_turn(case, &mut case_context) {
                     *fails.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     return;
+                }
+                if case_context.stop.is_paused() {
+                    cases.pause();
+                    case_context.wait_while_paused();
                 }
                 if case_context.stops() {
                     break;

@@ -71,6 +71,7 @@ pub(crate) fn child(runtime: &Handle, child: &ChildReport, position: TreePositio
             (None, ChildType::Supervisor) => Some(TreeBranch::default()),
             (None, ChildType::Worker) => None,
         },
+        sum: None,
     }
 }
 

@@ -14,3 +14,5 @@ pub(super) const CAUSES: Kind = 8;
 pub(super) const CPU: Kind = 9;
 pub(super) const SCHEDULERS: Kind = 10;
 pub(super) const SERVE: Kind = 11;
+pub(super) const WAITS: Kind = 12;
+pub(super) const RESULTS: Kind = 13;

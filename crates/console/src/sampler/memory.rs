@@ -31,6 +31,8 @@ const SHARE: f64 = 0.003;
 pub(crate) struct ReportedBytes {
     /// Buffers for observers.
     pub(crate) observers: u64,
+    /// Flight recorder.
+    pub(crate) recorder: u64,
     /// Lines that wait for the log thread.
     pub(crate) log: u64,
 }
@@ -83,6 +85,7 @@ impl MemoryProbe {
             parts.timer_bytes,
             store_bytes,
             observer_bytes,
+            reported.recorder,
             reported.log,
         ];
         let left = resident.heap.saturating_sub(on_heap.iter().sum());
@@ -102,6 +105,7 @@ impl MemoryProbe {
             engine_bytes: resident.engines,
             code_bytes: resident.code,
             observer_bytes,
+            recorder_bytes: reported.recorder,
             log_bytes: reported.log,
             thread_stack_bytes: resident.thread_stacks,
             program_bytes: resident.program,

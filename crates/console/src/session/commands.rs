@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::{
     ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, LOG_FILTER_MAX_BYTES, ReportPart, ServeView,
-    ServerMessage, StoresView, TraceRequest, View, decode_client, encode as to_text,
+    ServerMessage, StoresView, TraceRequest, TreeView, View, decode_client, encode as to_text,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::Message;
@@ -80,6 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
                 self.node.host.stop();
                 Ok(())
             }
+            ClientMessage::Pause { paused, .. } => self.node.host.pause(paused),
             ClientMessage::SetResourceProfile { profile, .. } => self.node.host.set_profile(&profile),
             ClientMessage::SetObserverDetail { enabled } => self.set_detail(enabled),
             ClientMessage::Watch { frame_hz } => self.watch(frame_hz),
@@ -91,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             }
             ClientMessage::Inspect { view } => self.set_inspect(view.as_ref()),
             ClientMessage::Causes { view } => show(&mut self.causes, view.map(CausesSource::new)),
-            ClientMessage::Tree { view } => show(&mut self.tree, view.map(TreeSource::new)),
+            ClientMessage::Tree { view } => self.set_tree(view),
             ClientMessage::Engines { view } => show(&mut self.engines, view.map(EnginesSource::new)),
             ClientMessage::Time { view } => show(&mut self.time, view.map(TimeSource::new)),
             ClientMessage::Stores { view } => self.set_stores(view),
@@ -147,6 +148,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             self.audit(&keys);
         }
         show(&mut self.stores, source)
+    }
+
+    fn set_tree(&mut self, view: Option<TreeView>) -> Result<(), HostError> {
+        let source = view.map(TreeSource::new).transpose()?;
+        let before = self.tree.as_mut().map(Window::source_mut);
+        let source = match (source, before) {
+            (Some(source), Some(before)) => Some(source.continuing(before)),
+            (source, _) => source,
+        };
+        show(&mut self.tree, source.map(Ok))
     }
 
     fn set_serve(&mut self, view: Option<ServeView>) -> Result<(), HostError> {
@@ -296,6 +307,7 @@ const fn changes_the_node(message: &ClientMessage) -> bool {
         message,
         ClientMessage::Run { .. }
             | ClientMessage::Stop { .. }
+            | ClientMessage::Pause { .. }
             | ClientMessage::SetResourceProfile { .. }
             | ClientMessage::RestartChild { .. }
             | ClientMessage::SetLogFilter { .. }
@@ -308,6 +320,7 @@ const fn command_id(message: &ClientMessage) -> Option<u64> {
     match message {
         ClientMessage::Run { id, .. }
         | ClientMessage::Stop { id }
+        | ClientMessage::Pause { id, .. }
         | ClientMessage::SetResourceProfile { id, .. }
         | ClientMessage::RestartChild { id, .. }
         | ClientMessage::SetLogFilter { id, .. }

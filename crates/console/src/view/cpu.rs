@@ -10,8 +10,9 @@
 //! All sums only grow, so what a process used moves from live to ended when it ends, and is never lost in between.
 
 pub(crate) mod group;
-mod groups;
+pub(crate) mod groups;
 mod parts;
+mod waits;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use rusm_protocol::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView, ServerMessage};
 use self::group::{GroupId, Growth};
 use self::groups::{GroupSums, Groups};
 use self::parts::Threads;
+use self::waits::{GroupWaits, WaitP99};
 use crate::budget::process_cpu;
 use crate::encode::cpu as encode;
 use crate::host::HostError;
@@ -39,6 +41,7 @@ pub(crate) struct CpuSource {
     view: CpuView,
     groups: Groups,
     looks: VecDeque<Look>,
+    waits: GroupWaits,
 }
 
 /// Sums at one moment.
@@ -61,7 +64,7 @@ impl CpuSource {
         if view.group == CpuGroup::Other {
             return Err(HostError::out_of_range("group is not one of kind, parent, scheduler".to_owned()));
         }
-        Ok(Self { groups: Groups::new(view.group), view, looks: VecDeque::new() })
+        Ok(Self { groups: Groups::new(view.group), view, looks: VecDeque::new(), waits: GroupWaits::default() })
     }
 }
 
@@ -76,6 +79,8 @@ impl ViewSource for CpuSource {
         let runtime = &node.runtime;
         let at = Instant::now();
         let (sums, schedulers) = self.groups.read(runtime, at);
+        let by = self.view.group;
+        self.waits.read(runtime, at, SPAN, |scheduler, seen| groups::id_of(by, scheduler, seen));
         let now = Look {
             at,
             process_ns: process_cpu().as_nanos() as u64,
@@ -118,6 +123,7 @@ impl CpuSource {
         let used_ns = now.process_ns - then.process_ns;
         let machine_ns = now.machine_ns.zip(then.machine_ns).map_or(0, |(now, then)| now.saturating_sub(then));
         let offset = self.view.window.offset.min(rows.len() as u64);
+        let waits = self.waits.p99();
         let window = rows.iter().skip(offset as usize).take(self.view.window.len as usize);
         Cpu {
             group: self.view.group,
@@ -128,14 +134,14 @@ impl CpuSource {
             sum_pct: encode::round(pct(in_rows) + runtime.iter().map(|part| part.cpu_pct).sum::<f64>()),
             total: rows.len() as u64,
             offset,
-            rows: window.map(|(id, growth)| row(node, id, growth, span)).collect(),
+            rows: window.map(|(id, growth)| row(node, id, growth, waits.get(id).copied(), span)).collect(),
             runtime: runtime.into_iter().map(|part| CpuPart { cpu_pct: encode::round(part.cpu_pct), ..part }).collect(),
             ..Cpu::default()
         }
     }
 }
 
-fn row(node: &Node, id: &GroupId, growth: &Growth, span: Duration) -> CpuRow {
+fn row(node: &Node, id: &GroupId, growth: &Growth, wait: Option<WaitP99>, span: Duration) -> CpuRow {
     let pct = |ns: u64| ns as f64 / span.as_nanos().max(1) as f64 * 100.0;
     CpuRow {
         cpu_pct: encode::round(pct(growth.busy_ns)),
@@ -143,6 +149,8 @@ fn row(node: &Node, id: &GroupId, growth: &Growth, span: Duration) -> CpuRow {
         live: growth.live,
         ended_per_sec: encode::round(growth.ended as f64 / span.as_secs_f64().max(1e-3)),
         ended_total: growth.ended_total,
+        wait_p99_ns: wait.map(|wait| wait.ns),
+        wait_samples: wait.map_or(0, |wait| wait.samples),
         from: growth.from.only().and_then(|parent| encode::parent(&node.runtime, parent)),
         ..encode::named(&node.runtime, id)
     }

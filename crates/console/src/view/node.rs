@@ -119,7 +119,8 @@ impl Node {
         // An order in progress holds the lock; its data is then counted at the next reading.
         let rates = self.rates.try_lock().map_or(0, |all| all.iter().map(Rates::bytes).sum());
         let log = sample.log.as_ref().map_or(0, |log| log.queued_bytes);
-        let reported = ReportedBytes { observers: rates, log };
+        let recorder = self.recording.borrow().bytes() as u64;
+        let reported = ReportedBytes { observers: rates, recorder, log };
         self.memory.borrow_mut().read(&self.runtime, &sample.census, reported, Instant::now())
     }
 

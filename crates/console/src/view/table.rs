@@ -174,6 +174,11 @@ impl Table {
             degraded: late.then(|| format!("order takes {:.1} ms of CPU: refreshed less often", cost_us / 1e3)),
             cost_us,
             rows: self.encoder.rows(&node.runtime, window, &self.columns, waits),
+            mailbox_fill_pct: if self.columns.contains(&Column::MailboxLen) {
+                encode::mailbox_fill(&node.runtime, window)
+            } else {
+                Vec::new()
+            },
             columns: self.columns.clone(),
         })
     }

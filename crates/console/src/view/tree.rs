@@ -7,11 +7,14 @@
 //!
 //! The cost depends on the rows in the window and on the open supervisors, not on the number of their children.
 
+mod sums;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rusm_protocol::{ErrorCode, ServerMessage, TREE_OPEN_MAX, TreeDetail, TreeRow, TreeRows, TreeView};
 
+use self::sums::TreeSums;
 use crate::encode::tree::{self as encode, TreePosition};
 use crate::host::HostError;
 use crate::view::node::Node;
@@ -27,6 +30,7 @@ pub(crate) struct TreeSource {
     view: TreeView,
     open: Open,
     selected: Option<(Pid, Vec<ChildKey>)>,
+    sums: Option<TreeSums>,
 }
 
 /// The open supervisors.
@@ -55,7 +59,16 @@ impl TreeSource {
                 .open = true;
         }
         let selected = view.selected.as_deref().map(parse).transpose()?;
-        Ok(Self { view, open, selected })
+        let sums = view.sums.then(TreeSums::default);
+        Ok(Self { view, open, selected, sums })
+    }
+
+    /// Keeps the sums of an earlier view of the client: they need two looks.
+    pub(crate) fn continuing(mut self, before: &mut Self) -> Self {
+        if self.sums.is_some() {
+            self.sums = before.sums.take().or(self.sums);
+        }
+        self
     }
 }
 
@@ -73,7 +86,13 @@ impl ViewSource for TreeSource {
             Walk { runtime, from, to: from.saturating_add(self.view.window.len.into()), place: 0, rows: vec![] };
         let top = walk.top(&self.open);
         let selected = self.selected.as_ref().and_then(|(pid, keys)| detail(runtime, *pid, keys));
-        let (total, rows) = (walk.place, walk.rows);
+        let (total, mut rows) = (walk.place, walk.rows);
+        if let Some(sums) = &mut self.sums {
+            let pid = |row: &TreeRow| row.pid.as_ref()?.parse().ok();
+            let pids: Vec<Pid> = rows.iter().filter_map(pid).collect();
+            let sums = sums.read(runtime, &pids);
+            rows.iter_mut().for_each(|row| row.sum = pid(row).and_then(|pid| sums.get(&pid).copied()));
+        }
         let offset = from.min(total);
         TreeRows { top, total, offset, rows, selected: selected.map(Box::new), ..TreeRows::default() }
     }

@@ -83,3 +83,22 @@ async fn nobody_changes_a_read_only_node() {
     assert_eq!(answer["message"], "this node is read-only: observers cannot change it");
     assert!(node.runtime.is_alive(pid));
 }
+
+#[tokio::test]
+async fn a_run_is_paused_by_a_client_in_control_only() {
+    let node = node();
+    let mut client = node.attach().await;
+    let pause = |paused: bool, id: u64| json!({"type": "pause", "paused": paused, "id": id});
+
+    assert_eq!(ask(&mut client, &pause(true, 1)).await["message"], "no scenario runs");
+    let run = json!({"type": "run", "scenario": "spawn-storm", "id": 2});
+    assert_eq!(ask(&mut client, &run).await["type"], "ack");
+    let mut observer = node.attach_tcp(&node.observe_token()).await;
+    assert_eq!(ask(&mut observer, &pause(true, 3)).await["code"], "forbidden");
+
+    assert_eq!(ask(&mut client, &pause(true, 4)).await["type"], "ack");
+    client.pick(|message| (message["frame"]["paused"] == true).then_some(())).await;
+    assert_eq!(ask(&mut client, &pause(false, 5)).await["type"], "ack");
+    // The field is absent again.
+    client.pick(|message| (message["type"] == "tick" && message["frame"]["paused"].is_null()).then_some(())).await;
+}

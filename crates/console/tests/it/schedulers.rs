@@ -1,6 +1,9 @@
 //! The view of the schedulers: each figure is compared with what the test has made the schedulers do.
 
+use std::time::Duration;
+
 use crate::support::{Client, node};
+use rusm_runtime::Context;
 use serde_json::{Value, json};
 
 async fn schedulers(client: &mut Client) -> Value {
@@ -89,4 +92,31 @@ async fn a_window_of_schedulers_has_a_limit() {
 
     assert_eq!((one["schedulers"].as_array().unwrap().len(), one["total"].as_u64()), (1, Some(2)));
     assert_eq!(refused["code"], "out_of_range");
+}
+
+#[tokio::test]
+async fn the_cpu_view_shows_how_late_the_processes_of_a_kind_run() {
+    let node = node();
+    let ticking = |ctx: Context| async move {
+        ctx.set_label("late one");
+        loop {
+            ctx.sleep(Duration::from_micros(200)).await;
+        }
+    };
+    for _ in 0..8 {
+        node.runtime.spawn(ticking).unwrap();
+    }
+    let mut client = node.attach().await;
+    client.send(&json!({"type": "cpu", "view": {"id": 1, "group": "kind", "hz": 10.0}}).to_string()).await;
+
+    let row = client
+        .pick(|message| {
+            let rows = message["rows"].as_array().filter(|_| message["type"] == "cpu")?;
+            rows.iter().find(|row| row["name"] == "late one" && row["wait_samples"].as_u64() > Some(3)).cloned()
+        })
+        .await;
+
+    // From ready to running takes some time, and not as long as the whole test may.
+    let wait_ns = row["wait_p99_ns"].as_u64().unwrap();
+    assert!((1..60_000_000_000).contains(&wait_ns), "{row}");
 }

@@ -312,6 +312,15 @@ impl Host for Recorder {
         self.run.lock().unwrap().scenario = None;
     }
 
+    fn pause(&self, paused: bool) -> Result<(), HostError> {
+        let mut run = self.run.lock().unwrap();
+        if run.scenario.is_none() {
+            return Err(HostError { code: ErrorCode::Failed, message: "no scenario runs".to_owned() });
+        }
+        run.paused = paused;
+        Ok(())
+    }
+
     fn set_profile(&self, profile: &str) -> Result<(), HostError> {
         self.note(format!("profile {profile}"));
         profile.clone_into(&mut self.run.lock().unwrap().profile);

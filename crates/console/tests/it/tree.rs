@@ -1,7 +1,7 @@
 //! The supervision tree through a window: the rows are those of a walk over the whole tree, wherever the window is.
 
 use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, Node, generous, node, node_with};
 use rusm_runtime::supervisor::{ChildSpec, Restart, Strategy, Supervisor, SupervisorRef};
@@ -220,4 +220,50 @@ async fn a_child_is_started_again_on_request_and_that_is_no_crash() {
         let refused = client.pick(|message| (message["id"] == 8).then(|| message["code"].clone())).await;
         assert_eq!(refused, code, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_supervisor_shows_what_all_processes_below_it_use() {
+    let node = node();
+    let busy = |ctx: Context| async move {
+        let spinner = |ctx: Context| async move {
+            loop {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(2) {
+                    std::hint::spin_loop();
+                }
+                ctx.yield_now().await;
+            }
+        };
+        ctx.try_spawn(spinner).unwrap();
+        pending::<()>().await;
+    };
+    let left = Supervisor::new(Strategy::OneForOne).child(ChildSpec::new("busy", busy));
+    let tree = Supervisor::new(Strategy::OneForOne)
+        .child(ChildSpec::supervisor("left", left))
+        .child(ChildSpec::new("idle", |_| pending::<()>()));
+    let root = tree.start(&node.runtime).await.unwrap().pid();
+    let mut client = node.attach().await;
+    let open = [root.to_string(), format!("{root}/0")];
+
+    client.send(&json!({"type": "tree", "view": {"id": 1, "open": open, "sums": true, "hz": 10.0}}).to_string()).await;
+    let cpu = |row: &Value| row["sum"]["cpu_pct"].as_f64();
+    let rows = client
+        .pick(|message| {
+            let rows = message["rows"].as_array().filter(|_| message["type"] == "tree")?;
+            rows.iter().all(|row| cpu(row).is_some()).then_some(())?;
+            (cpu(&rows[0])? > 5.0).then(|| rows.clone())
+        })
+        .await;
+
+    let names: Vec<&str> = rows[1..].iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["left", "busy", "idle"]);
+    let counts: Vec<u64> = rows.iter().map(|row| row["sum"]["processes"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [5, 3, 2, 1]);
+    let shares: Vec<f64> = rows.iter().map(|row| cpu(row).unwrap()).collect();
+    // The spinner is the only one that computes: its share is in each row above it, and in no other.
+    assert!(shares[0] + 0.1 >= shares[1] && shares[1] + 0.1 >= shares[2] && shares[2] > 4.0, "{shares:?}");
+    assert!(shares[3] < 1.0, "{shares:?}");
+    let bytes: Vec<u64> = rows.iter().map(|row| row["sum"]["memory_bytes"].as_u64().unwrap()).collect();
+    assert!(bytes[0] >= bytes[1] + bytes[3] && bytes[1] > bytes[2] && bytes[3] >= 256, "{bytes:?}");
 }

@@ -158,3 +158,27 @@ async fn a_trace_is_sent_until_it_is_stopped_and_a_bad_request_is_refused() {
     observer.send(&json!({"type": "trace", "trace": null, "id": 4}).to_string()).await;
     observer.pick(|message| (message["id"] == 4 && message["type"] == "ack").then_some(())).await;
 }
+
+#[tokio::test]
+async fn the_list_of_waits_is_in_the_past_although_no_observer_requested_it() {
+    let node = node_with(|config| config.limits = crate::support::generous());
+    let server = node.parked();
+    let client = caller(&node);
+    node.runtime.try_send(client, server).unwrap();
+    let mut observer = node.attach().await;
+
+    let mut id = 0;
+    let row = loop {
+        id += 1;
+        observer.send(&json!({"type": "past", "id": id, "at_ms": u64::MAX}).to_string()).await;
+        let past = observer.pick(|message| (message["id"] == id).then(|| message["messages"].clone())).await;
+        let waits = past.as_array().into_iter().flatten().find(|message| message["type"] == "waits");
+        let mut rows = waits.and_then(|waits| waits["rows"].as_array()).into_iter().flatten();
+        if let Some(row) = rows.find(|row| row["pid"] == client.to_string()) {
+            break row.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+
+    assert_eq!((&row["wait"], &row["depth"]), (&json!("call"), &json!(1)));
+}

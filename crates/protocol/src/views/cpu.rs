@@ -111,6 +111,13 @@ pub struct CpuRow {
     pub ended_per_sec: f64,
     /// Number of processes that have ended since the node started.
     pub ended_total: u64,
+    /// 99th percentile of the time from ready to running over the last seconds, in nanoseconds, from samples; absent without
+    /// a sample. Processes that end in their first poll are not sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p99_ns: Option<u64>,
+    /// Number of these samples.
+    #[serde(skip_serializing_if = "crate::frame::is_zero")]
+    pub wait_samples: u64,
     /// The only parent of the group: its name, label or pid. Absent if it has several parents or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

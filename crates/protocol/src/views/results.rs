@@ -124,7 +124,7 @@ pub struct RunResult {
     pub kind: String,
     /// Id of the scenario.
     pub scenario: String,
-    /// `preparing`, `warming_up`, `measuring` or `ended`.
+    /// `preparing`, `warming_up`, `measuring`, `paused` or `ended`.
     pub state: String,
     /// Number of the current step, such as a run, a cell or a level; 0 if there is only one.
     pub step: u32,

@@ -149,6 +149,10 @@ pub struct Rows {
     pub columns: Vec<Column>,
     /// The rows. A process that has ended keeps its row, in the state `exited`, until the next order.
     pub rows: Vec<Vec<Cell>>,
+    /// Fill of the mailbox of each row, in per cent of its capacity; absent if no mailbox of this page holds a message, or
+    /// if the view does not show their lengths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mailbox_fill_pct: Vec<u8>,
 }
 
 /// The range of rows that a view shows of a sorted table.

@@ -24,6 +24,9 @@ pub struct TreeView {
     /// Path of the row to send in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<String>,
+    /// True for [`TreeRow::sum`], which reads all processes of the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sums: bool,
     /// Refreshes per second, 1–10.
     #[serde(default = "default_tree_hz")]
     pub hz: f64,
@@ -35,7 +38,8 @@ const fn default_tree_hz() -> f64 {
 
 impl Default for TreeView {
     fn default() -> Self {
-        Self { id: 0, open: Vec::new(), window: ViewWindow::default(), selected: None, hz: default_tree_hz() }
+        let window = ViewWindow::default();
+        Self { id: 0, open: Vec::new(), window, selected: None, sums: false, hz: default_tree_hz() }
     }
 }
 
@@ -104,6 +108,23 @@ pub struct TreeRow {
     /// Figures of a supervisor; absent for other children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<TreeBranch>,
+    /// CPU time and memory of its process and of all processes below it, if the view requests them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<TreeSum>,
+}
+
+/// CPU time and memory of a process and of all processes below it: its children, their children, and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TreeSum {
+    /// CPU time inside polls over the last seconds, in per cent of one core, with that of ended children; absent at the
+    /// first sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_pct: Option<f64>,
+    /// Memory of control blocks, futures and mailboxes, in bytes.
+    pub memory_bytes: u64,
+    /// Number of live processes, itself included.
+    pub processes: u64,
 }
 
 /// Figures of a supervisor and its children.

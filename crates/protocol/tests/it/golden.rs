@@ -63,6 +63,7 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
             },
         ),
         ("client_stop", ClientMessage::Stop { id: Some(2) }),
+        ("client_pause", ClientMessage::Pause { paused: true, id: Some(3) }),
         ("client_set_observer_detail", ClientMessage::SetObserverDetail { enabled: true }),
         (
             "client_set_resource_profile",
@@ -290,6 +291,7 @@ fn frame() -> Frame {
         captured_at_ns: 5_000_000_000,
         run_id: 3,
         run_ms: 4_000,
+        paused: true,
         warming_up: false,
         run_error: None,
         ops_total: 40_000_000,
@@ -404,6 +406,7 @@ fn rows() -> Rows {
             vec![Cell::Text("<0.45.1>".to_owned()), Cell::Empty(()), Cell::Rate(0.0), Cell::Count(0)],
             vec![Cell::Text("<0.46.1>".to_owned()), Cell::Empty(()), Cell::Empty(()), Cell::Count(0)],
         ],
+        mailbox_fill_pct: vec![75, 0, 0],
     }
 }
 

@@ -47,7 +47,7 @@ fn tree_view() -> impl Strategy<Value = TreeView> {
     let window = (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
     let open = proptest::collection::vec(".*", 0..5);
     (any::<u32>(), open, window, proptest::option::of(".*"), rate())
-        .prop_map(|(id, open, window, selected, hz)| TreeView { id, open, window, selected, hz })
+        .prop_map(|(id, open, window, selected, hz)| TreeView { id, open, window, selected, sums: id % 2 == 0, hz })
 }
 
 fn stores_view() -> impl Strategy<Value = StoresView> {
@@ -153,6 +153,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(results_view()).prop_map(|view| ClientMessage::Results { view }),
         any::<[u64; 3]>().prop_map(|[run, offset, id]| ClientMessage::Report { run, offset, id }),
         id().prop_map(|id| ClientMessage::Stop { id }),
+        (any::<bool>(), id()).prop_map(|(paused, id)| ClientMessage::Pause { paused, id }),
         any::<bool>().prop_map(|enabled| ClientMessage::SetObserverDetail { enabled }),
         (".*", id()).prop_map(|(profile, id)| ClientMessage::SetResourceProfile { profile, id }),
         rate().prop_map(|frame_hz| ClientMessage::Watch { frame_hz }),
@@ -231,8 +232,9 @@ fn cell() -> impl Strategy<Value = Cell> {
 fn rows() -> impl Strategy<Value = Rows> {
     let cells = proptest::collection::vec(proptest::collection::vec(cell(), 0..14), 0..20);
     let columns = proptest::collection::vec(column(), 0..14);
-    (any::<u32>(), any::<[u64; 6]>(), proptest::option::of(".*"), rate(), columns, cells).prop_map(
-        |(id, n, degraded, cost_us, columns, rows)| Rows {
+    let fills = proptest::collection::vec(any::<u8>(), 0..20);
+    (any::<u32>(), any::<[u64; 6]>(), proptest::option::of(".*"), rate(), columns, cells, fills).prop_map(
+        |(id, n, degraded, cost_us, columns, rows, mailbox_fill_pct)| Rows {
             id,
             seq: n[0],
             epoch: n[1],
@@ -244,6 +246,7 @@ fn rows() -> impl Strategy<Value = Rows> {
             cost_us,
             columns,
             rows,
+            mailbox_fill_pct,
         },
     )
 }

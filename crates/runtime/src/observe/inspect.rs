@@ -6,6 +6,7 @@
 pub(crate) mod causes;
 pub(crate) mod ended;
 pub(crate) mod histogram;
+mod recent;
 pub(crate) mod watch;
 
 use std::collections::HashSet;
@@ -276,6 +277,16 @@ impl Drop for Watching {
 /// Sets whether delays of the node are sampled. It costs about a nanosecond for each poll.
 pub fn set_sampling(runtime: &Handle, is_on: bool) {
     runtime.shared.watches.set_sampling(is_on);
+}
+
+/// Passes the newest sampled scheduling delays, each with its scheduler and its process, in nanoseconds. `seen` has the
+/// number of delays that the caller has seen of each scheduler, and is updated; it is empty at first.
+pub fn recent_delays(runtime: &Handle, seen: &mut Vec<u64>, mut visit: impl FnMut(usize, Pid, u64)) {
+    let recent = &runtime.shared.watches.recent;
+    seen.resize(recent.len(), 0);
+    for (scheduler, (recent, seen)) in recent.iter().zip(seen).enumerate() {
+        *seen = recent.since(*seen, |pid, delay_ns| visit(scheduler, pid, delay_ns));
+    }
 }
 
 /// Returns the sampled delays of the node since it started.

@@ -1,12 +1,12 @@
 //! The simulated past: the demo is a function of time, so an instant of the past is computed like the present.
 
 use rusm_protocol::{
-    Column, EnginesView, Frame, History, HistoryRun, HistorySeries, Past, PastView, ServeView, ServerMessage, SortKey,
-    StoresView, TimeView, TopicsView, TreeView, View, ViewWindow,
+    Column, EnginesView, Frame, History, HistoryRun, HistorySeries, Past, PastView, ResultsView, ServeView,
+    ServerMessage, SortKey, StoresView, TimeView, TopicsView, TreeView, View, ViewWindow, WaitsView,
 };
 
 use super::processes::Processes;
-use super::{events, guests, serve, stores, time, topics, tree};
+use super::{events, guests, results, serve, stores, time, topics, tree, watches};
 
 /// Time between two instants, in milliseconds.
 const STEP_MS: u64 = 1000;
@@ -27,6 +27,8 @@ pub(super) fn instant(
         ServerMessage::Tick { frame: Box::new(frame(at_ms)) },
         ServerMessage::Rows(processes.rows(&view, 1, at_ms)),
         ServerMessage::Tree(tree::rows(&TreeView::default(), 1, at_ms)),
+        ServerMessage::Waits(watches::waits(&WaitsView::default(), at_ms)),
+        ServerMessage::Results(Box::new(results::results(&ResultsView::default(), None, 1, at_ms))),
         ServerMessage::Engines(guests::engines(&EnginesView::default(), 1, at_ms)),
         ServerMessage::Time(time::time(&TimeView::default(), 1, at_ms)),
         ServerMessage::Stores(stores::stores(&StoresView::default(), 1, at_ms)),

@@ -17,6 +17,8 @@ pub(super) const PROCESSES: u64 = 1_000_000;
 
 /// Time for which the order of rows stays constant.
 const ORDER_MS: u64 = 1500;
+/// Capacity of each mailbox.
+const MAILBOX_CAPACITY: u64 = 16_384;
 
 /// Size of the blocks within which processes change ranks. It must divide `PROCESSES`.
 const BLOCK: u64 = 20;
@@ -132,6 +134,11 @@ impl Processes {
             }
             cell => cell,
         };
+        let fill = |&i: &u64| match self.cell(i, Column::MailboxLen, ms) {
+            Cell::Count(len) => (len * 100).div_ceil(MAILBOX_CAPACITY).min(100) as u8,
+            _ => 0,
+        };
+        let mailbox_fill_pct = indices.iter().map(fill).collect();
         let rows = indices.iter().map(|&i| columns.iter().map(|&column| cell(i, column)).collect());
         Rows {
             id: view.id,
@@ -144,6 +151,7 @@ impl Processes {
             degraded: None,
             cost_us: 2_700.0,
             rows: rows.collect(),
+            mailbox_fill_pct,
             columns,
         }
     }
@@ -254,7 +262,7 @@ impl Processes {
             busy_ns: (count(Column::AgeMs) as f64 * rate(Column::BusyPct) * 1e4) as u64,
             busy_pct: Some(rate(Column::BusyPct)),
             mailbox_len: count(Column::MailboxLen),
-            mailbox_capacity: 16_384,
+            mailbox_capacity: MAILBOX_CAPACITY,
             messages: count(Column::Messages),
             msgs_per_sec: Some(rate(Column::MsgsPerSec)),
             memory_bytes,

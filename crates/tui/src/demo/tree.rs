@@ -1,6 +1,6 @@
 //! Simulated supervision tree: children that crash at intervals, and a supervisor with 100,000 sessions.
 
-use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeView};
+use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeRows, TreeSum, TreeView};
 
 /// Kind of a tree node.
 enum NodeKind {
@@ -148,6 +148,7 @@ impl Walk<'_> {
                 row.branch = Some(self.branch(&node.kind, open));
             }
         }
+        row.sum = (self.view.sums && row.pid.is_some()).then(|| sum(node, self.now_ms));
         if self.view.selected.as_deref() == Some(path) {
             let shutdown = (depth > 0).then(|| if row.branch.is_some() { "infinity" } else { "5000" }.to_owned());
             self.selected = Some(TreeDetail { row: row.clone(), shutdown, ends, ..TreeDetail::default() });
@@ -215,6 +216,35 @@ impl Walk<'_> {
             running: children.len() as u64 - waiting,
             waiting,
             ended: 0,
+        }
+    }
+}
+
+/// Returns the sum of a node and of all nodes below it.
+fn sum(node: &TreeNode, now_ms: u64) -> TreeSum {
+    let own = |cpu_pct: f64, bytes: u64| TreeSum { cpu_pct: Some(cpu_pct), memory_bytes: bytes, processes: 1 };
+    let add = |sum: TreeSum, one: TreeSum| TreeSum {
+        cpu_pct: sum.cpu_pct.zip(one.cpu_pct).map(|(sum, one)| sum + one),
+        memory_bytes: sum.memory_bytes + one.memory_bytes,
+        processes: sum.processes + one.processes,
+    };
+    match &node.kind {
+        NodeKind::Worker { .. } => {
+            let letters: u64 = node.name.bytes().map(u64::from).sum();
+            let wave = ((now_ms / 500 + letters) % 7) as f64 / 20.0;
+            own((letters % 29) as f64 / 10.0 + wave, 4_096 + letters * 97)
+        }
+        NodeKind::Supervisor { children, .. } => {
+            children.iter().map(|child| sum(child, now_ms)).fold(own(0.0, 2_048), add)
+        }
+        NodeKind::Many { child, count } => {
+            let one = sum(&worker(child), now_ms);
+            let many = TreeSum {
+                cpu_pct: one.cpu_pct.map(|cpu_pct| cpu_pct * 6.0),
+                memory_bytes: one.memory_bytes / 16 * count,
+                processes: *count,
+            };
+            add(own(0.0, 2_048), many)
         }
     }
 }

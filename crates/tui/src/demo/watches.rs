@@ -108,7 +108,7 @@ fn event(pid: &str, seq: u64, start_us: u64) -> TraceEvent {
 }
 
 /// Returns a window of the list: a cycle of three calls, a slow server with its clients, and a full topic.
-fn waits(view: &WaitsView, now_ms: u64) -> Waits {
+pub(super) fn waits(view: &WaitsView, now_ms: u64) -> Waits {
     let row = |depth, slot: u32, name: Option<&str>, state: &str| WaitRow {
         depth,
         pid: Some(format!("<0.{slot}.1>")),

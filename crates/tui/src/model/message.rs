@@ -1,5 +1,6 @@
 //! Everything that can happen to the model, and every effect it can request.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Column, ServerMessage};
@@ -97,6 +98,17 @@ pub enum Effect {
         /// The columns; empty for those that fit.
         columns: Vec<Column>,
     },
+    /// Export a part of the past as a trace, and show the path of the file.
+    ExportTrace {
+        /// Name of the file, without a folder.
+        name: String,
+        /// Its end: the uptime of the node, in milliseconds.
+        until_ms: u64,
+        /// Its length.
+        last: Duration,
+    },
+    /// Show a recording instead of the present source, until the user quits it.
+    OpenRecording(PathBuf),
     /// Redraw every cell.
     Repaint,
     /// Restore the terminal and suspend until the user resumes the program.

@@ -13,6 +13,7 @@ impl Action {
             self,
             Self::Run
                 | Self::Stop
+                | Self::PauseRun
                 | Self::Profile
                 | Self::Parameters
                 | Self::Kill
@@ -24,7 +25,16 @@ impl Action {
 
     /// Returns true if the action is about scenarios, which an application's node does not have.
     const fn needs_scenarios(self) -> bool {
-        matches!(self, Self::Run | Self::Stop | Self::Profile | Self::Parameters | Self::About | Self::Show(Tab::Bench))
+        matches!(
+            self,
+            Self::Run
+                | Self::Stop
+                | Self::PauseRun
+                | Self::Profile
+                | Self::Parameters
+                | Self::About
+                | Self::Show(Tab::Bench)
+        )
     }
 }
 

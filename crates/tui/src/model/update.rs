@@ -107,47 +107,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
     }
     request_views(model, &mut effects);
     past::requests(model, &mut effects);
-    withhold(model, &mut effects);
+    other_node::withhold(model, &mut effects);
     effects
-}
-
-/// Removes messages that must not be sent: all while no node is connected, and commands before the greeting. Until then
-/// the node may differ from the one on the screen, and the same pid may be another process.
-fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
-    let (is_live, is_known) = (model.link == Link::Live, model.greeted);
-    let mut withheld = Vec::new();
-    effects.retain(|effect| {
-        let Effect::Send(message) = effect else { return true };
-        let command = command_id(message);
-        let leaves = is_live && (is_known || command.is_none());
-        if !leaves {
-            withheld.extend(command);
-        }
-        leaves
-    });
-    for id in withheld {
-        model.bench.requested.take_if(|requested| requested.id == id);
-        if let Some(about) = model.take_command(id) {
-            model.show_notice(format!("not connected, so not sent: {about}"), true);
-        }
-    }
-}
-
-/// Returns the id of a message that must reach the node that the user saw: it changes something, or reads a result by
-/// its number.
-fn command_id(message: &ClientMessage) -> Option<u64> {
-    match message {
-        ClientMessage::Run { id, .. }
-        | ClientMessage::Stop { id }
-        | ClientMessage::SetResourceProfile { id, .. }
-        | ClientMessage::RestartChild { id, .. }
-        | ClientMessage::Kill { id, .. }
-        | ClientMessage::SetLogFilter { id, .. }
-        | ClientMessage::KillAll { id, .. }
-        | ClientMessage::Trace { id, .. } => *id,
-        ClientMessage::Report { id, .. } => Some(*id),
-        _ => None,
-    }
 }
 
 /// Passes a key to the innermost context. Text fields receive keys without a binding.

@@ -30,6 +30,8 @@ struct Ids {
     schedulers: u32,
     serve: u32,
     inspect: u32,
+    waits: u32,
+    results: u32,
 }
 
 /// A recording that plays.
@@ -100,6 +102,8 @@ impl Player {
             ServerMessage::Serve(serve) => serve.id = self.ids.serve,
             ServerMessage::Cpu(cpu) => cpu.id = self.ids.cpu,
             ServerMessage::Inspection(inspection) => inspection.id = self.ids.inspect,
+            ServerMessage::Waits(waits) => waits.id = self.ids.waits,
+            ServerMessage::Results(results) => results.id = self.ids.results,
             ServerMessage::Hello(hello) => {
                 hello.node.features.retain(|feature| feature != "past");
                 hello.node.features.push("past".to_owned());
@@ -123,10 +127,13 @@ impl Player {
             ClientMessage::Cpu { view } => self.ids.cpu = view.map_or(0, |view| view.id),
             ClientMessage::Causes { view } => self.ids.causes = view.map_or(0, |view| view.id),
             ClientMessage::Inspect { view } => self.ids.inspect = view.map_or(0, |view| view.id),
+            ClientMessage::Waits { view } => self.ids.waits = view.map_or(0, |view| view.id),
+            ClientMessage::Results { view } => self.ids.results = view.map_or(0, |view| view.id),
             ClientMessage::Past(view) if view.id == 0 => return self.jump(view.at_ms, now),
             ClientMessage::Past(view) => return vec![Msg::Server(self.past(view.id, view.at_ms))],
             ClientMessage::Run { id, .. }
             | ClientMessage::Stop { id }
+            | ClientMessage::Pause { id, .. }
             | ClientMessage::SetResourceProfile { id, .. }
             | ClientMessage::Kill { id, .. }
             | ClientMessage::SetLogFilter { id, .. }

@@ -105,6 +105,11 @@ impl Scenario for Fairness {
         true
     }
 
+    /// The guests beside the bystanders never yield.
+    fn pauses(&self) -> bool {
+        false
+    }
+
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let cores = context.cores() as u64;

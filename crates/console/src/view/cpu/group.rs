@@ -47,6 +47,7 @@ pub(crate) struct Growth {
     pub(crate) ended_busy_ns: u64,
     pub(crate) ended: u64,
     pub(crate) live: u64,
+    pub(crate) live_bytes: u64,
     pub(crate) ended_total: u64,
     pub(crate) from: Parents,
 }

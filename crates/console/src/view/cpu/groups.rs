@@ -23,6 +23,8 @@ type Run = ((usize, Option<Pid>), GroupId, Sum);
 struct Sum {
     live: u64,
     live_busy_ns: u64,
+    /// Memory of the live processes, if it is summed.
+    live_bytes: u64,
     ended: u64,
     ended_busy_ns: u64,
     from: Parents,
@@ -67,6 +69,7 @@ impl GroupSums {
                 ended_busy_ns: new.ended_busy_ns.saturating_sub(old.ended_busy_ns + busy).min(busy_ns),
                 ended: new.ended.saturating_sub(old.ended + ended),
                 live: new.live,
+                live_bytes: new.live_bytes,
                 ended_total: new.ended,
                 from: new.from,
             };
@@ -79,6 +82,7 @@ impl GroupSums {
 /// Reads the sums, some parts of a large process table at each look.
 pub(crate) struct Groups {
     by: CpuGroup,
+    sums_memory: bool,
     /// Sums of the live processes of the last complete pass, and of the pass in progress.
     live: GroupSums,
     pass: GroupSums,
@@ -89,7 +93,19 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub(crate) fn new(by: CpuGroup) -> Self {
-        Self { by, live: GroupSums::default(), pass: GroupSums::default(), next_part: 0, running: Vec::new() }
+        let (live, pass) = (GroupSums::default(), GroupSums::default());
+        Self { by, sums_memory: false, live, pass, next_part: 0, running: Vec::new() }
+    }
+
+    /// Sums the memory of live processes too.
+    pub(crate) fn with_memory(self) -> Self {
+        Self { sums_memory: true, ..self }
+    }
+
+    /// Returns the time of the unfinished poll of a process, as far as earlier looks have seen it.
+    pub(crate) fn in_poll_ns(&self, pid: Pid, at: Instant) -> u64 {
+        let running = self.running.iter().find(|(_, running, _)| *running == Some(pid));
+        running.map_or(0, |(.., since)| at.saturating_duration_since(*since).as_nanos() as u64)
     }
 
     /// Returns the sums of all groups, and the times of the schedulers.
@@ -123,7 +139,7 @@ impl Groups {
     fn read_live(&mut self, runtime: &Handle) {
         let parts = observe::table_parts(runtime);
         let end = parts.min(self.next_part + PARTS_PER_LOOK);
-        let by = self.by;
+        let (by, sums_memory) = (self.by, self.sums_memory);
         // Most processes of a large table have the type and the parent of their neighbour.
         let mut last: Option<Run> = None;
         let pass = &mut self.pass;
@@ -132,6 +148,7 @@ impl Groups {
                 let to = pass.entry(id);
                 to.live += sum.live;
                 to.live_busy_ns += sum.live_busy_ns;
+                to.live_bytes += sum.live_bytes;
                 match sum.from {
                     Parents::One(parent) => to.from.add(parent),
                     Parents::Several => to.from = Parents::Several,
@@ -150,6 +167,7 @@ impl Groups {
                 if let Some((_, _, sum)) = &mut last {
                     sum.live += 1;
                     sum.live_busy_ns += seen.busy_ns();
+                    sum.live_bytes += if sums_memory { seen.memory_bytes() } else { 0 };
                     sum.from.add(parent);
                 }
             });
@@ -176,6 +194,14 @@ impl Groups {
             scheduler.poll_ns += elapsed_ns;
             sums.entry(id_of_live(self.by, &seen, seen.parent())).live_busy_ns += elapsed_ns;
         }
+    }
+}
+
+/// Returns the group of a live process that ran on a scheduler.
+pub(super) fn id_of(by: CpuGroup, scheduler: usize, seen: &ProcessRef<'_>) -> GroupId {
+    match by {
+        CpuGroup::Scheduler => GroupId::Scheduler(scheduler),
+        _ => id_of_live(by, seen, seen.parent()),
     }
 }
 

@@ -17,6 +17,7 @@ use crossbeam_utils::CachePadded;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::histogram::{DelayCounts, Histogram};
+use super::recent::RecentDelays;
 use crate::process::pid::Pid;
 
 /// Number of processes that may be marked at the same time to sample the node.
@@ -184,6 +185,8 @@ pub(crate) struct Watches {
     watched_count: AtomicUsize,
     marks: Box<[Mark]>,
     schedulers: Box<[CachePadded<Delays>]>,
+    /// Newest scheduling delays by scheduler.
+    pub(crate) recent: Box<[RecentDelays]>,
 }
 
 impl Watches {
@@ -195,6 +198,7 @@ impl Watches {
             watched_count: AtomicUsize::new(0),
             marks: (0..MARKS).map(|_| Mark::default()).collect(),
             schedulers: (0..schedulers).map(|_| CachePadded::default()).collect(),
+            recent: (0..schedulers).map(|_| RecentDelays::default()).collect(),
         }
     }
 
@@ -325,6 +329,7 @@ impl Watches {
         let now_ns = self.now_ns();
         self.with_mark(pid, |mark, watch| {
             let Some(delay_ns) = mark.take_delay(now_ns) else { return };
+            self.recent[scheduler].add(pid, delay_ns);
             match watch {
                 Some(watch) => watch.delays.scheduling.add(delay_ns, 1),
                 None => self.schedulers[scheduler].scheduling.add(delay_ns, 1),

@@ -22,6 +22,7 @@ pub(crate) enum Argument {
     Profile,
     Filter,
     Level,
+    File,
 }
 
 impl Argument {
@@ -36,6 +37,7 @@ impl Argument {
             Self::Profile => "PROFILE",
             Self::Filter => "FILTER",
             Self::Level => "LEVEL",
+            Self::File => "FILE",
         }
     }
 }
@@ -59,7 +61,7 @@ const fn plain(name: &'static str, action: Action, help: &'static str) -> Comman
 }
 
 /// All commands.
-pub(crate) static COMMANDS: [Command; 19] = [
+pub(crate) static COMMANDS: [Command; 22] = [
     with("goto", Argument::Process, "show a process"),
     with("view", Argument::View, "show a view"),
     with("sort", Argument::Column, "sort the processes; -COLUMN reverses the order"),
@@ -67,6 +69,7 @@ pub(crate) static COMMANDS: [Command; 19] = [
     with("kill", Argument::Process, "end a process (asks first)"),
     with("run", Argument::Scenario, "run a scenario"),
     plain("stop", Action::Stop, "stop the run"),
+    plain("pause-run", Action::PauseRun, "pause the run, or continue it"),
     with("profile", Argument::Profile, "select a resource profile"),
     plain("follow", Action::Follow, "keep the selected process in view"),
     plain("level", Action::Level, "show only events of a higher level"),
@@ -74,6 +77,8 @@ pub(crate) static COMMANDS: [Command; 19] = [
     plain("log", Action::LogLines, "show the log between the events"),
     plain("pause", Action::Pause, "freeze the screen, not the node"),
     plain("save", Action::SaveScreen, "save the screen as a text file"),
+    plain("export-trace", Action::ExportTrace, "save the time of the charts as a Chrome trace"),
+    with("open", Argument::File, "show a recording; q returns"),
     plain("copy", Action::Copy, "copy the pid or a summary"),
     plain("help", Action::Help, "keys, commands and terms"),
     plain("retry", Action::Retry, "reconnect now"),
@@ -108,6 +113,8 @@ pub(crate) enum Order {
     Profile(String),
     /// Replace the filter of the node's log.
     LogFilter(String),
+    /// Show a recording.
+    Open(String),
 }
 
 /// A line that the palette offers.
@@ -165,6 +172,7 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
             Ok(Order::LogFilter(argument.to_owned()))
         }
         Argument::Level => Err(format!("unknown level {argument:?}: {}", suggestion(argument, &LEVELS))),
+        Argument::File => Ok(Order::Open(argument.to_owned())),
         Argument::Scenario => one_of(&known.scenarios, "scenario").map(Order::Run),
         Argument::Profile => one_of(&known.profiles, "profile").map(Order::Profile),
         Argument::Process | Argument::None => {
@@ -253,7 +261,7 @@ fn all(known: &KnownNames) -> Vec<Candidate> {
                     add(pid, name);
                 }
             }
-            Argument::Filter | Argument::None => {}
+            Argument::Filter | Argument::File | Argument::None => {}
         }
     }
     out
@@ -296,6 +304,8 @@ mod tests {
             ("sort -age", Order::Sort(SortKey { key: Column::AgeMs, desc: false })),
             ("view topics", Order::Do(Action::Show(Tab::Topics))),
             ("run ping-pong", Order::Run("ping-pong".to_owned())),
+            ("open a b.rec", Order::Open("a b.rec".to_owned())),
+            ("export-trace", Order::Do(Action::ExportTrace)),
             ("log-level debug", Order::LogFilter("debug".to_owned())),
             ("log-level info,rusm_store=trace", Order::LogFilter("info,rusm_store=trace".to_owned())),
             ("profile max", Order::Profile("max".to_owned())),

@@ -67,6 +67,12 @@ impl WaitsPane {
         true
     }
 
+    /// Shows recorded waits, which are not an answer.
+    pub(crate) fn show(&mut self, waits: Waits, visible: u16) {
+        self.newest = Some(waits);
+        self.clamp(visible);
+    }
+
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let Some(newest) = &self.newest else { return };

@@ -100,7 +100,7 @@ impl TreePane {
         }
         let open = self.open.iter().take(TREE_OPEN_MAX).cloned().collect();
         let selected = self.selected.clone().filter(|_| self.in_full);
-        TreeView { open, window, selected, ..TreeView::default() }
+        TreeView { open, window, selected, sums: true, ..TreeView::default() }
     }
 
     /// Returns true if the node's window still contains the visible rows and half a page on either side.

@@ -2,6 +2,8 @@
 
 mod choose_columns;
 
+use std::time::Duration;
+
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
 use super::causes;
@@ -56,6 +58,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
             let id = Some(model.command("stop".to_owned()));
             effects.push(Effect::Send(ClientMessage::Stop { id }));
         }
+        Action::PauseRun => bench::pause(model, effects),
         Action::Profile => bench::next_profile(model, effects),
         Action::Parameters => bench::parameters(model),
         Action::About if model.selected_scenario().is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
@@ -78,6 +81,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
             let name = format!("rusm-top-{}-{at_s}s.txt", model.tab.id());
             effects.push(Effect::Save { name, export: Export::Screen });
         }
+        Action::ExportTrace => export_trace(model, effects),
         Action::Filter => model.table.edit_filter(),
         Action::Complete(steps) => complete(model, steps),
         // Handled before.
@@ -367,4 +371,16 @@ fn choose(model: &mut Model, steps: isize) {
         Some(Overlay::Run(dialog)) => dialog.step(steps),
         _ => {}
     }
+}
+
+/// Exports the time that the charts show. The instants of a node are requested one by one, so it takes some seconds.
+fn export_trace(model: &mut Model, effects: &mut Vec<Effect>) {
+    let until_ms = model.frame().map_or(0, |frame| frame.captured_at_ns / 1_000_000);
+    let last = Duration::from_millis(model.window.ms());
+    if until_ms == 0 {
+        return model.show_notice("nothing has been received that could be exported", true);
+    }
+    let name = format!("rusm-trace-{}s-{}s.json", until_ms.saturating_sub(model.window.ms()) / 1000, until_ms / 1000);
+    model.show_notice(format!("exporting {} as a trace", model.window.text()), false);
+    effects.push(Effect::ExportTrace { name, until_ms, last });
 }

@@ -101,6 +101,16 @@ fn dialog(model: &Model, chosen: &Chosen) -> Option<RunDialog> {
     model.selected_scenario().map(|scenario| RunDialog::new(scenario, profiles, profile, chosen))
 }
 
+/// Pauses the run, or lets it go on.
+pub(super) fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
+    let Some(frame) = model.frame.as_ref().filter(|frame| frame.running) else {
+        return model.show_notice("no scenario runs: there is nothing to pause", true);
+    };
+    let paused = !frame.paused;
+    let id = Some(model.command(if paused { "pause" } else { "continue" }.to_owned()));
+    effects.push(Effect::Send(ClientMessage::Pause { paused, id }));
+}
+
 /// Executes what was asked.
 pub(super) fn confirmed(model: &mut Model, ask: Ask, effects: &mut Vec<Effect>) {
     match ask {

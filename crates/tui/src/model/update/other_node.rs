@@ -1,9 +1,10 @@
 //! Says that a connection has reached another node than before: what the user selected may mean something else there.
 
-use rusm_protocol::Hello;
+use rusm_protocol::{ClientMessage, Hello};
 
-use crate::model::Model;
+use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
+use crate::model::{Link, Model};
 
 /// Announces a node that is not the one on the screen. A new node of the same name is the successor of a node that has
 /// ended; any other must be confirmed before keys reach it.
@@ -24,4 +25,44 @@ pub(super) fn announce(model: &mut Model, hello: &Hello) {
         node: describe(&node.name, node.os_pid),
         before: describe(&before.name, before.os_pid),
     });
+}
+
+/// Removes messages that must not be sent: all while no node is connected, and commands before the greeting. Until then
+/// the node may differ from the one on the screen, and the same pid may be another process.
+pub(super) fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
+    let (is_live, is_known) = (model.link == Link::Live, model.greeted);
+    let mut withheld = Vec::new();
+    effects.retain(|effect| {
+        let Effect::Send(message) = effect else { return true };
+        let command = command_id(message);
+        let leaves = is_live && (is_known || command.is_none());
+        if !leaves {
+            withheld.extend(command);
+        }
+        leaves
+    });
+    for id in withheld {
+        model.bench.requested.take_if(|requested| requested.id == id);
+        if let Some(about) = model.take_command(id) {
+            model.show_notice(format!("not connected, so not sent: {about}"), true);
+        }
+    }
+}
+
+/// Returns the id of a message that must reach the node that the user saw: it changes something, or reads a result by
+/// its number.
+fn command_id(message: &ClientMessage) -> Option<u64> {
+    match message {
+        ClientMessage::Run { id, .. }
+        | ClientMessage::Stop { id }
+        | ClientMessage::Pause { id, .. }
+        | ClientMessage::SetResourceProfile { id, .. }
+        | ClientMessage::RestartChild { id, .. }
+        | ClientMessage::Kill { id, .. }
+        | ClientMessage::SetLogFilter { id, .. }
+        | ClientMessage::KillAll { id, .. }
+        | ClientMessage::Trace { id, .. } => *id,
+        ClientMessage::Report { id, .. } => Some(*id),
+        _ => None,
+    }
 }

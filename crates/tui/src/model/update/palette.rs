@@ -136,6 +136,7 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
             let id = Some(model.command(format!("log filter {filter}")));
             effects.push(Effect::Send(ClientMessage::SetLogFilter { filter, id }));
         }
+        Order::Open(path) => effects.push(Effect::OpenRecording(path.into())),
         Order::Profile(profile) => {
             let id = Some(model.command(format!("profile {profile}")));
             effects.push(Effect::Send(ClientMessage::SetResourceProfile { profile, id }));

@@ -178,6 +178,8 @@ fn apply(model: &mut Model, past: Past) {
     model.time.newest = None;
     model.store.forget_stores();
     model.topics.forget_topics();
+    model.waits.newest = None;
+    model.results.newest = None;
     for message in past.messages {
         match message {
             ServerMessage::Tick { frame } => model.frame = Some(frame),
@@ -206,6 +208,14 @@ fn apply(model: &mut Model, past: Past) {
             ServerMessage::Topics(topics) => {
                 let visible = model.visible_topics();
                 model.topics.show(topics, visible);
+            }
+            ServerMessage::Waits(waits) => {
+                let visible = model.visible_waits();
+                model.waits.show(waits, visible);
+            }
+            ServerMessage::Results(results) => {
+                let visible = model.visible_history();
+                model.results.show_recorded(*results, visible);
             }
             _ => {}
         }
@@ -321,6 +331,8 @@ fn live_data(model: &Model) -> LiveData {
         cpu: model.cpu.clone(),
         sched: model.sched.clone(),
         serve: model.serve.clone(),
+        waits: model.waits.clone(),
+        results: model.results.clone(),
         detail: model.detail.clone(),
     }
 }
@@ -340,6 +352,8 @@ fn put_back(model: &mut Model, live: LiveData) {
     model.cpu = live.cpu;
     model.sched = live.sched;
     model.serve = live.serve;
+    model.waits = live.waits;
+    model.results = live.results;
     if let Some(pane) = &mut model.detail {
         let known = live.detail.filter(|known| known.pid == pane.pid);
         (pane.process, pane.inspection, pane.gone) =

@@ -33,16 +33,17 @@ pub(crate) fn heading(painter: &mut Painter<'_>, area: Rect, slots: &[ColumnSlot
     }
 }
 
-/// Draws the values of one process, after a mark if there is a lint about it.
+/// Draws the values of the process at position `at` of a page, after a mark if there is a lint about it.
 pub(crate) fn row(
     painter: &mut Painter<'_>,
     area: Rect,
     model: &Model,
     slots: &[ColumnSlot],
-    page: &Rows,
-    row: &[Cell],
+    (page, at): (&Rows, usize),
 ) {
+    let Some(row) = page.rows.get(at) else { return };
     let theme = painter.theme;
+    let fill = page.mailbox_fill_pct.get(at).copied().unwrap_or(0);
     let ended = table::text(page, row, Column::State) == "exited";
     if let Some(role) = lints::mark(model, table::text(page, row, Column::Pid)).filter(|_| !ended) {
         painter.line(area, 0, &Line::from(Span::styled("!", theme.style(role))));
@@ -50,11 +51,21 @@ pub(crate) fn row(
     for slot in slots {
         let cell = table::cell(page, row, slot.column);
         let (text, role) = value(slot.column, cell, slot.width, theme);
+        let role = if slot.column == Column::MailboxLen { heat(fill).unwrap_or(role) } else { role };
         let mut style = theme.style(if ended { Role::Dim } else { role });
         if ended && slot.column == Column::Pid {
             style = style.add_modifier(Modifier::CROSSED_OUT);
         }
         position(painter, area, *slot, Span::styled(text, style));
+    }
+}
+
+/// Returns the importance of a mailbox that is full in part: senders will wait for it, however short it is.
+const fn heat(fill_pct: u8) -> Option<Role> {
+    match fill_pct {
+        0..50 => None,
+        50..90 => Some(Role::Warn),
+        90.. => Some(Role::Bad),
     }
 }
 

@@ -189,7 +189,7 @@ fn headline(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         last.map_or(0.0, |run| run.ops_per_sec)
     };
     let text = if is_bytes(model, now) { format::bytes_per_sec(rate) } else { format::short(rate) };
-    let style = theme.style(if now.running { Role::Accent } else { Role::Dim });
+    let style = theme.style(if now.running && !now.paused { Role::Accent } else { Role::Dim });
     let taken = if inner.height >= 3 && !theme.is_ascii() && !is_bytes(model, now) {
         big_text::render(painter, inner, &text, style)
     } else {
@@ -206,6 +206,8 @@ fn current_run(painter: &mut Painter<'_>, area: Rect, model: &Model, now: &NodeF
     let theme = painter.theme;
     let (word, role) = if now.run_error.is_some() {
         ("failed", Role::Bad)
+    } else if now.paused {
+        ("paused: z continues", Role::Warn)
     } else if now.running && now.warming_up {
         ("warming up", Role::Warn)
     } else if now.running {

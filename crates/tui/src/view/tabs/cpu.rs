@@ -11,14 +11,17 @@ use crate::view::theme::{Role, Theme};
 
 /// Share of one core from which a group is highlighted.
 const HOT_PCT: f64 = 90.0;
+/// Delay from which processes run late.
+const LATE_NS: u64 = 10_000_000;
 /// Width of the share, of the bar, and of the columns after it.
 const SHARE: u16 = 8;
 const BAR_MAX: u16 = 24;
 const ALIVE: u16 = 7;
 const ENDED: u16 = 8;
+const WAIT: u16 = 10;
 /// Minimum width of the name; with the parent beside it, the row must be this wide.
 const NAME_MIN: u16 = 16;
-const WITH_PARENT: u16 = 76;
+const WITH_PARENT: u16 = 86;
 /// Rows below the groups: a rule, the runtime and its parts.
 const FOOT: u16 = 3;
 
@@ -150,7 +153,7 @@ struct Columns {
 
 impl Columns {
     fn fit(width: u16, group: CpuGroup) -> Self {
-        let fixed = 2 + SHARE + 2 + ALIVE + ENDED;
+        let fixed = 2 + SHARE + 2 + ALIVE + ENDED + WAIT;
         let has_parent = group == CpuGroup::Kind && width >= WITH_PARENT;
         let parent = if has_parent { 2 + (width / 6).min(24) } else { 0 };
         let room = width.saturating_sub(fixed + parent);
@@ -166,15 +169,16 @@ impl Columns {
             _ => ("ALIVE", "ENDED/s"),
         };
         let from = if self.parent > 0 { "  FROM" } else { "" };
-        let share = "CPU%";
+        let (share, wait) = ("CPU%", "WAIT P99");
         let text = format!(
-            " {name:<name_width$}{share:>share_width$}  {:bar$}{alive:>alive_width$}{ended:>ended_width$}{from}",
+            " {name:<name_width$}{share:>share_width$}  {:bar$}{alive:>alive_width$}{ended:>ended_width$}{wait:>wait_width$}{from}",
             "",
             name_width = usize::from(self.name),
             share_width = usize::from(SHARE),
             bar = usize::from(self.bar),
             alive_width = usize::from(ALIVE),
-            ended_width = usize::from(ENDED),
+            ended_width = if ended.is_empty() { 0 } else { usize::from(ENDED) },
+            wait_width = usize::from(WAIT),
         );
         painter.line(inner, 0, &Line::from(Span::styled(text, dim)));
     }
@@ -218,6 +222,11 @@ impl Columns {
         if self.group != CpuGroup::Scheduler {
             spans.push(count(row.ended_per_sec, ENDED));
         }
+        let (wait, role) = row.wait_p99_ns.map_or_else(
+            || ("-".to_owned(), Role::Dim),
+            |ns| (format::nanos(ns, theme.micro()), if ns >= LATE_NS { Role::Warn } else { Role::Text }),
+        );
+        spans.push(Span::styled(format!("{wait:>width$}", width = usize::from(WAIT)), theme.style(role)));
         if self.parent > 0 {
             let from = painter::cut(row.from.as_deref().unwrap_or_default(), self.parent - 2, theme);
             spans.push(Span::styled(format!("  {from}"), theme.style(Role::Dim)));

@@ -76,8 +76,9 @@ fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let slots = columns::fit(inner.width, columns::BY_CPU, columns::ColumnSet::Usual);
     process_rows::heading(painter, inner, &slots, columns::BY_CPU);
     // Skip processes that ended after the order was computed: they are not busy any more.
-    let alive = page.rows.iter().filter(|row| table::text(page, row, Column::State) != "exited");
-    for (at, row) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
-        process_rows::row(painter, painter::row(inner, at as u16 + 1), model, &slots, page, row);
+    let is_alive = |at: &usize| table::text(page, &page.rows[*at], Column::State) != "exited";
+    let alive = (0..page.rows.len()).filter(is_alive);
+    for (line, at) in alive.take(inner.height.saturating_sub(1).into()).enumerate() {
+        process_rows::row(painter, painter::row(inner, line as u16 + 1), model, &slots, (page, at));
     }
 }

@@ -74,8 +74,9 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
                 let text = format!(" + {} ended since this order ", format::grouped(count));
                 painter.line(area, 0, &Line::from(Span::styled(text, theme.style(Role::Dim))));
             }
-        } else if let Some(row) = table.row(position) {
-            process_rows::row(painter, area, model, &slots, page, row);
+        } else if table.row(position).is_some() {
+            let at = (position - page.offset) as usize;
+            process_rows::row(painter, area, model, &slots, (page, at));
         } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
             painter.line(area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));

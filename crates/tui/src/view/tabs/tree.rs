@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow};
+use rusm_protocol::{TreeBranch, TreeDetail, TreeEnd, TreeRow, TreeSum};
 
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
@@ -23,6 +23,8 @@ enum TreeColumn {
     Strategy,
     Window,
     Restarts,
+    Cpu,
+    Memory,
     LastEnd,
 }
 
@@ -35,25 +37,25 @@ impl TreeColumn {
             Self::Strategy => "POLICY",
             Self::Window => "BUDGET",
             Self::Restarts => "TOTAL",
+            Self::Cpu => "CPU%",
+            Self::Memory => "MEM",
             Self::LastEnd => "LAST END",
         }
+    }
+
+    const fn is_number(self) -> bool {
+        matches!(self, Self::Restarts | Self::Cpu | Self::Memory)
     }
 }
 
 /// Returns the columns that fit, with their positions and widths.
 fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
+    use TreeColumn::{Cpu, Memory, Pid, Restarts, State, Strategy, Window};
     let fixed: &[(TreeColumn, u16)] = match width {
-        92.. => &[
-            (TreeColumn::Pid, 15),
-            (TreeColumn::State, 10),
-            (TreeColumn::Strategy, 16),
-            (TreeColumn::Window, 16),
-            (TreeColumn::Restarts, 6),
-        ],
-        64.. => {
-            &[(TreeColumn::State, 10), (TreeColumn::Strategy, 12), (TreeColumn::Window, 14), (TreeColumn::Restarts, 6)]
-        }
-        _ => &[(TreeColumn::State, 10), (TreeColumn::Window, 12), (TreeColumn::Restarts, 6)],
+        116.. => &[(Pid, 15), (State, 10), (Strategy, 16), (Window, 16), (Restarts, 6), (Cpu, 6), (Memory, 6)],
+        92.. => &[(Pid, 12), (State, 10), (Window, 14), (Restarts, 6), (Cpu, 6), (Memory, 6)],
+        64.. => &[(State, 10), (Window, 14), (Restarts, 6), (Cpu, 6), (Memory, 6)],
+        _ => &[(State, 10), (Restarts, 6), (Cpu, 6)],
     };
     let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
     let left = width.saturating_sub(taken);
@@ -90,7 +92,7 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let parts = parts(inner.width.saturating_sub(1));
     for (part, x, width) in &parts {
         let heading = Line::from(Span::styled(part.heading(), theme.style(Role::Dim)));
-        let right = if *part == TreeColumn::Restarts { width.saturating_sub(5) } else { 0 };
+        let right = if part.is_number() { width.saturating_sub(part.heading().len() as u16) } else { 0 };
         painter.put(inner.x + 1 + x + right, inner.y, &heading, width - right);
     }
     for at in 0..inner.height.saturating_sub(1) {
@@ -161,10 +163,31 @@ fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(TreeColumn, u16, u16)], 
                 let role = if total == 0 { Role::Dim } else { Role::Strong };
                 text(&format!("{count:>0$}", usize::from(*width)), role, *width, theme)
             }
+            TreeColumn::Cpu => number(row.sum.and_then(|sum| sum.cpu_pct).map(cpu), *width, theme),
+            TreeColumn::Memory => {
+                let bytes = row.sum.map(|sum| (format::bytes_short(sum.memory_bytes), Role::Text));
+                number(bytes, *width, theme)
+            }
             TreeColumn::LastEnd => last_end(row, now_ms, *width, theme),
         };
         painter.put(area.x + 1 + x, area.y, &line, *width);
     }
+}
+
+/// Returns a share of a core as text, and its importance.
+fn cpu(cpu_pct: f64) -> (String, Role) {
+    let role = match cpu_pct {
+        ..0.05 => Role::Dim,
+        ..90.0 => Role::Text,
+        _ => Role::Warn,
+    };
+    (format!("{cpu_pct:.1}"), role)
+}
+
+/// Returns a right-aligned number, or a dash if it is not known.
+fn number(value: Option<(String, Role)>, width: u16, theme: Theme) -> Line<'static> {
+    let (value, role) = value.unwrap_or_else(|| ("-".to_owned(), Role::Dim));
+    text(&format!("{value:>0$}", usize::from(width)), role, width, theme)
 }
 
 fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
@@ -308,7 +331,8 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     ]);
     let inner = painter::inset(painter.panel(area, &title, &Line::default()));
     let mut at = 0;
-    for (words, role) in facts(detail, theme) {
+    let sum = model.tree.selected_row().and_then(|row| row.sum);
+    for (words, role) in facts(detail, sum, theme) {
         for part in painter::wrap(&words, inner.width) {
             painter.line(inner, at, &Line::from(Span::styled(part, theme.style(role))));
             at += 1;
@@ -319,7 +343,7 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 }
 
 /// Describes the selected row, one sentence per line.
-fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
+fn facts(detail: &TreeDetail, sum: Option<TreeSum>, theme: Theme) -> Vec<(String, Role)> {
     let (row, dot) = (&detail.row, theme.dot());
     let mut first = vec![match row.wait_ms {
         Some(ms) => format!("restarts in {}", format::age(ms)),
@@ -341,6 +365,12 @@ fn facts(detail: &TreeDetail, theme: Theme) -> Vec<(String, Role)> {
         facts.push((format!("{} {dot} {used} {dot} {total} restarts in all", branch.strategy), Role::Strong));
         let [running, waiting, ended] = [branch.running, branch.waiting, branch.ended].map(format::grouped);
         facts.push((format!("children: {running} running {dot} {waiting} waiting {dot} {ended} ended"), Role::Text));
+    }
+    if let Some((sum, cpu_pct)) = sum.and_then(|sum| Some((sum, sum.cpu_pct?))) {
+        let (bytes, processes) = (format::bytes(sum.memory_bytes), format::grouped(sum.processes));
+        let below =
+            if sum.processes > 1 { format!(" {dot} {processes} processes, all below included") } else { String::new() };
+        facts.push((format!("{cpu_pct:.1} % of a core {dot} {bytes}{below}"), Role::Text));
     }
     facts
 }

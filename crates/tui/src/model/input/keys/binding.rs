@@ -197,6 +197,8 @@ pub enum Action {
     Run,
     /// Stop the run.
     Stop,
+    /// Pause the run, or let it go on.
+    PauseRun,
     /// Select the next resource profile.
     Profile,
     /// Open the run dialog.
@@ -221,6 +223,8 @@ pub enum Action {
     SavePicture,
     /// Save the screen as text.
     SaveScreen,
+    /// Export the time of the charts as a trace.
+    ExportTrace,
     /// Edit the filter.
     Filter,
     /// Complete the word in a text field with the candidate this many positions further.

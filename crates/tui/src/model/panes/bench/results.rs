@@ -118,6 +118,12 @@ impl ResultsPane {
         true
     }
 
+    /// Shows recorded results, which are not an answer.
+    pub(crate) fn show_recorded(&mut self, results: Results, visible: u16) {
+        self.newest = Some(results);
+        self.clamp(visible);
+    }
+
     /// Keeps the cursor inside the list and the visible rows.
     pub(crate) fn clamp(&mut self, visible: u16) {
         let total = self.newest.as_ref().map_or(0, |newest| newest.history_total);

@@ -82,6 +82,23 @@ fn another_profile_asks_only_while_something_runs() {
 }
 
 #[test]
+fn the_same_key_pauses_a_run_and_continues_it() {
+    let mut model = attached(Tab::Bench);
+    let idle = typed(&mut model, "z");
+    let running = Frame { running: true, run_id: 1, scenario: Some("spawn-storm".to_owned()), ..Frame::default() };
+    let paused = Frame { paused: true, ..running.clone() };
+
+    update(&mut model, frame(running), Duration::from_secs(1));
+    let pauses = typed(&mut model, "z");
+    update(&mut model, frame(paused), Duration::from_secs(2));
+    let continues = typed(&mut model, "z");
+
+    assert!(idle.is_empty(), "{idle:?}");
+    assert!(matches!(&pauses[..], [Effect::Send(ClientMessage::Pause { paused: true, .. })]), "{pauses:?}");
+    assert!(matches!(&continues[..], [Effect::Send(ClientMessage::Pause { paused: false, .. })]), "{continues:?}");
+}
+
+#[test]
 fn settings_go_with_the_run_and_a_mistake_stays_in_the_dialog() {
     let mut model = attached(Tab::Bench);
     typed(&mut model, "e");

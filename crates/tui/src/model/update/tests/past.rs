@@ -272,3 +272,21 @@ fn a_node_that_has_restarted_is_announced() {
 
     assert_eq!(model.status.map(|status| status.text).as_deref(), Some("demo has restarted: pid 813, before pid 4242"));
 }
+
+#[test]
+fn the_exported_span_ends_with_what_is_shown_and_is_as_long_as_the_charts() {
+    let mut model = watching(Tab::Node);
+    let span = |effects: &[Effect]| match effects {
+        [Effect::ExportTrace { name, until_ms, last }] => (name.clone(), *until_ms, last.as_secs()),
+        _ => panic!("{effects:?}"),
+    };
+
+    let now = span(&update(&mut model, Msg::Key(Key::ctrl('e')), Duration::ZERO));
+    typed(&mut model, "-");
+    let back = typed(&mut model, "[");
+    let shown = answer(&mut model, &back);
+    let then = span(&update(&mut model, Msg::Key(Key::ctrl('e')), Duration::ZERO));
+
+    assert_eq!(now, ("rusm-trace-40s-100s.json".to_owned(), 100_000, 60));
+    assert_eq!((then.1, then.2), (shown, 300));
+}

@@ -14,14 +14,14 @@ use crate::view::node::Node;
 use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
 
 /// A client's view of the list of waits.
-pub(super) struct WaitsSource(WaitsView);
+pub(crate) struct WaitsSource(WaitsView);
 
 impl WaitsSource {
     /// Creates a view for a client.
     ///
     /// # Errors
     /// If the view is out of its limits; the error has a line for the client.
-    pub(super) fn new(view: WaitsView) -> Result<Self, HostError> {
+    pub(crate) fn new(view: WaitsView) -> Result<Self, HostError> {
         check_rows(view.window)?;
         check_hz(view.hz)?;
         Ok(Self(view))
