@@ -131,4 +131,20 @@ mod tests {
         assert!(["shop", "my-shop_2"].into_iter().all(is_crate_name));
         assert!(["", "2shop", "a b", "..", "é"].into_iter().all(|name| !is_crate_name(name)));
     }
+
+    #[test]
+    fn a_project_in_typescript_has_every_file_that_it_imports() {
+        let files = new_ts::files("my-shop");
+        let has = |wanted: &str| files.iter().any(|(path, _)| *path == wanted);
+        let text = |wanted: &str| files.iter().find(|(path, _)| *path == wanted).map_or("", |(_, text)| text);
+
+        assert!(text("package.json").contains(&format!("--output {}", new_ts::component("my-shop"))));
+        let imports = files.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| {
+            let (_, from) = line.split_once(" from \"./")?;
+            from.split('"').next()
+        });
+        let missing: Vec<&str> = imports.filter(|name| !has(&format!("sdk/{name}.ts"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(has("sdk/http.ts") && has("wit/web.wit"));
+    }
 }
