@@ -48,10 +48,15 @@ struct Node {
 impl Node {
     fn start(own: &str, boot: u128, peer: &str, join: &[String]) -> Self {
         let settings = NetworkSettings { join: join.to_vec(), ..NetworkSettings::loopback(name(own), 0) };
+        Self::with(settings, boot, peer)
+    }
+
+    fn with(settings: NetworkSettings, boot: u128, peer: &str) -> Self {
+        let own = settings.name.clone();
         let link = NetworkLink::open(settings).unwrap();
         let (sender, news) = channel();
         link.start(Arc::new(Reports(sender))).unwrap();
-        let identity = Identity { name: name(own), boot: BootId(boot) };
+        let identity = Identity { name: own, boot: BootId(boot) };
         let session = Session::new(Config::default(), identity, name(peer));
         Self { link, session, news, started: Instant::now() }
     }
@@ -133,13 +138,7 @@ fn two_nodes_exchange_messages_in_order_and_notice_the_end_of_the_other() {
 fn a_seed_that_is_not_there_yet_is_joined_when_it_starts() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut early = Node::start("early", 1, "late", &[free.to_string()]);
-    let settings = NetworkSettings::loopback(name("late"), free.port());
-    let link = NetworkLink::open(settings).unwrap();
-    let (sender, news) = channel();
-    link.start(Arc::new(Reports(sender))).unwrap();
-    let identity = Identity { name: name("late"), boot: BootId(2) };
-    let session = Session::new(Config::default(), identity, name("early"));
-    let mut late = Node { link, session, news, started: Instant::now() };
+    let mut late = Node::with(NetworkSettings::loopback(name("late"), free.port()), 2, "early");
 
     let start = Instant::now();
     while !(early.session.is_up() && late.session.is_up()) && start.elapsed() < DEADLINE {
