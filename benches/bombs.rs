@@ -203,6 +203,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let seconds = arguments.next().map_or(Ok(3), |seconds| seconds.parse())?;
     let name = arguments.next().unwrap_or_default();
     let nothing: Bomb = ("nothing", "", "");
+    if !std::iter::once(&nothing).chain(BOMBS).any(|bomb| bomb.0.contains(&name)) {
+        return Err(format!("no guest has {name:?} in its name").into());
+    }
     let (mut tried, mut passed) = (0, 0);
     println!("{:<30}{:>9}{:>9}{:>9}    {:>9}{:>9}", "beside a guest that", "p50", "p99", "latest", "thread", "latest");
     for bomb in std::iter::once(&nothing).chain(BOMBS).filter(|bomb| bomb.0.contains(&name)) {

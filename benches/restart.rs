@@ -70,11 +70,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{schedulers} schedulers, median of {rounds}");
     for line in &mut lines {
-        line.results.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (per_sec, ns) = line.results[rounds / 2];
+        let per_sec = median(line.results.iter().map(|result| result.0).collect());
+        let ns = median(line.results.iter().map(|result| result.1).collect());
         println!("{:<32} {:>12.0} /s {:>9.0} ns CPU", line.name, per_sec, ns);
     }
     Ok(())
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
 }
 
 /// Returns the CPU time of this process, in nanoseconds.

@@ -360,7 +360,7 @@ fn messages(bench: &Bench) -> Result<(), Failure> {
         bench.runtime.exit(pid, ExitReason::Killed);
     }
     for language in ["c", "rust"] {
-        let path = format!("{}/../../examples/guests/prebuilt/{language}/ping_pong.wasm", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/guests/prebuilt/{language}/ping_pong.wasm", env!("CARGO_MANIFEST_DIR"));
         let module = bench.wasm.load_file(language, Path::new(&path))?;
         let mut figures = Vec::new();
         for _ in 0..ROUNDS {

@@ -296,6 +296,5 @@ fn memory_limit() -> u64 {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
     });
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    group.into_iter().chain(machine).min().unwrap_or(0)
+    rusm_runtime::cgroup::memory_bytes().into_iter().chain(machine).min().unwrap_or(0)
 }

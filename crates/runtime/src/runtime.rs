@@ -1,7 +1,5 @@
 //! A running runtime: its start, its threads and its shutdown.
 
-#![expect(unsafe_code, reason = "frees the process table after the last scheduler has ended")]
-
 pub mod cgroup;
 pub(crate) mod config;
 pub(crate) mod crashes;
@@ -12,6 +10,7 @@ pub(crate) mod panic_hook;
 pub(crate) mod panics;
 pub mod remote;
 pub(crate) mod shared;
+pub(crate) mod tear_down;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::mailbox::queue::NodePool;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::config::{Config, StartError};
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
+use crate::runtime::tear_down::tear_down;
 use crate::scheduler::Local;
 use crate::scheduler::watchdog;
 
@@ -152,36 +151,6 @@ impl Runtime {
         tear_down(&shared);
         ShutdownReport { killed, stuck: Vec::new() }
     }
-}
-
-/// Frees what the threads of a stopped runtime have left behind.
-pub(crate) fn tear_down(shared: &Arc<RuntimeShared>) {
-    for slot in shared.table.slots() {
-        if slot.header().gate.is_closed() {
-            continue;
-        }
-        let pid = slot.pid();
-        let taken = slot.header().gate.close();
-        // SAFETY: the threads have ended, so this thread alone owns the body of the process, including its future.
-        unsafe {
-            let body = slot.body();
-            panics::contain(|| drop(body.drop_future()));
-            let mut backlog = body.backlog.get();
-            backlog.append(taken.newest(), pid.generation());
-            while let Some(envelope) = backlog.pop() {
-                panics::contain(|| drop(envelope));
-            }
-        }
-        if let Some(released) = shared.side_tables.release(slot, pid) {
-            shared.release_side_table(pid, released, Some(&ExitReason::Killed));
-        }
-    }
-    // Close the topics here, not in their `drop`: a handle may delay that forever, while threads wait at the topics.
-    shared.topics.end();
-    shared.run_remaining_calls();
-    NodePool::clear(&shared.nodes);
-    // SAFETY: every gate is closed and the threads have ended.
-    unsafe { shared.table.release() };
 }
 
 pub(crate) fn for_each_live(shared: &RuntimeShared, act: impl Fn(Pid)) {

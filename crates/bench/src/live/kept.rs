@@ -131,6 +131,8 @@ impl ResultsState {
         if self.kept.len() == KEPT_MAX {
             self.kept.pop_front();
         }
+        // A comparison that failed because this result was missing may succeed now.
+        self.compared = None;
         self.kept.push_back(Kept { head, complete, sheet, entry, saved });
         self.revision += 1;
     }

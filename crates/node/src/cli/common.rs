@@ -41,7 +41,12 @@ impl CommonFlags {
     /// Returns the given flags about the runtime as arguments for another `rusm` program, except for the number of
     /// schedulers, which recipes contain.
     pub(crate) fn to_args(&self) -> Vec<OsString> {
-        let numbers = [("--process-limit", &self.process_limit), ("--mailbox-capacity", &self.mailbox_capacity)];
+        let numbers = [
+            ("--process-limit", &self.process_limit),
+            ("--mailbox-capacity", &self.mailbox_capacity),
+            ("--mailbox-bytes", &self.mailbox_bytes),
+            ("--mailbox-total-bytes", &self.mailbox_total_bytes),
+        ];
         let numbers = numbers.into_iter().filter_map(|(flag, value)| Some((flag, OsString::from(value.as_ref()?))));
         let config = self.config.as_ref().map(|path| ("--config", path.clone().into_os_string()));
         config.into_iter().chain(numbers).flat_map(|(flag, value)| [OsString::from(flag), value]).collect()

@@ -10,6 +10,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let clock = machine.clock_source.as_deref().unwrap_or("unknown");
     let cores = machine.cores as f64;
     let limit = cgroup::cores();
+    let schedulers = rusm_runtime::Config::default().schedulers;
     vec![
         Check::of(
             "build",
@@ -22,14 +23,14 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
             "cores",
             machine.cores >= 2,
             machine.cores.to_string(),
-            format!("a node has {} scheduler threads", machine.cores),
+            format!("a node has {schedulers} scheduler threads"),
             "with one core, nothing can run next to the load: measure on a machine with more cores",
         ),
         Check::of(
             "cpu limit",
-            limit.is_none_or(|limit| limit >= cores),
+            limit.is_none_or(|limit| limit >= schedulers as f64),
             limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit:.2} cores")),
-            "above this limit, the control group stops all threads of a node for a while",
+            format!("{schedulers} scheduler threads reach this limit, and the control group then stops them for a while"),
             format!("rusm --schedulers {}", limit.map_or(1, |limit| limit.floor().max(1.0) as u64)),
         ),
         Check::of(

@@ -149,6 +149,13 @@ impl GuestContext<'_> {
         !is_message || shared.has_room(header, header.gate.pending(), 0)
     }
 
+    /// Returns true if every process that monitors the group has room in its mailbox for an event, which is delivered
+    /// without checking.
+    pub fn group_monitors_have_room(self, group: &str) -> bool {
+        let monitors = self.0.running().local.shared.group_monitors(group);
+        monitors.into_iter().all(|pid| self.mailbox_has_room(pid, false))
+    }
+
     /// Refuses a link by an exit signal, as for a process that does not exist. Kills this process if its mailbox is
     /// full: it keeps asking and never reads the refusals.
     pub fn refuse_link(self, other: Pid, text: String) {

@@ -285,6 +285,11 @@ impl RuntimeShared {
         }
     }
 
+    /// Returns the processes that receive the events of a group.
+    pub(crate) fn group_monitors(&self, group: &str) -> Vec<Pid> {
+        self.groups.monitors(group)
+    }
+
     /// Sends an event to every process that monitors a group.
     fn notify_monitors<T: Send + 'static>(&self, group: &Group, event: impl Fn(MonitorRef) -> T) {
         for (reference, pid) in &group.monitors {

@@ -53,6 +53,11 @@ impl Groups {
         self.lock().groups.get(group).map(|group| group.members.values().copied().collect()).unwrap_or_default()
     }
 
+    /// Returns the processes that monitor a group.
+    pub(super) fn monitors(&self, group: &str) -> Vec<Pid> {
+        self.lock().groups.get(group).map(|group| group.monitors.values().copied().collect()).unwrap_or_default()
+    }
+
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         let registry = self.lock();
         let joined = registry.groups.iter().filter(|(_, group)| !group.members.is_empty());

@@ -369,7 +369,8 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
             SendOutcome::Sent => Poll::Ready(()),
             SendOutcome::NoProcess(envelope) => {
                 local.shared.drop_unsent(to, envelope);
-                Poll::Ready(())
+                // No mailbox holds up a process that sends to a dead one in a loop.
+                if running.consume_budget(cx) { Poll::Ready(()) } else { Poll::Pending }
             }
             SendOutcome::Full(envelope) => {
                 self.envelope = send_or_wait(&local.shared, Some(local), to, envelope, cx.waker());

@@ -15,6 +15,7 @@ use crate::process::running::Running;
 use crate::process::side_table::SideTable;
 use crate::process::table::Slot;
 use crate::runtime::shared::{RuntimeShared, SpawnInProgress};
+use crate::runtime::tear_down::end_late_spawn;
 
 /// Returns the slot if the body's closure panics. The closure may have passed on the pid, which must never refer to
 /// another process: so the generation is used up.
@@ -164,5 +165,7 @@ where
     shared.side_tables.add_root(slot, pid, order);
     bind(pid);
     shared.inject(slot);
+    drop(in_progress);
+    end_late_spawn(shared);
     pid
 }

@@ -92,6 +92,10 @@ pub(crate) struct RuntimeShared {
     pub(crate) spawns_in_progress: AtomicUsize,
     /// Set when the schedulers must end.
     stopped: AtomicBool,
+    /// Set when the threads have ended and their remains are freed.
+    pub(super) is_torn_down: AtomicBool,
+    /// True once the chunks of the process table were released. Locked during a tear-down.
+    pub(super) has_released_table: Mutex<bool>,
     pub(crate) pause: Pause,
     /// Pids of processes in a poll that does not return.
     pub(crate) stuck: Mutex<Vec<Pid>>,
@@ -149,6 +153,8 @@ impl RuntimeShared {
             closing: AtomicBool::new(false),
             spawns_in_progress: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
+            is_torn_down: AtomicBool::new(false),
+            has_released_table: Mutex::default(),
             pause: Pause::default(),
             stuck: Mutex::default(),
             tracer: Tracer::default(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use rusm_runtime::{Config, Pid, Runtime, SpawnError};
+use rusm_runtime::{Config, ExitReason, Pid, Runtime, SpawnError};
 
 const LONG: Duration = Duration::from_mins(2);
 
@@ -69,6 +69,52 @@ fn a_process_that_is_being_made_outside_is_there_before_the_runtime_ends_or_neve
         let dropped = maker.join().expect("no panic");
         assert_eq!(Arc::strong_count(&dropped), 1);
     }
+}
+
+#[test]
+fn a_process_whose_creation_outlasts_the_runtime_ends_with_it() {
+    let runtime = runtime();
+    let (handle, (begin, begun), (go, gone)) = (runtime.clone(), mpsc::channel(), mpsc::channel::<()>());
+    let creator = std::thread::spawn(move || {
+        let held = Arc::new(());
+        let of_process = Arc::clone(&held);
+        let pid = handle.spawn(move |_| {
+            begin.send(()).expect("the test waits");
+            gone.recv().expect("the test has ended the runtime");
+            async move {
+                std::future::pending::<()>().await;
+                drop(of_process);
+            }
+        });
+        handle.wait(pid.expect("the runtime was there at the start"));
+        Arc::strong_count(&held)
+    });
+    begun.recv().expect("the closure runs");
+
+    drop(runtime);
+    go.send(()).expect("the closure waits");
+
+    assert_eq!(creator.join().expect("no panic"), 1);
+}
+
+#[test]
+fn a_process_that_sends_to_a_dead_one_in_a_loop_can_be_ended() {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("it starts");
+    let dead = runtime.spawn(|_| async {}).expect("there is room");
+    runtime.wait(dead);
+    let sender = runtime.spawn(move |ctx| async move {
+        loop {
+            ctx.send(dead, 1_u64).await;
+        }
+    });
+    let sender = sender.expect("there is room");
+
+    let other = runtime.spawn(|_| async {}).expect("the other process has its turn");
+    runtime.wait(other);
+    runtime.exit(sender, ExitReason::Killed);
+
+    assert_eq!(runtime.wait(sender), ExitReason::Killed);
+    assert_eq!(runtime.shutdown(Duration::MAX).stuck, []);
 }
 
 #[test]

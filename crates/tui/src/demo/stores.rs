@@ -67,8 +67,12 @@ fn store(buckets: &[BucketInfo], now_ms: u64) -> StoreInfo {
     }
 }
 
+/// Number of keys of a page of the demo.
+const KEYS_OF_A_PAGE: u64 = 16;
+
 fn page(view: &KeysView) -> KeysInfo {
-    let first = view.after.len() as u64 * 8;
+    // Each page adds two characters to the key after which the next begins.
+    let first = view.after.len() as u64 / 2 * KEYS_OF_A_PAGE;
     let key = |n: u64| KeyInfo {
         key: format!("{}/{:06}", view.bucket, first + n),
         key_bytes: view.bucket.len() as u64 + 7,
@@ -83,8 +87,8 @@ fn page(view: &KeysView) -> KeysInfo {
     KeysInfo {
         store: view.store,
         bucket: view.bucket.clone(),
-        keys: (0..u64::from(view.len)).map(key).collect(),
-        next: (first < 64).then(|| format!("{}6b", view.after)),
+        keys: (0..u64::from(view.len).min(KEYS_OF_A_PAGE)).map(key).collect(),
+        next: (first < 4 * KEYS_OF_A_PAGE).then(|| format!("{}6b", view.after)),
         refusal: None,
     }
 }

@@ -17,6 +17,10 @@ impl Host for GuestState {
         }
         self.check_registrations()?;
         self.check_mailbox_room()?;
+        // Joining and leaving in a loop would fill the mailboxes of processes that monitor the group.
+        if !self.process().group_monitors_have_room(&group) {
+            return Err(Error::MailboxFull);
+        }
         self.ctx.join(&group).map_err(refused)
     }
 

@@ -56,11 +56,14 @@ fn handle_outgoing(
 ) -> OutgoingResult {
     let state = caller.data_mut();
     let authority = state.http().table.get(&request)?.authority.clone().unwrap_or_default();
-    let Ok(authority) = authority.parse::<Authority>() else {
-        return Ok((Err(ErrorCode::HttpRequestUriInvalid),));
+    let refusal = match authority.parse::<Authority>() {
+        Ok(authority) => (!state.may_send_to(&authority)).then_some(ErrorCode::HttpRequestDenied),
+        Err(_) => Some(ErrorCode::HttpRequestUriInvalid),
     };
-    if !state.may_send_to(&authority) {
-        return Ok((Err(ErrorCode::HttpRequestDenied),));
+    if let Some(refusal) = refusal {
+        // The call owns the request: a guest that is refused often must not fill its table of resources.
+        state.http().table.delete(request)?;
+        return Ok((Err(refusal),));
     }
     match OutgoingHandler::handle(&mut state.http(), request, options) {
         Ok(response) => Ok((Ok(response),)),

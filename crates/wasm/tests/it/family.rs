@@ -48,6 +48,31 @@ fn a_guest_hears_who_joins_and_leaves_a_group() {
 }
 
 #[test]
+fn a_guest_cannot_fill_the_mailbox_of_a_process_that_monitors_its_group() {
+    let node = Node::small();
+    // Joins and leaves until it is refused because the mailbox is full.
+    let joiner = raw_with(
+        r#"(data (i32.const 0) "crew")"#,
+        "(local $status i32)",
+        r"(loop $again
+            (local.set $status (call $join (i32.const 0) (i32.const 4)))
+            (drop (call $leave (i32.const 0) (i32.const 4)))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i32.and (i32.eqz (local.get $status)) (i32.lt_u (local.get $n) (i32.const 1000000)))))
+        (if (i32.ne (local.get $status) (i32.const -3)) (then unreachable))",
+    );
+    let joiner = node.load("joiner", &joiner);
+
+    let reason = node.inside(move |wasm, ctx| async move {
+        ctx.monitor_group("crew").unwrap();
+        wasm.spawn_from(&ctx, &joiner, &GuestOptions::default().profile("trusted").monitored()).unwrap();
+        ctx.receive_of::<rusm_runtime::Down>().await.reason
+    });
+
+    assert_eq!(reason, ExitReason::Normal);
+}
+
+#[test]
 fn a_guest_names_and_bounds_what_it_starts() {
     let node = Node::small();
     node.load("hog", &raw("", "(loop $again (drop (memory.grow (i32.const 1))) (br $again))"));
