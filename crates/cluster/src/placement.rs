@@ -1,4 +1,4 @@
-//! Where a process that is found by its key belongs: rendezvous hashing.
+//! The node of a process that is found by its key: rendezvous hashing.
 //!
 //! ```text
 //!   kind, key ──▶ a weight for each node ──▶ the node with the largest

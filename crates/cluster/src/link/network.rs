@@ -40,7 +40,7 @@ pub struct NetworkLink {
     declared: Mutex<Declared>,
 }
 
-/// What a node keeps declared while its link is open.
+/// Declarations of a node while its link is open.
 #[derive(Default)]
 struct Declared {
     subscribers: Vec<Subscriber<()>>,

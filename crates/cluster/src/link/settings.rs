@@ -15,7 +15,7 @@ pub struct NetworkSettings {
     pub name: NodeName,
     /// Address to listen at. Port 0 takes any free port. Without certificates, it must be a loopback address.
     pub listen: SocketAddr,
-    /// Nodes to join, as `HOST:PORT`. One that is reachable is enough; the others are found through it.
+    /// Nodes to join, as `HOST:PORT`. A single reachable node is enough: the others are found through it.
     pub join: Vec<String>,
     /// Certificates, for all addresses that are not loopback addresses.
     pub certificates: Option<Certificates>,

@@ -17,7 +17,7 @@ pub struct NamesConfig {
     /// Number of nodes of the cluster, of which more than half are a majority. `None` counts the nodes that this one has
     /// seen; two halves that have not seen each other may then own a name twice until they do.
     pub size: Option<usize>,
-    /// Time for which an owner counts a grant after the last proof that its node is there. That of the session.
+    /// Time for which an owner counts a grant after the last proof that its node is there. The patience of the session.
     pub patience: Duration,
     /// Time for which a node keeps a grant after it has lost the owner. It has to exceed the patience by more than clocks
     /// differ in speed.
@@ -47,7 +47,7 @@ pub struct Owner {
     pub epoch: u64,
 }
 
-/// What the registry wants or reports, in order.
+/// Event of the registry, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameEvent {
     /// Send this payload to the registry of a node, with [`Kind::NAME`](crate::Kind::NAME).

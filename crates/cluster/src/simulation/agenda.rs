@@ -1,4 +1,4 @@
-//! What happens when, in order of time; things of one time happen in the order in which they were planned.
+//! The agenda of a run, in order of time. Entries of the same time come in the order in which they were added.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -76,7 +76,7 @@ impl Pair {
         while self.exchange_once() {}
     }
 
-    /// Hands over one packet of each side. Returns false if there was none.
+    /// Hands over one packet of each side. Returns false if neither side had a packet.
     pub(crate) fn exchange_once(&mut self) -> bool {
         let (from_a, from_b) = (self.a.poll_transmit(), self.b.poll_transmit());
         let any = from_a.is_some() || from_b.is_some();
