@@ -310,6 +310,18 @@ pub mod prelude;
 #[doc = include_str!("../../../docs/topics.md")]
 struct Guides;
 
+#[cfg(all(doctest, feature = "store", feature = "test"))]
+#[doc = include_str!("../../../docs/tokio.md")]
+#[doc = include_str!("../../../docs/guide/1-processes.md")]
+#[doc = include_str!("../../../docs/guide/2-actors.md")]
+#[doc = include_str!("../../../docs/guide/3-supervision.md")]
+#[doc = include_str!("../../../docs/guide/4-names.md")]
+#[doc = include_str!("../../../docs/guide/5-pools-and-tables.md")]
+#[doc = include_str!("../../../docs/guide/6-jobs.md")]
+#[doc = include_str!("../../../docs/guide/9-watching.md")]
+#[doc = include_str!("../../../docs/guide/10-testing.md")]
+struct Chapters;
+
 #[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/serving.md")]
 struct ServingGuide;
