@@ -8,6 +8,7 @@ pub(crate) mod bench;
 mod common;
 pub(crate) mod loadtest;
 mod new;
+pub(crate) mod ops;
 mod serve;
 pub(crate) mod shell;
 pub(crate) mod store;
@@ -17,6 +18,7 @@ use bench::BenchCommand;
 pub(crate) use common::{CommonFlags, ShareFlags};
 use loadtest::LoadFlags;
 pub(crate) use new::{BuildFlags, NewFlags};
+use ops::OpsCommand;
 pub(crate) use serve::ServeFlags;
 use shell::ShellName;
 use store::StoreCommand;
@@ -76,6 +78,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Prints files for operating a node: a unit of systemd, a container, a dashboard of Grafana.
+    #[command(subcommand)]
+    Ops(OpsCommand),
     /// Prints the completions of a shell.
     Completions {
         /// The shell.

@@ -77,6 +77,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Loadtest(flags)) => loadtest::run(&flags),
         Some(Command::Store(command)) => store::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
+        Some(Command::Ops(command)) => cli::ops::run(command),
         Some(Command::Completions { shell }) => cli::shell::completions(Cli::command(), shell),
         Some(Command::Man { command }) => cli::shell::manual(Cli::command(), &command),
     }

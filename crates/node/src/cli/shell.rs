@@ -54,7 +54,8 @@ pub(crate) fn manual(mut root: Command, words: &[String]) -> Result<u8, Failure>
     print(&out)
 }
 
-fn print(bytes: &[u8]) -> Result<u8, Failure> {
+/// Prints to standard output; a reader that has closed this is not an error.
+pub(super) fn print(bytes: &[u8]) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(system("print".to_owned())(error)),
