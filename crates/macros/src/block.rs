@@ -109,7 +109,7 @@ pub(crate) fn parse(options: TokenStream, item: TokenStream) -> Result<Block> {
         match Function::parse(function, &actor)? {
             Function::Init(init) => block.init = Some(init),
             Function::Terminate(terminate) => block.terminate = Some(terminate),
-            Function::Info(info) => block.infos.push(info),
+            Function::Info(info) => block.infos.push(*info),
             Function::Message(method) => block.methods.push(*method),
             Function::Other => {}
         }

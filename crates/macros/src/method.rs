@@ -10,7 +10,7 @@ use syn::{Attribute, Error, FnArg, ImplItemFn, Pat, Receiver, Result, ReturnType
 pub(crate) enum Function {
     Init(Init),
     Terminate(Terminate),
-    Info(Info),
+    Info(Box<Info>),
     Message(Box<Method>),
     /// Left alone.
     Other,
@@ -148,7 +148,7 @@ impl Terminate {
 }
 
 impl Info {
-    fn parse(function: &ImplItemFn, actor: &Type) -> Result<Self> {
+    fn parse(function: &ImplItemFn, actor: &Type) -> Result<Box<Self>> {
         let inputs = inputs(function, actor)?;
         let mut messages = function.sig.inputs.iter().filter_map(|input| match input {
             FnArg::Typed(typed) if !is_context(&typed.ty) => Some((*typed.ty).clone()),
@@ -157,14 +157,14 @@ impl Info {
         let (Some(message), None) = (messages.next(), messages.next()) else {
             return Err(Error::new(function.sig.span(), "an `#[info]` method takes one message"));
         };
-        Ok(Self {
+        Ok(Box::new(Self {
             name: function.sig.ident.clone(),
             inputs,
             message,
             is_async: function.sig.asyncness.is_some(),
             returns_flow: returns_flow(&function.sig.output),
             cfgs: of_kind(&function.attrs, "cfg"),
-        })
+        }))
     }
 }
 

@@ -10,8 +10,11 @@ use parking_lot::{Mutex, MutexGuard};
 /// Position of the bits of a hash that select the shard. A shard's table uses the lowest and the seven highest bits.
 const SHARD_BITS: u32 = 48;
 
+/// A shard with its lock, on cache lines of its own.
+type LockedShard<K, V> = CachePadded<Mutex<Shard<K, V>>>;
+
 pub(crate) struct Shards<K, V> {
-    shards: Box<[CachePadded<Mutex<Shard<K, V>>>]>,
+    shards: Box<[LockedShard<K, V>]>,
     hasher: DefaultHashBuilder,
 }
 
