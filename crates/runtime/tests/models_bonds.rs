@@ -23,6 +23,8 @@ mod free_list;
 mod gate;
 #[path = "../src/process/header.rs"]
 mod header;
+#[path = "../src/links/holdings.rs"]
+mod holdings;
 #[path = "../src/mailbox/message.rs"]
 mod message;
 #[path = "../src/runtime/panics.rs"]
@@ -68,7 +70,7 @@ use world::{Received, RuntimeShared, Slot, scheduler};
 // The folders of the runtime, for the paths in the real files.
 mod links {
     pub(crate) use crate::world::memberships;
-    pub(crate) use crate::{registry, signal};
+    pub(crate) use crate::{holdings, registry, signal};
 }
 mod mailbox {
     pub(crate) use crate::{gate, message, queue, request, send, tagged};
