@@ -12,6 +12,8 @@
 //!
 //! `docs/cluster-wire.md` lists the bytes of every packet.
 
+#[cfg(feature = "certificates")]
+pub mod certificates;
 pub mod identity;
 pub mod link;
 pub mod names;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) mod bench;
+pub(crate) mod cluster;
 mod common;
 pub(crate) mod loadtest;
 mod new;
@@ -15,6 +16,7 @@ pub(crate) mod store;
 pub(crate) mod usage;
 
 use bench::BenchCommand;
+use cluster::{ClusterCommand, ClusterFlags};
 pub(crate) use common::{CommonFlags, ShareFlags};
 use loadtest::LoadFlags;
 pub(crate) use new::{BuildFlags, NewFlags};
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     /// Checks, repairs or exports the file of a store that no node has open.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Creates the certificates of a cluster, or asks a node that has joined others.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Checks what limits a node on this machine, and what disturbs measurements.
     Doctor {
         /// Prints JSON.
@@ -129,6 +134,8 @@ pub(crate) struct ObservedFlags {
     #[arg(long, value_name = "SIZE")]
     recorder_memory_bytes: Option<String>,
     #[command(flatten)]
+    cluster: ClusterFlags,
+    #[command(flatten)]
     lints: LintFlags,
 }
 
@@ -178,7 +185,17 @@ impl NodeFlags {
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self {
             observed:
-                ObservedFlags { name, listen, observers, tick_hz, drain, recorder_span, recorder_memory_bytes, lints },
+                ObservedFlags {
+                    name,
+                    listen,
+                    observers,
+                    tick_hz,
+                    drain,
+                    recorder_span,
+                    recorder_memory_bytes,
+                    cluster,
+                    lints,
+                },
             share,
             common,
         } = self;
@@ -196,6 +213,10 @@ impl NodeFlags {
             ("node.drain", drain),
             ("recorder.span", recorder_span),
             ("recorder.memory_bytes", recorder_memory_bytes),
+            ("cluster.enabled", &cluster.cluster),
+            ("cluster.join", &cluster.join),
+            ("cluster.listen", &cluster.cluster_listen),
+            ("cluster.certificates", &cluster.cluster_certificates),
             ("lint.stuck", &lints.stuck),
             ("lint.never_yields", &lints.never_yields),
             ("lint.restart_storm", &lints.restart_storm),

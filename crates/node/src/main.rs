@@ -10,6 +10,7 @@
 //!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
 //!        rusm new, rusm build ──▶ serve/new.rs: a project for rusm serve
 //!        rusm store ──▶ store.rs: the file of a store, without a node
+//!        rusm cluster ──▶ cluster.rs: certificates, and requests to a node that has joined others
 //!        rusm completions, rusm man ──▶ cli/shell.rs: for the user's shell
 //! ```
 //!
@@ -18,9 +19,9 @@
 mod attached;
 mod bench;
 mod cli;
+mod cluster;
 mod doctor;
 mod failure;
-mod file_size;
 mod headless;
 mod loadtest;
 mod logging;
@@ -44,7 +45,7 @@ use crate::failure::Failure;
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
-    file_size::ignore_signal();
+    signals::file_size::ignore_signal();
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {
@@ -76,6 +77,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Bench(command)) => bench::run(command),
         Some(Command::Loadtest(flags)) => loadtest::run(&flags),
         Some(Command::Store(command)) => store::run(command),
+        Some(Command::Cluster(command)) => cluster::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
         Some(Command::Ops(command)) => cli::ops::run(command),
         Some(Command::Completions { shell }) => cli::shell::completions(Cli::command(), shell),

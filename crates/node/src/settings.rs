@@ -5,6 +5,7 @@
 //! that suggests the nearest known key: a setting that silently does nothing is worse than no setting.
 
 pub(crate) mod app;
+pub(crate) mod cluster;
 mod error;
 mod layers;
 mod limits;
@@ -28,6 +29,7 @@ use serde::Deserialize;
 
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
+use crate::settings::cluster::{ClusterSection, ClusterSettings};
 pub(crate) use crate::settings::error::SettingsError;
 use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
@@ -68,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) socket_dir: Option<PathBuf>,
     /// Settings of the durable store, if there is one.
     pub(crate) store: Option<StoreSettings>,
+    /// How the node joins others, if it does.
+    pub(crate) cluster: Option<ClusterSettings>,
     pub(crate) log: LogSettings,
     /// Application that `rusm run` starts.
     pub(crate) app: App,
@@ -181,6 +185,7 @@ impl Settings {
             drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
             socket_dir: node.socket_dir.map(|dir| dir.0.into()),
             store: section::<StoreSection>(given, "store", origin)?.settings(),
+            cluster: section::<ClusterSection>(given, "cluster", origin)?.settings(),
             log: section::<LogSection>(given, "log", origin)?.settings()?,
             app,
         })

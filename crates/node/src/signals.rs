@@ -1,6 +1,8 @@
 //! The signals that ask a program to end: the first one drains its node or stops its measurement, a second one ends it
 //! at once.
 
+pub(crate) mod file_size;
+
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, OnceLock};

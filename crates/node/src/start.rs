@@ -14,6 +14,7 @@ use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
 use rusm_store::{Store, StoreConfig};
 use rusm_wasm::Wasm;
 
+use crate::cluster::{self, Joined};
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::serve::sites::Sites;
@@ -28,6 +29,8 @@ pub(crate) struct Node {
     engine: Option<Arc<Engine>>,
     runtime: Runtime,
     store: Option<Store>,
+    /// Other nodes; dropped before the processes end.
+    cluster: Option<Joined>,
     sites: Option<Sites>,
     drain: Duration,
 }
@@ -53,7 +56,8 @@ impl Node {
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
         let (console, drain) = (open(&runtime, settings, default_name, host)?, settings.drain);
-        Ok(Self { console, engine: Some(engine), runtime, store, sites: None, drain })
+        let cluster = join(&runtime, settings, &console)?;
+        Ok(Self { console, engine: Some(engine), runtime, store, cluster, sites: None, drain })
     }
 
     /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
@@ -64,7 +68,8 @@ impl Node {
     ) -> Result<Self, Failure> {
         let (runtime, store) = start(settings, store)?;
         let (console, drain) = (open(&runtime, settings, default_name, Arc::new(NoScenarios))?, settings.drain);
-        Ok(Self { console, engine: None, runtime, store, sites: None, drain })
+        let cluster = join(&runtime, settings, &console)?;
+        Ok(Self { console, engine: None, runtime, store, cluster, sites: None, drain })
     }
 
     /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
@@ -112,6 +117,8 @@ impl Node {
         if let Some(sites) = self.sites {
             sites.drain(self.drain);
         }
+        // Other nodes see the node leave before its processes end.
+        drop(self.cluster);
         let shutdown = self.runtime.shutdown(end.saturating_duration_since(Instant::now()));
         // Close the store after the last process: this makes writes of weaker durability durable.
         if let Some(store) = self.store {
@@ -139,6 +146,14 @@ fn start(settings: &Settings, store: Option<Store>) -> Result<(Runtime, Option<S
         tracing::info!(%path, durability, buckets = report.buckets.len(), "store is open");
     }
     Ok((runtime, store))
+}
+
+/// Joins other nodes, if the settings say so.
+fn join(runtime: &Handle, settings: &Settings, console: &Console) -> Result<Option<Joined>, Failure> {
+    let Some(cluster) = &settings.cluster else { return Ok(None) };
+    let dir = console.socket().parent().unwrap_or_else(|| Path::new("."));
+    let name = console.socket().file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    cluster::join(runtime, &name, dir, cluster).map(Some)
 }
 
 fn open(

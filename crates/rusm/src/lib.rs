@@ -186,6 +186,9 @@
 pub use rusm_console as console;
 #[doc(inline)]
 pub use rusm_runtime::*;
+
+#[cfg(feature = "cluster")]
+pub use rusm_cluster as cluster;
 #[cfg(feature = "serve")]
 #[doc(inline)]
 pub use rusm_serve as serve;

@@ -19,7 +19,7 @@ use super::environment::{Environment, runtime_identity};
 use super::names::Names;
 use super::status::PeerStatus;
 use crate::identity::{BootId, Identity, NodeName};
-use crate::link::{Link, LinkError, LinkEvents};
+use crate::link::{Link, LinkError, LinkEvents, LinkStatus};
 use crate::names::{NamesConfig, Registry};
 use crate::session::{Config, LinkChange, Session};
 
@@ -110,6 +110,21 @@ impl Node {
         let mut peers: Vec<PeerStatus> = self.shared.connections.read().values().map(|peer| peer.status()).collect();
         peers.sort_by(|one, two| one.name.cmp(&two.name));
         peers
+    }
+
+    /// Starts no more processes for other nodes. Processes that run go on.
+    pub fn drain(&self) {
+        self.shared.environment.remote().drain();
+    }
+
+    /// Returns true after [`drain`](Self::drain).
+    pub fn is_draining(&self) -> bool {
+        self.shared.environment.remote().is_draining()
+    }
+
+    /// Returns what the link is.
+    pub fn link_status(&self) -> LinkStatus {
+        self.shared.environment.link.status()
     }
 
     /// Leaves the cluster: what processes have sent so far arrives, then the connections are closed, at the latest

@@ -12,12 +12,12 @@ use crate::settings::error::SettingsError;
 use crate::settings::raw::{RawSetting, RawSettings, unknown};
 
 /// Sections of the file that describe the node.
-const SECTIONS: [&str; 5] = ["node", "lint", "recorder", "store", "log"];
+const SECTIONS: [&str; 6] = ["node", "lint", "recorder", "store", "cluster", "log"];
 /// Sections of the file that describe an application.
 const APP_SECTIONS: [&str; 8] = ["process", "serve", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 42] = [
+const VARIABLES: [(&str, &str); 47] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
     ("node.observers", "RUSM_OBSERVERS"),
@@ -55,6 +55,11 @@ const VARIABLES: [(&str, &str); 42] = [
     ("recorder.memory_bytes", "RUSM_RECORDER_MEMORY_BYTES"),
     ("store.path", "RUSM_STORE"),
     ("store.durability", "RUSM_STORE_DURABILITY"),
+    ("cluster.enabled", "RUSM_CLUSTER"),
+    ("cluster.listen", "RUSM_CLUSTER_LISTEN"),
+    ("cluster.join", "RUSM_CLUSTER_JOIN"),
+    ("cluster.name", "RUSM_CLUSTER_NAME"),
+    ("cluster.certificates", "RUSM_CLUSTER_CERTIFICATES"),
     ("log.level", "RUSM_LOG"),
     ("log.file", "RUSM_LOG_FILE"),
     ("log.format", "RUSM_LOG_FORMAT"),
@@ -123,6 +128,8 @@ pub(crate) fn from_flags<'a>(flags: impl Iterator<Item = (&'static str, &'a str)
     for (key, value) in flags {
         let origin = match key {
             "log.level" => "--log".to_owned(),
+            "cluster.enabled" => "--cluster".to_owned(),
+            "cluster.join" => "--join".to_owned(),
             _ => format!("--{}", key.trim_start_matches("node.").replace(['.', '_'], "-")),
         };
         given.insert(key.to_owned(), RawSetting::of_text(key, value, &origin));

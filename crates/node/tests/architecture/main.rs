@@ -46,6 +46,7 @@ const DEPENDENCIES: [Dependencies; 16] = [
         from: "node",
         to: &[
             "rusm-bench",
+            "rusm-cluster",
             "rusm-console",
             "rusm-log",
             "rusm-protocol",
@@ -59,7 +60,7 @@ const DEPENDENCIES: [Dependencies; 16] = [
     },
     Dependencies {
         from: "rusm",
-        to: &["rusm-console", "rusm-macros", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"],
+        to: &["rusm-cluster", "rusm-console", "rusm-macros", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"],
     },
     Dependencies { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
     Dependencies { from: "examples", to: &["rusm"] },

@@ -260,7 +260,7 @@ impl Sealed for Handle {
         make: impl FnOnce(ReplyTo<R>) -> M + Send,
     ) -> Result<R, CallError> {
         if to.node() != 0 {
-            return self.call_remote(to, timeout, make).await;
+            return Box::pin(self.call_remote(to, timeout, make)).await;
         }
         let (reply, replied) = ReplyTo::outside();
         let mut end = self.watch(to);
@@ -298,7 +298,8 @@ impl Context {
             return Err(CallError::AwaitsStart { to, caller: self.pid() });
         }
         if to.node() != 0 {
-            return self.call_remote(to, make).await;
+            // Boxed: otherwise the future of each local call would have room for a remote one.
+            return Box::pin(self.call_remote(to, make)).await;
         }
         let answer = PendingReply::<R>::of(self, to);
         self.send(to, make(answer.reply_to())).await;

@@ -1,6 +1,7 @@
 //! Engines, stores and servers that other crates have attached to a runtime.
 
 pub(crate) mod engines;
+pub(crate) mod peers;
 pub(crate) mod servers;
 pub(crate) mod stores;
 pub(crate) mod tables;

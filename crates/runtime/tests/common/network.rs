@@ -5,7 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::thread;
 
-use rusm_runtime::embed::remote::{Address, Delivered, Frame, Identity, Network, Refused, Remote, Room, attach};
+use rusm_runtime::embed::remote::{
+    Address, Delivered, Frame, Identity, Malformed, Network, Refused, Remote, Room, attach,
+};
 use rusm_runtime::remote::Exports;
 use rusm_runtime::{Config, Pid, Runtime};
 
@@ -117,6 +119,11 @@ impl Node {
     pub(crate) fn step_to(&self, other: &Self) -> bool {
         let direction = self.hub.links.lock().unwrap().get(&self.index_of(other)).cloned();
         direction.is_some_and(|direction| direction.step())
+    }
+
+    /// Delivers a frame as if `other` had sent it.
+    pub(crate) fn deliver_from(&self, other: &Self, frame: Frame) -> Result<Delivered, Malformed> {
+        self.hub.remote().deliver(self.index_of(other), frame)
     }
 
     pub(crate) fn index_of(&self, other: &Self) -> u32 {

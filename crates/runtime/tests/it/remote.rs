@@ -2,6 +2,7 @@
 
 mod asks;
 mod bonds;
+mod hostile;
 mod lost;
 mod messages;
 

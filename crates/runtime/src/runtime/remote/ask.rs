@@ -26,6 +26,7 @@ use crate::runtime::remote::exports::Exports;
 use crate::runtime::remote::frame::{Address, Kind};
 use crate::runtime::remote::peers::{LinkNumbers, Peer};
 use crate::runtime::shared::RuntimeShared;
+use crate::sync::atomic::Ordering;
 
 const SPAWN: u8 = 1;
 const WHEREIS: u8 = 2;
@@ -47,7 +48,7 @@ pub enum AskError {
         /// The name.
         name: Arc<str>,
     },
-    /// The node accepts no more processes.
+    /// The node accepts no more processes: its limit is reached, or it drains.
     #[error("node {node:?} accepts no more processes")]
     Limit {
         /// Name of the node.
@@ -239,6 +240,9 @@ impl RuntimeShared {
             return Some(Err(Refusal::NotFound));
         };
         let monitor = if relation == 2 { Some(MonitorRef::from_number(number)?) } else { None };
+        if self.peers.draining.load(Ordering::Relaxed) {
+            return Some(Err(Refusal::Limit));
+        }
         let Ok(slot) = self.take_slot() else { return Some(Err(Refusal::Limit)) };
         let bind = |pid| {
             if relation == 1 {
@@ -279,9 +283,9 @@ impl RuntimeShared {
         if let (Ok(pid), true) = (answer, relation != 0 && expected) {
             self.bind_spawned(peer, (pid, to), relation, number)?;
         } else if let (Ok(pid), 1) = (answer, relation) {
-            // The caller stopped waiting, so its side of the link was never created.
+            // The caller has ended, or stopped waiting, so its side of the link was never created: the child ends.
             self.with_link(peer.index, |peer| {
-                self.peers.signal(peer, Kind::Unlink, (to, pid), self.payload(peer, &u64::MAX));
+                self.peers.signal(peer, Kind::LinkExit, (to, pid), self.payload(peer, &ExitReason::NoProcess));
             });
         }
         self.deliver_reply(to, reference, answer, |value| Reply { reference, value });

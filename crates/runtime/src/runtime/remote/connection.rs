@@ -134,6 +134,16 @@ impl Remote {
         }
     }
 
+    /// Starts no more processes for other nodes.
+    pub fn drain(&self) {
+        self.shared.peers.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true after [`drain`](Self::drain).
+    pub fn is_draining(&self) -> bool {
+        self.shared.peers.draining.load(Ordering::Relaxed)
+    }
+
     /// Returns the runtime.
     pub fn runtime(&self) -> Handle {
         Handle::new(Arc::clone(&self.shared))

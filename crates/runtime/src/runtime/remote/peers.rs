@@ -21,7 +21,7 @@ use crate::process::pid::Pid;
 use crate::runtime::remote::frame::{Frame, Kind};
 use crate::runtime::remote::network::{Network, Refused};
 use crate::sync::Lock;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum number of lives of other nodes that a runtime knows: a bound on what another node may make it store.
 const LIVES_MAX: usize = 1 << 16;
@@ -156,6 +156,8 @@ pub(crate) struct Attached {
 pub(crate) struct Peers {
     lives: RwLock<Lives>,
     pub(crate) attached: OnceLock<Attached>,
+    /// No more processes are started for other nodes.
+    pub(crate) draining: AtomicBool,
     /// Processes that are told of nodes that come and go.
     pub(crate) watchers: Lock<Vec<Pid>>,
 }

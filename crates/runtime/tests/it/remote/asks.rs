@@ -90,6 +90,28 @@ fn a_spawned_process_ends_with_the_process_that_is_linked_to_it() {
 }
 
 #[test]
+fn a_process_whose_spawner_has_ended_before_the_answer_ends_too() {
+    let (a, b) = (Node::start("a", 1, spawnable()), Node::start("b", 1, spawnable()));
+    a.connect_stepwise(&b, true);
+    while a.step_to(&b) || b.step_to(&a) {}
+    let before = b.runtime.process_count();
+    let spawner = a.runtime.spawn(|ctx| async move {
+        drop(ctx.spawn_link_on("b", "numbers", Bytes::new()).await);
+    });
+    let spawner = spawner.unwrap();
+    eventually("the request", || a.step_to(&b));
+    assert_eq!(b.runtime.process_count(), before + 1);
+
+    a.runtime.exit(spawner, ExitReason::Killed);
+    a.runtime.wait(spawner);
+
+    eventually("the end of the child", || {
+        while a.step_to(&b) || b.step_to(&a) {}
+        b.runtime.process_count() == before
+    });
+}
+
+#[test]
 fn a_name_is_found_on_the_node_that_has_it() {
     let (a, b) = two();
     let named = b.runtime.spawn(|ctx| async move {
@@ -165,7 +187,7 @@ fn a_supervisor_restarts_its_child_on_another_node_and_on_a_third_when_that_is_l
     a.connect(&c);
     let child = ChildSpec::remote("worker", ["b", "c"], "worker", Bytes::new());
     let supervisor = a.runtime.spawn(|ctx| async move {
-        let supervisor = Supervisor::new(Strategy::OneForOne).child(child);
+        let supervisor = Supervisor::new(Strategy::OneForOne).intensity(5, SOON).child(child);
         supervisor.start_link(&ctx).await.unwrap();
         std::future::pending::<()>().await;
     });

@@ -212,7 +212,7 @@ async fn obeys(ctx: Context, done: mpsc::Sender<()>) -> ExitReason {
 
 #[test]
 fn s07_a_link_stands_on_both_nodes_or_on_none_whatever_crosses_on_the_way() {
-    // Every order of four operations and deliveries: bits choose who acts and which direction delivers.
+    // Every sequence of six steps, each an operation on one node or a delivery to the other.
     for script in 0..4_u32.pow(6) {
         let exports = || exports().message::<(u64, Pid)>("order");
         let (a, b) = nodes(exports);

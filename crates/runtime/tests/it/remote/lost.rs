@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rusm_runtime::observe::process_ref;
+use rusm_runtime::observe::{self, process_ref};
 use rusm_runtime::remote::{Identity, NodeDown, NodeUp};
 use rusm_runtime::{CallError, Context, Down, Exit, ExitReason, Request, TrySendError};
 
@@ -57,9 +57,13 @@ fn s25_a_lost_node_yields_one_noconnection_for_each_link_and_each_monitor() {
         })
         .unwrap();
     is_ready.recv_timeout(SOON).unwrap();
+    let before = observe::peers(&a.runtime).remove(0);
 
     a.cut(&b);
 
+    let after = observe::peers(&a.runtime).remove(0);
+    assert_eq!((&*before.name, before.phase, before.links, before.monitors), ("b", observe::Phase::Up, 1, 2));
+    assert_eq!((after.phase, after.links, after.monitors, after.losses), (observe::Phase::Down, 0, 0, 1));
     told.recv_timeout(SOON).unwrap();
     assert!(b.runtime.is_alive(target), "a process that traps lives on");
     a.connect(&b);

@@ -1,0 +1,179 @@
+//! Certificates of a cluster: an authority, and one certificate for each node.
+//!
+//! ```text
+//!   DIR/ca.pem, ca.key        the authority; its key is needed only to add nodes
+//!   DIR/NAME.pem, NAME.key    one node; copy them to its machine, together with ca.pem
+//! ```
+//!
+//! All certificates have the name of the cluster as their common name: each node trusts every other. They name the
+//! addresses of their node, because a connecting node refuses a certificate that does not.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use thiserror::Error;
+use time::{Duration, OffsetDateTime};
+
+use crate::identity::NodeName;
+use crate::link::Certificates;
+
+/// A node that gets a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAddresses {
+    /// Name of the node.
+    pub name: NodeName,
+    /// IP addresses and host names at which other nodes reach it.
+    pub addresses: Vec<String>,
+}
+
+/// Error returned when certificates cannot be created.
+#[derive(Debug, Error)]
+pub enum CertificateError {
+    /// A file exists that would be overwritten. Remove it if the node should get another certificate.
+    #[error("{} exists: remove it if the node should get another certificate", .0.display())]
+    Exists(PathBuf),
+    /// Only one of the two files of the authority exists.
+    #[error("{} has only one of ca.pem and ca.key: nodes can be added only with both", .0.display())]
+    HalfAuthority(PathBuf),
+    /// A file cannot be read or written.
+    #[error("cannot access {}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        source: io::Error,
+    },
+    /// An address or a key is not valid.
+    #[error("cannot create a certificate: {0}")]
+    Invalid(#[from] rcgen::Error),
+}
+
+/// Returns the files of a node in a folder of certificates.
+pub fn files(dir: &Path, cluster: &str, node: &NodeName) -> Certificates {
+    Certificates {
+        cluster: cluster.to_owned(),
+        authority: dir.join("ca.pem"),
+        certificate: dir.join(format!("{node}.pem")),
+        key: dir.join(format!("{node}.key")),
+    }
+}
+
+/// Creates certificates for nodes, valid for `days`. The authority in the folder is used, or created if there is none.
+/// Returns the files that were written.
+///
+/// # Errors
+/// [`CertificateError`]; files that were written before stay.
+pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> Result<Vec<PathBuf>, CertificateError> {
+    let (authority, authority_key) = (dir.join("ca.pem"), dir.join("ca.key"));
+    for node in nodes {
+        let files = files(dir, cluster, &node.name);
+        if let Some(file) = [files.certificate, files.key].into_iter().find(|file| file.exists()) {
+            return Err(CertificateError::Exists(file));
+        }
+    }
+    let mut written = Vec::new();
+    fs::create_dir_all(dir).map_err(|source| CertificateError::File { path: dir.to_owned(), source })?;
+    let params = authority_params(cluster, days)?;
+    let key = match (authority.exists(), authority_key.exists()) {
+        (true, true) => {
+            let text = fs::read_to_string(&authority_key);
+            let text = text.map_err(|source| CertificateError::File { path: authority_key.clone(), source })?;
+            KeyPair::from_pem(&text)?
+        }
+        (false, false) => {
+            let key = KeyPair::generate()?;
+            write(&authority_key, &key.serialize_pem(), 0o600, &mut written)?;
+            write(&authority, &params.self_signed(&key)?.pem(), 0o644, &mut written)?;
+            key
+        }
+        _ => return Err(CertificateError::HalfAuthority(dir.to_owned())),
+    };
+    let issuer = Issuer::new(params, key);
+    for node in nodes {
+        let key = KeyPair::generate()?;
+        let certificate = node_params(cluster, node, days)?.signed_by(&key, &issuer)?;
+        let files = files(dir, cluster, &node.name);
+        write(&files.key, &key.serialize_pem(), 0o600, &mut written)?;
+        write(&files.certificate, &certificate.pem(), 0o644, &mut written)?;
+    }
+    Ok(written)
+}
+
+/// Returns the contents of the authority's certificate; the name and the key are all that node certificates refer to.
+fn authority_params(cluster: &str, days: u32) -> Result<CertificateParams, CertificateError> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name.push(DnType::CommonName, format!("authority of {cluster}"));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    // The authority outlives the certificates of its nodes.
+    valid_for(&mut params, days.saturating_mul(2));
+    Ok(params)
+}
+
+fn node_params(cluster: &str, node: &NodeAddresses, days: u32) -> Result<CertificateParams, CertificateError> {
+    let mut params = CertificateParams::new(node.addresses.clone())?;
+    params.distinguished_name.push(DnType::CommonName, cluster);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    valid_for(&mut params, days);
+    Ok(params)
+}
+
+fn valid_for(params: &mut CertificateParams, days: u32) {
+    let now = OffsetDateTime::now_utc();
+    // Clocks of nodes may differ.
+    params.not_before = now - Duration::days(1);
+    params.not_after = now.checked_add(Duration::days(i64::from(days))).unwrap_or(params.not_after);
+}
+
+fn write(path: &Path, text: &str, mode: u32, written: &mut Vec<PathBuf>) -> Result<(), CertificateError> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| CertificateError::File { path: path.to_owned(), source })?;
+    written.push(path.to_owned());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn node(name: &str) -> NodeAddresses {
+        NodeAddresses {
+            name: NodeName::new(name).unwrap(),
+            addresses: vec!["127.0.0.1".to_owned(), "a.example".to_owned()],
+        }
+    }
+
+    #[test]
+    fn an_authority_is_created_once_and_signs_later_nodes() {
+        let dir = std::env::temp_dir().join(format!("rusm-certificates-{}", std::process::id()));
+
+        let first = create(&dir, "c1", &[node("a"), node("b")], 365).unwrap();
+        let authority = fs::read(dir.join("ca.pem")).unwrap();
+        let second = create(&dir, "c1", &[node("c")], 365).unwrap();
+        let again = create(&dir, "c1", &[node("c")], 365).unwrap_err().to_string();
+        let after = fs::read(dir.join("ca.pem")).unwrap();
+        let mode = fs::metadata(dir.join("a.key")).unwrap().permissions().mode();
+        fs::remove_file(dir.join("ca.key")).unwrap();
+        let half = create(&dir, "c1", &[node("d")], 365);
+        fs::remove_dir_all(&dir).unwrap();
+
+        let names = |files: &[PathBuf]| -> Vec<String> {
+            files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&first), ["ca.key", "ca.pem", "a.key", "a.pem", "b.key", "b.pem"]);
+        assert_eq!((names(&second), authority == after), (vec!["c.key".to_owned(), "c.pem".to_owned()], true));
+        assert!(again.ends_with("c.pem exists: remove it if the node should get another certificate"), "{again}");
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(matches!(half, Err(CertificateError::HalfAuthority(_))), "{half:?}");
+    }
+}

@@ -1,0 +1,124 @@
+//! `rusm cluster init`, `status`, `drain` and `leave`.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rusm_cluster::certificates::{self, NodeAddresses};
+use rusm_console::runtime_dir;
+use serde_json::Value;
+
+use super::control::socket;
+use crate::cli::cluster::{ClusterCommand, NodeFlag};
+use crate::failure::{Failure, system};
+
+pub(crate) fn run(command: ClusterCommand) -> Result<u8, Failure> {
+    match command {
+        ClusterCommand::Init { nodes, dir, cluster, days } => init(&nodes, &dir, &cluster, days),
+        ClusterCommand::Status { node, json } => {
+            let status = ask(&node, "status")?;
+            print(&if json { format!("{status}\n") } else { table(&status) })
+        }
+        ClusterCommand::Drain { node } => {
+            ask(&node, "drain")?;
+            print(&format!("node {} starts no more processes for other nodes\n", node.name))
+        }
+        ClusterCommand::Leave { node } => {
+            let answer = ask(&node, "leave")?;
+            let all = answer["acknowledged"].as_bool() == Some(true);
+            let how = if all { "everything sent was acknowledged" } else { "not everything sent was acknowledged" };
+            print(&format!("node {} has left its cluster: {how}\n", node.name)).map(|code| if all { code } else { 1 })
+        }
+    }
+}
+
+fn print(text: &str) -> Result<u8, Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),
+        _ => Ok(0),
+    }
+}
+
+fn init(nodes: &[String], dir: &Path, cluster: &str, days: u32) -> Result<u8, Failure> {
+    let nodes: Vec<NodeAddresses> = nodes.iter().map(|text| node(text)).collect::<Result<_, _>>()?;
+    let written =
+        certificates::create(dir, cluster, &nodes, days).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut text: String = written.iter().map(|file| format!("{}\n", file.display())).collect();
+    if let Some(first) = nodes.first() {
+        text += &format!(
+            "Start each node with its files: rusm node --name {} --cluster-listen {} --cluster-certificates {}\n",
+            first.name,
+            first.addresses[0],
+            dir.display()
+        );
+    }
+    print(&text)
+}
+
+/// Parses `NAME=ADDRESS[,ADDRESS]`.
+fn node(text: &str) -> Result<NodeAddresses, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("--node {text}: {why}, such as a=10.0.0.4"));
+    let (name, addresses) = text.split_once('=').ok_or_else(|| wrong("must be NAME=ADDRESS".to_owned()))?;
+    let name = name.parse().map_err(|error| wrong(format!("{error}")))?;
+    let addresses: Vec<String> = addresses.split(',').map(|address| address.trim().to_owned()).collect();
+    match addresses
+        .iter()
+        .find(|address| address.is_empty() || address.contains(':') && address.parse::<std::net::IpAddr>().is_err())
+    {
+        Some(_) => Err(wrong("an address is an IP address or a host name without a port".to_owned())),
+        None => Ok(NodeAddresses { name, addresses }),
+    }
+}
+
+/// Sends a command to a node, and returns its answer.
+fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
+    let path = socket(&node.socket_dir.clone().unwrap_or_else(runtime_dir), &node.name);
+    let mut stream = UnixStream::connect(&path).map_err(|error| {
+        Failure::Usage(format!(
+            "node {:?} is not in a cluster on this machine ({}: {error}): start it with rusm node --cluster",
+            node.name,
+            path.display()
+        ))
+    })?;
+    let failed = || system(format!("ask node {}", node.name));
+    writeln!(stream, "{command}").map_err(failed())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(failed())?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|error| failed()(error.into()))?;
+    match answer["error"].as_str() {
+        Some(error) => Err(Failure::Usage(format!("node {}: {error}", node.name))),
+        None => Ok(answer),
+    }
+}
+
+/// Returns the status as a table.
+fn table(status: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let number = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let endpoints: Vec<String> = status["endpoints"].as_array().into_iter().flatten().map(text).collect();
+    let mut out = format!(
+        "{} · {}{} · {}{}\n",
+        text(&status["name"]),
+        text(&status["link"]),
+        if status["encrypted"] == true { ", encrypted" } else { "" },
+        endpoints.join(" "),
+        if status["draining"] == true { " · draining" } else { "" },
+    );
+    out += &format!(
+        "{:<20} {:<10} {:>9} {:>9} {:>12} {:>12} {:>6}\n",
+        "NODE", "STATE", "RTT µs", "IN DOUBT", "SENT", "RECEIVED", "LOST"
+    );
+    for peer in status["peers"].as_array().into_iter().flatten() {
+        let rtt = peer["rtt_ns"].as_u64().map_or_else(|| "-".to_owned(), |ns| (ns / 1_000).to_string());
+        out += &format!(
+            "{:<20} {:<10} {rtt:>9} {:>9} {:>12} {:>12} {:>6}\n",
+            text(&peer["name"]),
+            text(&peer["state"]),
+            number(&peer["in_doubt_frames"]),
+            number(&peer["messages_out"]),
+            number(&peer["messages_in"]),
+            number(&peer["downs"]),
+        );
+    }
+    out
+}
