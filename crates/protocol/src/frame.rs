@@ -8,6 +8,7 @@ use crate::LintInfo;
 ///
 /// The fields before `seq` are those of the predecessor's protocol and keep their meaning. The fields from `seq` on
 /// were added later; a reader that does not know them loses nothing else.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each a field on the wire")]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Frame {

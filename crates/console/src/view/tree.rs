@@ -91,7 +91,9 @@ impl ViewSource for TreeSource {
             let pid = |row: &TreeRow| row.pid.as_ref()?.parse().ok();
             let pids: Vec<Pid> = rows.iter().filter_map(pid).collect();
             let sums = sums.read(runtime, &pids);
-            rows.iter_mut().for_each(|row| row.sum = pid(row).and_then(|pid| sums.get(&pid).copied()));
+            for row in &mut rows {
+                row.sum = pid(row).and_then(|pid| sums.get(&pid).copied());
+            }
         }
         let offset = from.min(total);
         TreeRows { top, total, offset, rows, selected: selected.map(Box::new), ..TreeRows::default() }

@@ -89,13 +89,13 @@ fn the_same_key_pauses_a_run_and_continues_it() {
     let paused = Frame { paused: true, ..running.clone() };
 
     update(&mut model, frame(running), Duration::from_secs(1));
-    let pauses = typed(&mut model, "z");
+    let first = typed(&mut model, "z");
     update(&mut model, frame(paused), Duration::from_secs(2));
-    let continues = typed(&mut model, "z");
+    let second = typed(&mut model, "z");
 
     assert!(idle.is_empty(), "{idle:?}");
-    assert!(matches!(&pauses[..], [Effect::Send(ClientMessage::Pause { paused: true, .. })]), "{pauses:?}");
-    assert!(matches!(&continues[..], [Effect::Send(ClientMessage::Pause { paused: false, .. })]), "{continues:?}");
+    assert!(matches!(&first[..], [Effect::Send(ClientMessage::Pause { paused: true, .. })]), "{first:?}");
+    assert!(matches!(&second[..], [Effect::Send(ClientMessage::Pause { paused: false, .. })]), "{second:?}");
 }
 
 #[test]
