@@ -148,3 +148,65 @@ fn a_seed_that_is_not_there_yet_is_joined_when_it_starts() {
 
     assert!(early.session.is_up() && late.session.is_up());
 }
+
+#[cfg(feature = "certificates")]
+mod encrypted {
+    use std::path::Path;
+
+    use rusm_cluster::certificates::{NodeAddresses, create, files};
+
+    use super::*;
+
+    /// Creates the certificates of a cluster in a folder, and returns the settings of one of its nodes.
+    fn settings(dir: &Path, cluster: &str, own: &str, join: &[String]) -> NetworkSettings {
+        let addresses = vec!["127.0.0.1".to_owned()];
+        create(dir, cluster, &[NodeAddresses { name: name(own), addresses }], 1).unwrap();
+        let certificates = Some(files(dir, cluster, &name(own)));
+        NetworkSettings { certificates, join: join.to_vec(), ..NetworkSettings::loopback(name(own), 0) }
+    }
+
+    #[test]
+    fn nodes_with_certificates_of_one_cluster_have_an_encrypted_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut a = Node::with(settings(dir.path(), "one", "a", &[]), 1, "b");
+        let mut b = Node::with(settings(dir.path(), "one", "b", &a.link.addresses()), 2, "a");
+        let (mut sent, mut arrived) = (0_u32, 0_u32);
+        while arrived < 10_000 && a.started.elapsed() < DEADLINE {
+            let now = a.started.elapsed();
+            while sent < 10_000 && a.session.send(now, message(1, 2 + sent % 64, sent.to_le_bytes().to_vec())).is_ok() {
+                sent += 1;
+            }
+            a.turn();
+            for event in b.turn() {
+                if let Event::Deliver(message) = event {
+                    assert_eq!(message.payload, Bytes::copy_from_slice(&arrived.to_le_bytes()));
+                    arrived += 1;
+                }
+            }
+        }
+
+        let status = a.link.status();
+        assert_eq!((arrived, status.kind.as_str(), status.is_encrypted), (10_000, "zenoh quic", true));
+    }
+
+    #[test]
+    fn a_node_of_another_authority_or_of_another_cluster_is_not_seen() {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut a = Node::with(settings(ours.path(), "one", "a", &[]), 1, "b");
+        let address = a.link.addresses();
+        let mut foreign = Node::with(settings(theirs.path(), "one", "foreign", &address), 2, "a");
+        // This certificate has the same authority, and names another cluster.
+        let mut other = Node::with(settings(ours.path(), "two", "other", &address), 3, "a");
+        let mut member = Node::with(settings(ours.path(), "one", "b", &address), 4, "a");
+
+        while !(a.session.is_up() && member.session.is_up()) && a.started.elapsed() < DEADLINE {
+            for node in [&mut a, &mut foreign, &mut other, &mut member] {
+                node.turn();
+            }
+        }
+
+        assert!(a.session.is_up() && member.session.is_up());
+        assert_eq!(a.link.peers(), [name("b")]);
+        assert!(foreign.link.peers().is_empty() && other.link.peers().is_empty());
+    }
+}
