@@ -34,7 +34,7 @@ fn document(path: &str) -> String {
 /// Returns the paths of all documents: the listed ones and every Markdown file below `docs`.
 fn documents() -> Vec<String> {
     let mut paths: Vec<String> = DOCUMENTS.map(str::to_owned).to_vec();
-    for folder in ["docs", "docs/decisions"] {
+    for folder in ["docs", "docs/decisions", "docs/guide"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
@@ -155,7 +155,12 @@ fn a_link_that_leads_nowhere_is_seen() {
 fn the_index_names_every_document() {
     let index = document("docs/README.md");
     let decisions = document("docs/decisions/README.md");
+    let guide = document("docs/guide/README.md");
     for path in documents() {
+        if let Some(name) = path.strip_prefix("docs/guide/") {
+            assert!(name == "README.md" || guide.contains(&format!("]({name})")), "{path}");
+            continue;
+        }
         let named = match (path.strip_prefix("docs/decisions/"), path.strip_prefix("docs/")) {
             (Some("README.md"), _) | (None, Some("README.md")) => true,
             (Some(name), _) => decisions.contains(&format!("]({name})")),
