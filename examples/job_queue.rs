@@ -5,13 +5,14 @@
 
 #![expect(clippy::print_stdout, reason = "an example that prints its steps")]
 
+use std::future::ready;
 use std::time::Duration;
 
 use rusm::prelude::*;
 use rusm::store::jobs::{Done, Job, Jobs, NewJob, Retry};
 use rusm::store::{Bucket, Store, StoreConfig};
 
-async fn deliver(job: Job, log: Bucket) -> Result<Done, String> {
+fn deliver(job: &Job, log: Bucket) -> Result<Done, String> {
     let name = String::from_utf8_lossy(job.payload()).into_owned();
     if name == "bob" && job.attempt() == 1 {
         return Err("bob is not at home".to_owned());
@@ -29,7 +30,7 @@ fn main() -> Result<(), ExitReason> {
         jobs.blocking_enqueue(NewJob::new(name).unique(name))?;
     }
     runtime.block_on(move |ctx| async move {
-        let worker = jobs.worker(move |_ctx, job| deliver(job, log.clone()));
+        let worker = jobs.worker(move |_ctx, job| ready(deliver(&job, log.clone())));
         let retry = Retry { first: Duration::from_millis(50), ..Retry::default() };
         let tree = Supervisor::new(Strategy::OneForOne).child(worker.retry(retry).child("orders"));
         tree.start_link(&ctx).await?;

@@ -14,6 +14,8 @@ pub(crate) fn expand(block: &Block) -> TokenStream {
     let client = client(block);
     let actor = actor(block);
     quote! {
+        #[allow(clippy::needless_pass_by_value, clippy::unused_async, clippy::unused_self, clippy::unused_unit,
+            reason = "a message owns its values, and may ignore its actor")]
         #item
         #message
         #reference
@@ -94,6 +96,7 @@ fn reference_type(block: &Block) -> TokenStream {
             }
         }
 
+        #[allow(clippy::expl_impl_clone_on_copy, reason = "a derived one would bound the type parameters")]
         impl #impl_generics ::std::clone::Clone for #reference #type_generics #bounds {
             fn clone(&self) -> Self {
                 *self
@@ -220,7 +223,7 @@ fn actor(block: &Block) -> TokenStream {
     let info = (!block.infos.is_empty()).then(|| handle_info(block));
     let terminate = block.terminate.as_ref().map(|terminate| terminate_method(block, terminate));
     quote! {
-        #[allow(private_interfaces, clippy::unused_async, clippy::let_unit_value, clippy::unit_arg, clippy::let_underscore_must_use, reason = "written by a macro")]
+        #[allow(private_interfaces, clippy::unused_async, clippy::let_unit_value, clippy::unit_arg, clippy::let_underscore_must_use, clippy::needless_question_mark, reason = "written by a macro")]
         impl #impl_generics #library::actor::Actor for #actor #bounds {
             type Args = #args;
             type Message = #message #type_generics;

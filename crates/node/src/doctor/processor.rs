@@ -30,7 +30,9 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
             "cpu limit",
             limit.is_none_or(|limit| limit >= schedulers as f64),
             limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit:.2} cores")),
-            format!("{schedulers} scheduler threads reach this limit, and the control group then stops them for a while"),
+            format!(
+                "{schedulers} scheduler threads reach this limit, and the control group then stops them for a while"
+            ),
             format!("rusm --schedulers {}", limit.map_or(1, |limit| limit.floor().max(1.0) as u64)),
         ),
         Check::of(

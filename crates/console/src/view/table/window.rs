@@ -90,7 +90,8 @@ impl<S: ViewSource> Window<S> {
             seq: self.seq,
             at_ms: observe::uptime(&node.runtime).as_millis() as u64,
             cost_us,
-            degraded: is_degraded.then(|| format!("a refresh takes {:.1} ms of CPU: refreshed less often", cost_us / 1e3)),
+            degraded: is_degraded
+                .then(|| format!("a refresh takes {:.1} ms of CPU: refreshed less often", cost_us / 1e3)),
         };
         Some(self.source.message(found, meta))
     }
