@@ -83,6 +83,7 @@ impl Sites {
                 name: site.name.clone(),
                 tls: site.tls.clone(),
                 limits: site.limits,
+                rate_limits: site.rates.clone(),
                 access_log: site.access_log,
                 ..ServeConfig::listen(site.listen)
             };
@@ -136,13 +137,14 @@ impl Sites {
     fn router(&self, site: &Site, modules: &BTreeMap<PathBuf, Module>) -> Result<Router, SiteError> {
         let mut router = Router::new();
         for route in &site.routes {
+            let (pattern, rates) = (&route.pattern, route.rates.iter().copied());
             router = match &route.target {
                 Target::Folder(path) => {
                     let files = Files::open(path);
                     let files = files.map_err(|source| SiteError::Folder { path: path.clone(), source })?;
-                    router.route(&route.pattern, files)?
+                    router.limited_route(pattern, rates, files)?
                 }
-                Target::Guest(guest) => router.route(&route.pattern, self.handler(guest, modules)?)?,
+                Target::Guest(guest) => router.limited_route(pattern, rates, self.handler(guest, modules)?)?,
             };
         }
         if !site.has_health {

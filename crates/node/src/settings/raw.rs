@@ -93,6 +93,21 @@ pub(super) fn section<T: DeserializeOwned>(given: &RawSettings, name: &str, orig
     })
 }
 
+/// Returns the tables of an array of tables; none if it is missing.
+pub(super) fn tables<'a>(
+    entries: Option<&'a Value>,
+    key: &str,
+    due: &'static str,
+    origin: &str,
+) -> Result<Vec<&'a Table>, SettingsError> {
+    let shape = || SettingsError::Shape { key: key.to_owned(), origin: origin.to_owned(), due };
+    match entries {
+        None => Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries.iter().map(|entry| entry.as_table().ok_or_else(shape)).collect(),
+        Some(_) => Err(shape()),
+    }
+}
+
 /// Returns the field and the known fields of serde's error for an unknown field.
 fn unknown_field(message: &str) -> Option<(&str, impl Iterator<Item = &str>)> {
     let (word, known) = message.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;

@@ -8,12 +8,13 @@
 //! `docs/serve-command.md` describes every key; a test compares it with the fields of the sections below.
 
 mod instances;
+mod rates;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use rusm_serve::{Limits, TlsFiles};
+use rusm_serve::{Limits, RateLimit, TlsFiles};
 use rusm_wasm::{GuestLimits, InstanceReuse, Profiles, SANDBOXED};
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -22,7 +23,7 @@ use crate::settings::error::SettingsError;
 use crate::settings::layers::in_section;
 use crate::settings::limits::{U32_MAX, section_with_limits};
 use crate::settings::profile::known_profile;
-use crate::settings::raw::{RawSetting, RawSettings, section};
+use crate::settings::raw::{RawSetting, RawSettings, section, tables};
 use crate::settings::value::{Flag, Number, Size, Strings, Text, Time};
 use instances::Instances;
 
@@ -42,6 +43,7 @@ struct ServeSection {
     access_log: Flag,
     health: Option<Flag>,
     limits: Option<RawSetting>,
+    rate: Option<RawSetting>,
     route: Option<RawSetting>,
 }
 
@@ -54,6 +56,7 @@ section_with_limits! {
         args: Strings,
         profile: Option<RawSetting>,
         instances: Instances,
+        rate: Option<RawSetting>,
     }
 }
 
@@ -112,7 +115,7 @@ serve_limits! {
 }
 
 /// A server with valid settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Site {
     pub(crate) name: Option<String>,
     pub(crate) listen: SocketAddr,
@@ -121,14 +124,17 @@ pub(crate) struct Site {
     /// True if it answers `/healthz` and `/readyz`.
     pub(crate) has_health: bool,
     pub(crate) limits: Limits,
+    /// Limits of the rate of all requests.
+    pub(crate) rates: Vec<RateLimit>,
     pub(crate) routes: Vec<SiteRoute>,
 }
 
 /// A route of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SiteRoute {
     pub(crate) pattern: String,
     pub(crate) target: Target,
+    pub(crate) rates: Vec<RateLimit>,
 }
 
 /// The handler of the requests of a route.
@@ -228,6 +234,7 @@ impl Context<'_> {
             access_log: given.access_log.0,
             has_health: given.health.is_none_or(|health| health.0),
             limits,
+            rates: rates::rates(given.rate.as_ref(), "serve.rate", &origin)?,
             routes,
         })
     }
@@ -255,7 +262,8 @@ impl Context<'_> {
                 return Err(SettingsError::Shape { key, origin, due });
             }
         };
-        Ok(SiteRoute { pattern: pattern.clone(), target })
+        let rates = rates::rates(given.rate.as_ref(), "serve.route.rate", &origin)?;
+        Ok(SiteRoute { pattern: pattern.clone(), target, rates })
     }
 
     fn guest(self, given: &RouteSection, module: PathBuf) -> Result<SiteGuest, SettingsError> {
@@ -278,23 +286,8 @@ impl Context<'_> {
         } else {
             Target::Guest(self.guest(&of_route, target.to_owned())?)
         };
-        let routes = vec![SiteRoute { pattern: "/*".to_owned(), target }];
+        let routes = vec![SiteRoute { pattern: "/*".to_owned(), target, rates: Vec::new() }];
         self.finished(&given, Table::new(), routes, self.origin.to_owned())
-    }
-}
-
-/// Returns the tables of an array of tables; none if it is missing.
-fn tables<'a>(
-    entries: Option<&'a Value>,
-    key: &str,
-    due: &'static str,
-    origin: &str,
-) -> Result<Vec<&'a Table>, SettingsError> {
-    let shape = || SettingsError::Shape { key: key.to_owned(), origin: origin.to_owned(), due };
-    match entries {
-        None => Ok(Vec::new()),
-        Some(Value::Array(entries)) => entries.iter().map(|entry| entry.as_table().ok_or_else(shape)).collect(),
-        Some(_) => Err(shape()),
     }
 }
 

@@ -354,6 +354,8 @@ fn the_page_of_servers_has_every_key_and_no_other() {
     known.extend(fields(&source, "ServeSection").iter().map(|field| format!("serve.{field}")));
     let of_route = fields(&source, "RouteSection").into_iter().chain(fields(&of_guests, "$name"));
     known.extend(of_route.map(|field| format!("serve.route.{field}")));
+    let rates = document("crates/node/src/settings/serve/rates.rs");
+    known.extend(fields(&rates, "RateSection").iter().map(|field| format!("serve.rate.{field}")));
     let shown: BTreeSet<&str> = keys_of(&page).into_iter().filter(|key| key.contains('.')).collect();
 
     assert!(known.len() >= 30, "the list has moved: {known:?}");

@@ -33,8 +33,8 @@ fn a_server_has_its_address_its_limits_and_its_routes() {
         reuse: InstanceReuse::Request,
     };
     let routes = [
-        SiteRoute { pattern: "/users/:id".to_owned(), target: Target::Guest(guest) },
-        SiteRoute { pattern: "GET /*".to_owned(), target: Target::Folder("public".into()) },
+        SiteRoute { pattern: "/users/:id".to_owned(), target: Target::Guest(guest), rates: vec![] },
+        SiteRoute { pattern: "GET /*".to_owned(), target: Target::Folder("public".into()), rates: vec![] },
     ];
     assert_eq!(site.routes, routes);
 }
@@ -106,4 +106,42 @@ fn a_route_says_which_requests_share_an_instance() {
         let error = sites(&route(&format!("instances = {wrong}"))).unwrap_err();
         assert!(error.contains("must be \"request\", \"connection\", a number of instances to keep"), "{error}");
     }
+}
+
+#[test]
+fn a_server_and_its_routes_have_limits_of_the_rate() {
+    let file = format!(
+        "[[serve]]\n[[serve.rate]]\nper_second = 1000\nburst = 50\n{ROUTE}[[serve.route.rate]]\nper_minute = 90\n\
+         per_client = true\n[[serve.route.rate]]\nper_second = 20\nwaiting = 5\n"
+    );
+
+    let [site] = sites(&file).unwrap().try_into().unwrap();
+
+    assert_eq!(site.rates, [RateLimit::token_bucket(1_000.0, 50).unwrap()]);
+    let of_route = [RateLimit::token_bucket(1.5, 2).unwrap().per_client(), RateLimit::leaky_bucket(20.0, 5).unwrap()];
+    assert_eq!(site.routes[0].rates, of_route);
+}
+
+#[test]
+fn a_wrong_limit_of_the_rate_is_refused_with_what_is_valid() {
+    let error = |rate: &str| sites(&format!("[[serve]]\n[[serve.rate]]\n{rate}\n{ROUTE}")).unwrap_err();
+
+    assert_eq!(
+        error("burst = 1"),
+        "serve.rate in rusm.toml (serve 1) must be a rate in either per_second or per_minute"
+    );
+    assert!(error("per_second = 1\nper_minute = 1").ends_with("either per_second or per_minute"));
+    assert!(error("per_second = 1\nburst = 1\nwaiting = 1").ends_with("either a burst or waiting requests"));
+    assert!(error("per_second = 0").contains("must be a number between 1 and 10000000"));
+    assert!(
+        error("per_minute = 1\nburst = 4000000").contains("is not between 1 and"),
+        "{}",
+        error("per_minute = 1\nburst = 4000000")
+    );
+    assert_eq!(
+        error("per_secnd = 1"),
+        "unknown setting \"serve.rate.per_secnd\" in rusm.toml (serve 1): did you mean \"serve.rate.per_second\"?"
+    );
+    let of_route = sites(&format!("[[serve]]\n{ROUTE}rate = 1")).unwrap_err();
+    assert!(of_route.ends_with("must be written as [[serve.route.rate]]"), "{of_route}");
 }
