@@ -240,6 +240,10 @@ impl Sealed for Context {
         }
         let stopped = async {
             let end = PendingReply::<()>::of(self, to);
+            if to.node() != 0 {
+                // No request does this for a stop.
+                self.running().local.shared.send_monitor(self.pid(), end.reference, to);
+            }
             self.send(to, request).await;
             end.await.map_or_else(Unanswered::into_reason, |()| ExitReason::Normal)
         };
@@ -297,37 +301,13 @@ impl Context {
         } {
             return Err(CallError::AwaitsStart { to, caller: self.pid() });
         }
-        if to.node() != 0 {
-            // Boxed: otherwise the future of each local call would have room for a remote one.
-            return Box::pin(self.call_remote(to, make)).await;
+        // No await of its own for remote calls: it would make the future of each local call larger.
+        if to.node() != 0 && !self.running().local.shared.is_sendable::<M>(to) {
+            return Err(CallError::NotPortable { to, request: std::any::type_name::<M>() });
         }
         let answer = PendingReply::<R>::of(self, to);
         self.send(to, make(answer.reply_to())).await;
         answer.await.map_err(|why| CallError::unanswered(to, why))
-    }
-}
-
-impl Context {
-    async fn call_remote<M: Send + 'static, R: Send + 'static>(
-        &self,
-        to: Pid,
-        make: impl FnOnce(ReplyTo<R>) -> M + Send,
-    ) -> Result<R, CallError> {
-        if !self.running().local.shared.is_sendable::<M>(to) {
-            return Err(CallError::NotPortable { to, request: std::any::type_name::<M>() });
-        }
-        let answer = self.begin_remote_call::<R>(to);
-        self.send(to, make(answer.reply_to())).await;
-        answer.await.map_err(|why| CallError::unanswered(to, why))
-    }
-
-    /// Records a call of a process of another node. The request itself tells that node to monitor the callee.
-    pub(crate) fn begin_remote_call<R: Send + 'static>(&self, to: Pid) -> PendingReply<'_, R> {
-        let running = self.running();
-        let search = running.search_from_end();
-        let reference = running.local.shared.next_reference().for_call();
-        running.local.shared.expect_reply(running.slot, self.pid(), to, reference);
-        PendingReply::by(self, to, reference, search)
     }
 }
 

@@ -258,16 +258,29 @@ impl RuntimeShared {
         });
     }
 
-    /// Sends the request for a monitor that this side has recorded.
+    /// Sends the request for a monitor that this side has recorded. The monitor of a call needs none: the request of the
+    /// call tells the other node to monitor the callee.
     #[cold]
     pub(crate) fn monitor_remote(&self, pid: Pid, reference: MonitorRef, target: Pid) {
         let monitored = self.with_link(target.node(), |peer| {
             peer.bonds.lock().monitors.insert(reference, (pid, target));
-            self.peers.signal(peer, Kind::Monitor, (pid, target), self.payload(peer, &reference.number()));
+            if !reference.is_call() {
+                self.peers.signal(peer, Kind::Monitor, (pid, target), self.payload(peer, &reference.number()));
+            }
         });
         if !monitored {
             self.down(pid, reference, target, &self.lost_reason(target.node()));
         }
+    }
+
+    /// Sends the request for a monitor that was recorded like that of a call.
+    #[cold]
+    pub(crate) fn send_monitor(&self, pid: Pid, reference: MonitorRef, target: Pid) {
+        self.with_link(target.node(), |peer| {
+            if peer.bonds.lock().monitors.contains_key(&reference) {
+                self.peers.signal(peer, Kind::Monitor, (pid, target), self.payload(peer, &reference.number()));
+            }
+        });
     }
 
     /// Records a monitor for an answer of another node or of its process. The request for the answer tells the other

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::links::signal::Down;
-use crate::mailbox::call::CallError;
+use crate::mailbox::call::{CallError, PendingReply};
 use crate::mailbox::request::ReplyTo;
 use crate::process::context::Context;
 use crate::process::exit::ExitReason;
@@ -48,7 +48,7 @@ impl Handle {
         let (give_reply, reply) = oneshot::channel();
         let (give, answer) = oneshot::channel();
         let wait = move |ctx: Context| async move {
-            let pending = ctx.begin_remote_call::<R>(to);
+            let pending = PendingReply::<R>::of(&ctx, to);
             // The caller may have stopped waiting, here and below.
             drop(give_reply.send(pending.reply_to()));
             let answer = ctx.within(timeout, pending).await;
