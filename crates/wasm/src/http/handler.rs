@@ -1,4 +1,4 @@
-//! `rusm:http`: a handler of whole requests, with streams of its own and WebSockets, for any language.
+//! `rusm:http`: a handler of whole requests, with streams of its own and sockets, for any language.
 //!
 //! ```text
 //!   handle ──▶ response                             one piece
@@ -91,7 +91,7 @@ fn record(request: &Request, body: Bytes) -> handler::Request {
 
 /// Returns status and fields of a response, or why they are not valid.
 fn head(status: u16, fields: Vec<(String, String)>) -> Result<(StatusCode, HeaderMap), String> {
-    let status = StatusCode::from_u16(status).map_err(|_| format!("status {status} is not valid"))?;
+    let status = StatusCode::from_u16(status).map_err(|error| format!("status {status}: {error}"))?;
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
         match (HeaderName::try_from(&name), HeaderValue::try_from(value)) {

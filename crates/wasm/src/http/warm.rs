@@ -46,6 +46,7 @@ pub(crate) struct WarmInstances {
 
 #[derive(Default)]
 struct Waiting {
+    #[expect(clippy::vec_box, reason = "an instance is boxed while a request uses it")]
     pool: Vec<Box<Instance>>,
     /// The connections that have used an instance and are open.
     connections: HashMap<Pid, Option<Box<Instance>>>,

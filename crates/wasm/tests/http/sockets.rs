@@ -1,4 +1,4 @@
-//! A component of `rusm:http` behind a server: whole responses, streams of events, and WebSockets.
+//! A component of `rusm:http` behind a server: whole responses, streams of events, and sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

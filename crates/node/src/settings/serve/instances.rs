@@ -41,7 +41,7 @@ impl TryFrom<RawSetting> for Instances {
 }
 
 fn pool(idle: i64, requests: Option<i64>) -> Option<InstanceReuse> {
-    let requests = requests.unwrap_or(REQUESTS_OF_POOLED.into());
+    let requests = requests.unwrap_or_else(|| REQUESTS_OF_POOLED.into());
     let is_valid = |number: i64| (1..=NUMBER_MAX).contains(&number);
     (is_valid(idle) && is_valid(requests))
         .then_some(InstanceReuse::Pool { idle: idle as u32, requests: requests as u32 })

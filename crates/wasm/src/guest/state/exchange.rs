@@ -22,14 +22,17 @@ pub(crate) struct Exchange {
 
 /// An extension of a response: the connection becomes a WebSocket, which is handed to the guest.
 #[derive(Clone)]
-pub(crate) struct Upgrade(Arc<Mutex<Option<(Request, oneshot::Sender<WebSocket>)>>>);
+pub(crate) struct Upgrade(Arc<Mutex<Option<Handover>>>);
+
+/// The request to upgrade, and the way of the socket to the guest.
+type Handover = (Request, oneshot::Sender<WebSocket>);
 
 impl Upgrade {
     pub(crate) fn new(request: Request, handover: oneshot::Sender<WebSocket>) -> Self {
         Self(Arc::new(Mutex::new(Some((request, handover)))))
     }
 
-    pub(crate) fn take(&self) -> Option<(Request, oneshot::Sender<WebSocket>)> {
+    pub(crate) fn take(&self) -> Option<Handover> {
         self.0.lock().take()
     }
 }
