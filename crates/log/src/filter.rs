@@ -6,7 +6,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload::Handle;
+
+/// Returns the filter that a text describes, such as `info,rusm_store=debug`.
+///
+/// Values of fields are compared as they are, not as regular expressions: compiling a short one can take minutes and
+/// gigabytes, and the text may come from an observer.
+///
+/// # Errors
+/// If the text is not a list of directives.
+pub fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().with_regex(false).parse(text)
+}
 
 /// Handle to the filter of the running log; cheap to clone.
 #[derive(Clone)]
@@ -38,6 +50,15 @@ mod tests {
     use tracing_subscriber::{Registry, reload};
 
     use super::*;
+
+    #[test]
+    fn the_value_of_a_field_is_no_regular_expression() {
+        // As one, it would take minutes and gigabytes.
+        let filter = format!("x[{{y=.*a{}}}]=trace", ".".repeat(60));
+
+        assert!(parse_filter(&filter).is_ok());
+        assert!(parse_filter("info,x=lots").is_err());
+    }
     use crate::RecentLines;
 
     #[test]

@@ -35,7 +35,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
-pub use crate::filter::FilterHandle;
+pub use crate::filter::{FilterHandle, parse_filter};
 use crate::queue::Queue;
 pub use crate::recent::{RecentLine, RecentLines};
 use crate::writer::LogState;

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rusm_log::{FilterHandle, Log, LogConfig, RecentLines};
+use rusm_log::{FilterHandle, Log, LogConfig, RecentLines, parse_filter};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 use crate::failure::{Failure, system};
 use crate::settings::LogSettings;
@@ -30,7 +31,7 @@ const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
     if screen && settings.file.is_none() {
         let (recent, handle) =
-            RecentLines::install(filter(&settings.level)).map_err(system("start the log".to_owned()))?;
+            RecentLines::install(start_filter(settings)?).map_err(system("start the log".to_owned()))?;
         _ = FILTER.set(handle);
         _ = RECENT.set(recent);
         return Ok(());
@@ -40,7 +41,7 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
         .file
         .as_ref()
         .map_or_else(|| "start the log".to_owned(), |path| format!("open the log file {}", path.display()));
-    let log = Log::start(config, filter(&settings.level)).map_err(system(what))?;
+    let log = Log::start(config, start_filter(settings)?).map_err(system(what))?;
     if !screen {
         log.log_panics();
     }
@@ -73,14 +74,16 @@ pub(crate) fn has_filter() -> bool {
 /// # Errors
 /// A line that says why.
 pub(crate) fn set_filter(level: &str) -> Result<(), String> {
-    let Some(handle) = FILTER.get() else { return Err("this program has no log".to_owned()) };
     let level = level.trim();
     if level.is_empty() {
         return Err("an empty filter: set a level, such as info or info,rusm_store=trace".to_owned());
     }
-    EnvFilter::try_new(level).map_err(|error| format!("{level:?} is not a valid log filter: {error}"))?;
-    let audit = if level.contains(AUDIT) { String::new() } else { format!(",{AUDIT}=info") };
-    handle.replace(filter(&format!("{level}{audit}")))
+    let invalid = |error| format!("{level:?} is not a valid log filter: {error}");
+    if level.contains(AUDIT) {
+        return Err(format!("commands of observers are always logged: remove {AUDIT} from the filter"));
+    }
+    let Some(handle) = FILTER.get() else { return Err("this program has no log".to_owned()) };
+    handle.replace(filter(&format!("{level},{AUDIT}=info")).map_err(invalid)?)
 }
 
 /// Waits for the last lines to be written, for one second at most.
@@ -98,10 +101,16 @@ pub(crate) fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
+/// Returns the filter of the settings, which were checked.
+fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
+    filter(&settings.level)
+        .map_err(|error| Failure::Usage(format!("{:?} is not a valid log filter: {error}", settings.level)))
+}
+
 /// Returns the filter for a level. The spans that WASI wraps around every guest call are logged only if the level names
 /// `wasmtime_wasi`.
-fn filter(level: &str) -> EnvFilter {
+fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     const WASI: &str = "wasmtime_wasi";
     let quiet = if level.contains(WASI) { String::new() } else { format!(",{WASI}=warn") };
-    EnvFilter::new(format!("{level}{quiet}"))
+    parse_filter(&format!("{level}{quiet}"))
 }

@@ -297,7 +297,7 @@ impl TryFrom<RawSetting> for LogLevel {
 /// directive, and then nothing would be logged.
 fn check_level(text: &str) -> Option<String> {
     let has_level = |directive: &str| LEVELS.contains(&directive.rsplit('=').next().unwrap_or("").trim());
-    let is_valid = text.split(',').all(has_level) && tracing_subscriber::EnvFilter::try_new(text).is_ok();
+    let is_valid = text.split(',').all(has_level) && rusm_log::parse_filter(text).is_ok();
     is_valid.then(|| text.to_owned())
 }
 

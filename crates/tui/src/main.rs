@@ -124,7 +124,7 @@ fn observe(cli: Cli, config: Config) -> Result<u8, StartError> {
 fn log_level(level: &str) -> Result<EnvFilter, String> {
     let is_variable = std::env::var(LOG_LEVEL).is_ok_and(|variable| variable == level);
     let origin = if is_variable { LOG_LEVEL } else { "--log" };
-    EnvFilter::try_new(level).map_err(|error| format!("{origin}={level:?} is not a valid log filter: {error}"))
+    rusm_log::parse_filter(level).map_err(|error| format!("{origin}={level:?} is not a valid log filter: {error}"))
 }
 
 /// Logs to a file, because the terminal shows the screen.
