@@ -186,7 +186,13 @@ fn is_damaged_end(rest: &[u8], end: u64) -> bool {
         Sector::Of { number, .. } if number <= end => false,
         Sector::Of { .. } => {
             let sectors = RecordHeader::read(rest).and_then(|head| head.sectors()).unwrap_or(usize::MAX);
-            rest.chunks_exact(SECTOR).take(sectors).any(|sector| Sector::read(sector) == Sector::Damaged)
+            // A partially written record has sectors of its own in their places, and otherwise older ones or zeros.
+            let is_damaged = |(place, sector): (usize, &[u8])| match Sector::read(sector) {
+                Sector::Empty => false,
+                Sector::Damaged => true,
+                Sector::Of { number, index } => number > end && (number != end + 1 || index as usize != place),
+            };
+            rest.chunks_exact(SECTOR).take(sectors).enumerate().any(is_damaged)
         }
     }
 }

@@ -107,6 +107,38 @@ fn the_last_write_of_a_place_wins() {
 }
 
 #[test]
+fn exchanged_sectors_of_the_last_record_are_damage_and_not_a_partial_write() {
+    let (files, opened) = begun();
+    opened.write(5000, &[7; 3 * BLOCK as usize]).unwrap();
+    opened.sync_data().unwrap();
+    let sector = record::SECTOR;
+    let open = |swap: &dyn Fn(&mut [u8])| {
+        let cut = files.cut();
+        swap(&mut cut.journal.0.lock()[0]);
+        let journal = cut.journal.clone();
+        let opened = Journaled::new(cut.storage.clone(), move || Ok(journal.clone()));
+        opened.len().map(|_| ()).map_err(|error| error.kind())
+    };
+    let journal = files.journal.0.lock()[1].clone();
+    let end = (0..journal.len() / sector).rfind(|place| journal[place * sector..][..sector] != [0; 512]).unwrap();
+    // The last block of a record may end in padding.
+    let last = end - BLOCK as usize / sector;
+
+    assert_eq!(open(&|_| ()), Ok(()));
+    for distance in 1..6 {
+        let exchanged = |journal: &mut [u8]| {
+            let (before, after) = journal.split_at_mut(last * sector);
+            before[(last - distance) * sector..][..sector].swap_with_slice(&mut after[..sector]);
+        };
+        assert_eq!(open(&exchanged), Err(io::ErrorKind::InvalidData), "exchanged with the {distance}th before it");
+        let copied = |journal: &mut [u8]| {
+            journal.copy_within(last * sector..(last + 1) * sector, (last - distance) * sector);
+        };
+        assert_eq!(open(&copied), Err(io::ErrorKind::InvalidData), "copied over the {distance}th before it");
+    }
+}
+
+#[test]
 fn what_was_done_again_is_not_done_once_more() {
     let (files, opened) = begun();
     opened.write(5000, &[1]).unwrap();
