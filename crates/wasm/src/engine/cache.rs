@@ -5,20 +5,23 @@
 //!                                                └─ else: compile, write a temporary file, rename
 //! ```
 //!
-//! An entry carries the digest of its content, so a torn or modified one is compiled again and never run. Entries
-//! appear by a rename, so several nodes may share a directory. A directory that is full, read-only or missing costs
+//! An entry carries the digest of its name and its content, so a torn, modified or renamed one is compiled again and
+//! never run. Only files and directories that no other user can write are trusted. Entries appear by a rename, so
+//! several nodes of a user may share a directory. A directory that is full, read-only or missing costs
 //! time only. When the cache is too large, the least recently used entries are removed.
 
 #![expect(unsafe_code, reason = "loads compiled code that this node wrote, after checking its digest")]
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Module};
@@ -31,7 +34,7 @@ const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 /// Extension of entries.
 const EXTENSION: &str = "rusmc";
 /// First bytes of an entry, before its digest.
-const MAGIC: &[u8; 8] = b"rusmaot1";
+const MAGIC: &[u8; 8] = b"rusmaot2";
 const HEAD_BYTES: usize = MAGIC.len() + 32;
 
 /// Compiles modules and components, or loads their cached code.
@@ -149,10 +152,9 @@ impl CodeCache {
 
     /// Reads a whole entry, including its head; `None` if it is missing or damaged.
     fn read(&self, entry: &Path) -> Option<Vec<u8>> {
-        let code = fs::read(entry).ok()?;
-        let is_whole = |(head, rest): (&[u8], &[u8])| {
-            head[..MAGIC.len()] == *MAGIC && head[MAGIC.len()..] == *Sha256::digest(rest)
-        };
+        let code = read_trusted(entry, self.max_bytes)?;
+        let is_whole =
+            |(head, rest): (&[u8], &[u8])| head[..MAGIC.len()] == *MAGIC && head[MAGIC.len()..] == *digest(entry, rest);
         if !code.split_at_checked(HEAD_BYTES).is_some_and(is_whole) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(entry = %entry.display(), "a damaged cache entry of compiled code is compiled again");
@@ -179,9 +181,9 @@ impl CodeCache {
     /// Writes an entry to a temporary file and renames it.
     fn store(&self, entry: &Path, code: &[u8]) -> io::Result<()> {
         let Some(dir) = entry.parent() else { return Ok(()) };
-        fs::create_dir_all(dir)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let (temp, file) = self.create_temp(entry)?;
-        let written = write(file, code).and_then(|()| fs::rename(&temp, entry));
+        let written = write(file, entry, code).and_then(|()| fs::rename(&temp, entry));
         if written.is_err() {
             // Remove the partial file; a failure to remove it is harmless.
             drop(fs::remove_file(&temp));
@@ -211,8 +213,34 @@ fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
-fn write(mut file: File, code: &[u8]) -> io::Result<()> {
-    let digest = Sha256::digest(code);
+/// Reads a file of this user that no other user can write, in a directory like that.
+fn read_trusted(entry: &Path, max_bytes: u64) -> Option<Vec<u8>> {
+    let is_trusted = |data: &fs::Metadata| {
+        let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let writable_by_others = data.mode() & 0o002 != 0 || (data.mode() & 0o020 != 0 && data.gid() != group);
+        (data.uid() == user || data.uid() == 0) && !writable_by_others
+    };
+    // A pipe must not block the start, and a link could lead anywhere.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
+    let file = File::options().read(true).custom_flags(flags.cast_signed()).open(entry).ok()?;
+    let (data, dir) = (file.metadata().ok()?, fs::metadata(entry.parent()?).ok()?);
+    if !data.is_file() || data.len() > max_bytes || !is_trusted(&data) || !is_trusted(&dir) {
+        tracing::warn!(entry = %entry.display(), "compiled code is not used: another user could write it, or it is not a file");
+        return None;
+    }
+    let mut code = Vec::new();
+    file.take(max_bytes).read_to_end(&mut code).ok()?;
+    Some(code)
+}
+
+/// Returns the digest of an entry: of its name, too, so that an entry under the name of another one is not its code.
+fn digest(entry: &Path, code: &[u8]) -> sha2::digest::Output<Sha256> {
+    let name = entry.file_name().unwrap_or_default();
+    Sha256::new_with_prefix(name.as_encoded_bytes()).chain_update(code).finalize()
+}
+
+fn write(mut file: File, entry: &Path, code: &[u8]) -> io::Result<()> {
+    let digest = digest(entry, code);
     check_file_limit((MAGIC.len() + digest.len() + code.len()) as u64)?;
     file.write_all(MAGIC)?;
     file.write_all(&digest)?;

@@ -42,6 +42,47 @@ fn a_damaged_entry_is_made_anew() {
 }
 
 #[test]
+fn an_entry_under_the_name_of_another_is_not_its_code() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
+    compiled.module(&engine, &module(1)).unwrap();
+    let first = entries(dir.path()).remove(0);
+    compiled.module(&engine, &module(2)).unwrap();
+    let second = entries(dir.path()).into_iter().find(|entry| *entry != first).unwrap();
+
+    fs::rename(second, first).unwrap();
+    compiled.module(&engine, &module(1)).unwrap();
+
+    assert_eq!((compiled.hits(), compiled.damaged()), (0, 1));
+}
+
+#[test]
+fn what_another_user_could_write_or_is_no_file_is_not_used() {
+    let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
+    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
+    compiled.module(&engine, &module(1)).unwrap();
+    let entry = entries(dir.path()).remove(0);
+    let compile = || compiled.module(&engine, &module(1)).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+
+    mode(&entry, 0o666);
+    compile();
+    mode(dir.path(), 0o777);
+    compile();
+    mode(dir.path(), 0o700);
+    fs::remove_file(&entry).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &entry, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    compile();
+    fs::remove_file(&entry).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &entry).unwrap();
+    compile();
+    assert_eq!((compiled.hits(), compiled.misses()), (0, 5));
+
+    compile();
+    assert_eq!(compiled.hits(), 1, "the entry was written again");
+}
+
+#[test]
 fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
     let file = dir.path().join("file");
