@@ -135,7 +135,7 @@ impl Body {
         Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync()))
     }
 
-    /// Creates the body of a request, whose bytes are passed to `count`.
+    /// Creates the body of a request; its bytes are passed to `count`.
     pub(crate) fn incoming(
         incoming: Incoming,
         limits: &Limits,

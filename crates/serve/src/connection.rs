@@ -241,13 +241,12 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
         connection.as_mut().poll(task)
     });
     match ended.await {
-        Ended::Served(Ok(())) => {}
         Ended::Served(Err(error)) => {
             shared.stats.hit(Limit::Http2);
             tracing::debug!(%error, "a connection ended");
         }
         Ended::Limit(limit) => shared.stats.hit(limit),
-        Ended::Idle | Ended::Gone | Ended::Cut => {}
+        Ended::Served(Ok(())) | Ended::Idle | Ended::Gone | Ended::Cut => {}
     }
 }
 

@@ -127,7 +127,7 @@ impl Router {
         Ok(self)
     }
 
-    /// Adds a route whose requests must be within all of these limits of the rate.
+    /// Adds a route with limits of the rate, all of which its requests must keep.
     ///
     /// ```
     /// use rusm_serve::{RateLimit, Request, Router};

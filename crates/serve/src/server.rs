@@ -21,6 +21,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
@@ -36,6 +37,8 @@ use crate::tls::{Tls, TlsError, TlsFiles};
 const BACKLOG: i32 = 4096;
 /// Pause after an error that all further connections would meet, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Minimum time between two log lines about such failures: any client may cause them.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the end of a drain is checked.
 const DRAIN_CHECK: Duration = Duration::from_millis(2);
 
@@ -274,6 +277,7 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
     };
     let label: Arc<str> = format!("connection {}", escaped(&shared.name)).into();
     let mut drain = shared.drain_signal();
+    let (mut failures, mut last_logged) = (0_u64, None);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -284,7 +288,11 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
             Ok(accepted) => accepted,
             Err(error) if is_of_one_client(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, server = %shared.name, "cannot accept connections");
+                failures += 1;
+                if last_logged.is_none_or(|at: Instant| at.elapsed() >= ACCEPT_LOG_INTERVAL) {
+                    tracing::warn!(%error, failures, server = %shared.name, "cannot accept connections");
+                    (last_logged, failures) = (Some(Instant::now()), 0);
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -59,7 +59,7 @@ impl Shared {
 
     /// Takes a permit of those in flight, if there is one and no request waits for it.
     pub(crate) fn try_begin_flight(&self) -> bool {
-        self.in_flight.try_acquire().map(|permit| permit.forget()).is_ok()
+        self.in_flight.try_acquire().map(tokio::sync::SemaphorePermit::forget).is_ok()
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -171,7 +171,9 @@ mod tests {
             stats.enter(Arc::new(record_of("GET /", started)), Pid::local(slot, 1))
         };
         let entries: Vec<_> = (1..=40).map(|slot| enter(slot, u64::from(slot))).collect();
-        entries.iter().for_each(|entry| stats.leave(entry));
+        for entry in &entries {
+            stats.leave(entry);
+        }
 
         let (oldest, total) = stats.live(3);
 

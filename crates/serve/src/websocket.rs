@@ -113,7 +113,7 @@ pub enum WsError {
     TooLong(String),
 }
 
-/// What a socket waits for.
+/// The event that a socket waits for.
 enum Next {
     Item(Result<Option<Item>, ReadError>),
     /// No frame within the time after which the client is pinged.
@@ -402,6 +402,7 @@ impl WebSocket {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 fn gone(error: std::io::Error) -> WsError {
     WsError::Gone(error.to_string())
 }

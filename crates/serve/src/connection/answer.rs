@@ -113,7 +113,7 @@ impl Answer {
                 Err(payload) => {
                     report_panic(&handling.record, &payload);
                     handling.end_flight();
-                    let response = self.crashed(&handling.record);
+                    let response = Self::crashed(&handling.record);
                     self.state = State::Refused(Some(Box::new((response, handling))));
                 }
             }
@@ -156,7 +156,7 @@ impl Answer {
                     };
                     if let Poll::Ready(response) = record.reply.poll(task) {
                         *pid = None;
-                        return Poll::Ready(response.unwrap_or_else(|| self.crashed(record)));
+                        return Poll::Ready(response.unwrap_or_else(|| Self::crashed(record)));
                     }
                     ready!(self.poll_deadline(task));
                     return Poll::Ready(self.inner.refuse(Limit::HandlerTimeout));
@@ -173,7 +173,7 @@ impl Answer {
                         Err(payload) => {
                             let Some(record) = &self.record else { return Poll::Pending };
                             report_panic(record, &payload);
-                            return Poll::Ready(self.crashed(record));
+                            return Poll::Ready(Self::crashed(record));
                         }
                     }
                 }
@@ -189,7 +189,7 @@ impl Answer {
     }
 
     /// Answers for a handler that has panicked, or was killed.
-    fn crashed(&self, record: &RequestRecord) -> Response {
+    fn crashed(record: &RequestRecord) -> Response {
         record.route.stats.count_crash();
         record.set_crashed();
         plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")

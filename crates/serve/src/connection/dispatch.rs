@@ -11,6 +11,10 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderValue, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
@@ -22,7 +26,7 @@ use crate::connection::handling::Handling;
 use crate::connection::io::Activity;
 use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
-use crate::request::Connection;
+use crate::request::{Connection, plain};
 use crate::router::Routed;
 use crate::shared::Shared;
 
@@ -65,6 +69,7 @@ impl Service<http::Request<Incoming>> for RequestService {
         let handling = Handling::new(inner, record);
         let inner = &handling.inner;
         match (checked, routed) {
+            (Ok(()), _) if !has_valid_host(&head) => Answer::refusal(invalid_host(), handling),
             (Err(limit), _) => Answer::refusal(inner.refuse(limit), handling),
             (Ok(()), Routed::Found(_, params)) => {
                 let count = counts_bodies.then(|| {
@@ -78,6 +83,23 @@ impl Service<http::Request<Incoming>> for RequestService {
             (Ok(()), Routed::NotFound) => Answer::refusal(Routed::refusal(None), handling),
         }
     }
+}
+
+/// Returns true if a request of HTTP/1.1 names exactly one valid host. Servers in front might choose another one of
+/// several, and then check another site than the one that answers.
+fn has_valid_host(head: &Parts) -> bool {
+    if head.version != Version::HTTP_11 {
+        return true;
+    }
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let is_valid = |host: &HeaderValue| {
+        Authority::try_from(host.as_bytes()).is_ok_and(|authority| !authority.as_str().contains('@'))
+    };
+    hosts.next().is_some_and(is_valid) && hosts.next().is_none()
+}
+
+fn invalid_host() -> crate::Response {
+    plain(StatusCode::BAD_REQUEST, "the request must have one Host field with a valid host")
 }
 
 /// Runs the tasks of hyper's HTTP/2 as processes.

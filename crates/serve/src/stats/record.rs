@@ -81,7 +81,7 @@ impl RequestRecord {
         self.kind.store(kind as u8, Relaxed);
     }
 
-    /// Creates the record of a request whose head has just arrived.
+    /// Creates the record of a request at the arrival of its head.
     pub(crate) fn new(
         (method, path, version): (Method, Arc<str>, Version),
         route: Arc<Route>,

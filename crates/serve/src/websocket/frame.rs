@@ -244,7 +244,7 @@ impl Decoder {
         (self.fragmented, self.checked) = (None, 0);
         let message = Bytes::from(std::mem::take(&mut self.message));
         Ok(Some(match kind {
-            Opcode::Text => Item::Text(Utf8Bytes::try_from(message).map_err(|_| Violation::NotUtf8)?),
+            Opcode::Text => Item::Text(Utf8Bytes::try_from(message).map_err(|_invalid| Violation::NotUtf8)?),
             _ => Item::Binary(message),
         }))
     }

@@ -147,7 +147,9 @@ fn the_client_chooses_the_version_and_a_new_certificate_is_used_at_once() {
         let stream = connect(address, &second, b"http/1.1").await;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a handshake");
         tokio::spawn(connection);
-        let answer = sender.send_request(request("GET", "/", "")).await.expect("a response");
+        let mut first_of_version_1 = request("GET", "/", "");
+        first_of_version_1.headers_mut().insert("host", http::HeaderValue::from_static("localhost"));
+        let answer = sender.send_request(first_of_version_1).await.expect("a response");
         assert_eq!(answer.into_body().collect().await.expect("a body").to_bytes(), "HTTP/1.1");
 
         fs::write(folder.path().join("key.pem"), "nonsense").expect("written");

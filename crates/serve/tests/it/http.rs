@@ -42,6 +42,25 @@ fn router() -> Router {
 }
 
 #[test]
+fn a_request_without_exactly_one_valid_host_is_refused() {
+    let (_runtime, server) = serve(router(), Limits::default());
+
+    for hosts in ["", "host: a\r\nhost: b\r\n", "host: a b\r\n", "host: a/../b\r\n", "host:\r\n", "host: u@a\r\n"] {
+        let mut client = Client::connect(server.local_addr());
+        client.write(format!("GET / HTTP/1.1\r\n{hosts}\r\n"));
+        assert_eq!(client.answer().status, 400, "{hosts:?}");
+    }
+    let mut client = Client::connect(server.local_addr());
+    client.write("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(client.answer().status, 200, "HTTP/1.0 needs none");
+    for host in ["a", "a:80", "[::1]:80", "127.0.0.1"] {
+        let mut client = Client::connect(server.local_addr());
+        client.write(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+        assert_eq!(client.answer().text(), "hello\n", "{host}");
+    }
+}
+
+#[test]
 fn requests_of_one_connection_are_answered_in_order() {
     let (_runtime, server) = serve(router(), Limits::default());
     let mut client = Client::connect(server.local_addr());
@@ -191,6 +210,7 @@ fn new_routes_replace_the_old_ones_on_open_connections() {
 const IDLE: Duration = Duration::from_millis(900);
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the pauses of the client are the case")]
 fn a_connection_answers_however_long_it_was_idle() {
     let (_runtime, server) = serve(router(), Limits::default());
     let mut client = Client::connect(server.local_addr());
