@@ -236,6 +236,13 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
 
 fn too_late(model: &Model, options: &Options, waited: Duration) -> Error {
     let seconds = waited.as_secs_f64();
+    if model.replay && model.frame().is_none() {
+        let missing = if model.hello().is_none() { "hello" } else { "frame" };
+        return Error::Recording(format!(
+            "{}: the recording is damaged: no {missing} can be read from it",
+            model.target
+        ));
+    }
     let missing = match (&options.run, model.commands.front()) {
         _ if model.hello().is_none() => "sent no hello".to_owned(),
         _ if model.frame().is_none() => "sent no frame".to_owned(),

@@ -11,6 +11,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rusm_text::escape;
+
 use crate::bench::output::print;
 use crate::cli::{BuildFlags, NewFlags};
 use crate::failure::{Failure, system};
@@ -56,7 +58,7 @@ pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
     }
     print(&format!(
         "created {0}\n  cd {0}\n  rusm build             # {needs}\n  rusm serve --watch     # http://127.0.0.1:8080",
-        folder.display()
+        escape(&folder.display().to_string())
     ))?;
     Ok(0)
 }

@@ -138,7 +138,7 @@ pub struct Cli {
     #[arg(long, value_name = "LINTS", env = "RUSM_TOP_WARN", value_parser = lint, value_delimiter = ',')]
     pub(super) warn: Vec<String>,
     /// Record all messages of the node to a new file
-    #[arg(long, value_name = "FILE", env = "RUSM_TOP_RECORD", conflicts_with_all = ["once", "replay"])]
+    #[arg(long, value_name = "FILE", env = "RUSM_TOP_RECORD", conflicts_with_all = ["once", "batch", "diagnose", "replay"])]
     pub(super) record: Option<PathBuf>,
     /// Replay a recording, without a node
     #[arg(long, value_name = "FILE", env = "RUSM_TOP_REPLAY", conflicts_with_all = ["target", "demo", "run", "profile"])]
