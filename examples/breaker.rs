@@ -24,7 +24,7 @@ struct TryAgain;
 
 #[actor]
 impl Breaker {
-    /// Returns true if a call may be made. Its outcome must be reported.
+    /// Returns true if a call is allowed. Its outcome must be reported.
     fn admit(&mut self) -> bool {
         *self != Self::Open
     }

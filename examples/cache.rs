@@ -1,4 +1,4 @@
-//! A cache whose entries expire: a typed actor, its timers, and calls that each have a reply of their own.
+//! A cache with entries that expire: a typed actor, its timers, and calls that each have a reply of their own.
 //!
 //! `cargo run -p rusm-examples --bin cache`
 
@@ -55,7 +55,7 @@ fn main() -> Result<(), ExitReason> {
             ctx.sleep(Duration::from_millis(10)).await;
         }
         println!("colour has expired, shape: {:?}", cache.get(&ctx, "shape").await?);
-        println!("hits so far: {}", if cache.hits(&ctx).await? >= 2 { "2 or more" } else { "too few" });
+        println!("hits: {}", if cache.hits(&ctx).await? >= 2 { "2 or more" } else { "too few" });
         Ok(())
     })
 }

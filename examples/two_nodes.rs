@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let network = MemoryNetwork::new();
     let (_north, _in_cluster) = start(&network, "north", 1)?;
     let (south, _also_in_cluster) = start(&network, "south", 2)?;
-    let (lose, lost) = std::sync::mpsc::channel();
+    let (give, take) = std::sync::mpsc::channel();
 
     let customer = south.spawn(move |ctx: Context| async move {
         if ctx.watch_nodes().is_empty() {
@@ -73,12 +73,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let order = Order { item: "lamp".to_owned(), count: 3 };
         let answer: String = ctx.call(clerk, order, Duration::from_secs(5)).await?;
         println!("the answer: {answer}");
-        lose.send(())?;
+        give.send(())?;
         let down = ctx.receive_of::<Down>().await;
         println!("{} is gone: {}", down.pid, down.reason);
         Ok::<(), Box<dyn Error + Send + Sync>>(())
     })?;
-    lost.recv()?;
+    take.recv()?;
     network.cut(&NodeName::new("north")?, &NodeName::new("south")?);
     println!("the customer ended: {}", south.wait(customer));
     Ok(())

@@ -90,7 +90,7 @@ async fn cache_breaker_chat_and_job_queue_do_what_they_say() {
 
     let cache = run(env!("CARGO_BIN_EXE_cache"), &[]).await;
     assert_eq!(cache[0], r#"colour: Some("blue")"#);
-    assert_eq!(cache[1..], [r#"colour has expired, shape: Some("round")"#, "hits so far: 2 or more"]);
+    assert_eq!(cache[1..], [r#"colour has expired, shape: Some("round")"#, "hits: 2 or more"]);
     let breaker = run(env!("CARGO_BIN_EXE_breaker"), &[]).await;
     assert_eq!(breaker, ["open: calls are refused", "half open: one call may try", "closed again: true"]);
     let chat = run(env!("CARGO_BIN_EXE_chat"), &[]).await;

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, FnArg, ImplItemFn, Pat, Receiver, Result, ReturnType, Type, Visibility};
 
-/// What a function of the block is.
+/// The role of a function of the block.
 pub(crate) enum Function {
     Init(Init),
     Terminate(Terminate),

@@ -118,6 +118,10 @@ impl Node {
             sites.drain(self.drain);
         }
         // Other nodes see the node leave before its processes end.
+        #[cfg_attr(
+            not(feature = "cluster"),
+            expect(clippy::drop_non_drop, reason = "without the feature there is no node")
+        )]
         drop(self.cluster);
         let shutdown = self.runtime.shutdown(end.saturating_duration_since(Instant::now()));
         // Close the store after the last process: this makes writes of weaker durability durable.

@@ -40,7 +40,7 @@ impl ClusterSection {
     /// Returns the settings, if the node joins others: it is told to, or has nodes to join.
     pub(super) fn settings(self) -> Option<ClusterSettings> {
         let join = self.join.map(|join| join.0).unwrap_or_default();
-        let is_enabled = self.enabled.map_or(!join.is_empty() || self.listen.is_some(), |enabled| enabled.0);
+        let is_enabled = self.enabled.map_or_else(|| !join.is_empty() || self.listen.is_some(), |enabled| enabled.0);
         is_enabled.then(|| ClusterSettings {
             listen: self.listen.map_or_else(|| SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT)), |listen| listen.0),
             join,

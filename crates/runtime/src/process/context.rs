@@ -367,11 +367,7 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
         let Some(envelope) = self.envelope.take() else { return Poll::Ready(()) };
         match send_envelope(&local.shared, Some(local), to, envelope) {
             SendOutcome::Sent => Poll::Ready(()),
-            SendOutcome::NoProcess(envelope) => {
-                local.shared.drop_unsent(to, envelope);
-                // No mailbox holds up a process that sends to a dead one in a loop.
-                if running.consume_budget(cx) { Poll::Ready(()) } else { Poll::Pending }
-            }
+            SendOutcome::NoProcess(envelope) => drop_unsent(&running, to, envelope, cx),
             SendOutcome::Full(envelope) => {
                 self.envelope = send_or_wait(&local.shared, Some(local), to, envelope, cx.waker());
                 if self.envelope.is_none() {
@@ -382,6 +378,15 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
             }
         }
     }
+}
+
+/// Drops a message to a process that has ended. No mailbox holds up a process that sends those in a loop, so it uses up
+/// the budget of its turn.
+#[cold]
+#[inline(never)]
+fn drop_unsent(running: &Running<'_>, to: Pid, envelope: Envelope, cx: &TaskContext<'_>) -> Poll<()> {
+    running.local.shared.drop_unsent(to, envelope);
+    if running.consume_budget(cx) { Poll::Ready(()) } else { Poll::Pending }
 }
 
 /// Future returned by [`Context::receive`].

@@ -74,13 +74,13 @@ fn a_process_that_is_being_made_outside_is_there_before_the_runtime_ends_or_neve
 #[test]
 fn a_process_whose_creation_outlasts_the_runtime_ends_with_it() {
     let runtime = runtime();
-    let (handle, (begin, begun), (go, gone)) = (runtime.clone(), mpsc::channel(), mpsc::channel::<()>());
+    let (handle, (tell, told), (go, going)) = (runtime.clone(), mpsc::channel(), mpsc::channel::<()>());
     let creator = std::thread::spawn(move || {
         let held = Arc::new(());
         let of_process = Arc::clone(&held);
         let pid = handle.spawn(move |_| {
-            begin.send(()).expect("the test waits");
-            gone.recv().expect("the test has ended the runtime");
+            tell.send(()).expect("the test waits");
+            going.recv().expect("the test has ended the runtime");
             async move {
                 std::future::pending::<()>().await;
                 drop(of_process);
@@ -89,7 +89,7 @@ fn a_process_whose_creation_outlasts_the_runtime_ends_with_it() {
         handle.wait(pid.expect("the runtime was there at the start"));
         Arc::strong_count(&held)
     });
-    begun.recv().expect("the closure runs");
+    told.recv().expect("the closure runs");
 
     drop(runtime);
     go.send(()).expect("the closure waits");

@@ -49,6 +49,8 @@ fn all_mailboxes_together_hold_so_many_bytes_and_an_empty_one_takes_one_message(
     assert_eq!(bound, MailboxBound::Total(TOTAL));
     assert_eq!(message.downcast::<Vec<u8>>().unwrap().len(), BODY);
     let fresh = idle(&runtime);
+    // While a process takes what has arrived, its mailbox looks empty for a moment.
+    eventually("its first poll is over", || observe::idle_progress(&runtime).is_some());
     runtime.try_send(fresh, vec![0_u8; BODY]).expect("its mailbox is empty");
     assert!(runtime.try_send(fresh, 1_u8).is_err(), "its mailbox holds a message");
     let said = runtime.try_send(fresh, 1_u8).unwrap_err().to_string();

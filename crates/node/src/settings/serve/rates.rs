@@ -47,7 +47,7 @@ fn rate(table: &Table, key: &str, origin: &str) -> Result<RateLimit, SettingsErr
     let limit = match (given.burst, given.waiting) {
         (Some(_), Some(_)) => return Err(shape("limited by either a burst or waiting requests")),
         (None, Some(Number(waiting))) => RateLimit::leaky_bucket(per_sec, waiting),
-        (burst, None) => RateLimit::token_bucket(per_sec, burst.map_or(per_sec.ceil() as u64, |burst| burst.0)),
+        (burst, None) => RateLimit::token_bucket(per_sec, burst.map_or_else(|| per_sec.ceil() as u64, |burst| burst.0)),
     };
     let invalid = |error| SettingsError::Invalid(format!("{key} in {origin}: {error}"));
     let limit = limit.map_err(invalid)?;
