@@ -1,5 +1,6 @@
 //! `rusm cluster init`, `status`, `drain` and `leave`.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -43,10 +44,15 @@ fn init(nodes: &[String], dir: &Path, cluster: &str, days: u32) -> Result<u8, Fa
     let nodes: Vec<NodeAddresses> = nodes.iter().map(|text| node(text)).collect::<Result<_, _>>()?;
     let written =
         certificates::create(dir, cluster, &nodes, days).map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut text: String = written.iter().map(|file| format!("{}\n", file.display())).collect();
+    let mut text = String::new();
+    for file in &written {
+        // Writing to a string does not fail.
+        _ = writeln!(text, "{}", file.display());
+    }
     if let Some(first) = nodes.first() {
-        text += &format!(
-            "Start each node with its files: rusm node --name {} --cluster-listen {} --cluster-certificates {}\n",
+        _ = writeln!(
+            text,
+            "Start each node with its files: rusm node --name {} --cluster-listen {} --cluster-certificates {}",
             first.name,
             first.addresses[0],
             dir.display()
@@ -104,14 +110,16 @@ fn table(status: &Value) -> String {
         endpoints.join(" "),
         if status["draining"] == true { " · draining" } else { "" },
     );
-    out += &format!(
-        "{:<20} {:<10} {:>9} {:>9} {:>12} {:>12} {:>6}\n",
+    _ = writeln!(
+        out,
+        "{:<20} {:<10} {:>9} {:>9} {:>12} {:>12} {:>6}",
         "NODE", "STATE", "RTT µs", "IN DOUBT", "SENT", "RECEIVED", "LOST"
     );
     for peer in status["peers"].as_array().into_iter().flatten() {
         let rtt = peer["rtt_ns"].as_u64().map_or_else(|| "-".to_owned(), |ns| (ns / 1_000).to_string());
-        out += &format!(
-            "{:<20} {:<10} {rtt:>9} {:>9} {:>12} {:>12} {:>6}\n",
+        _ = writeln!(
+            out,
+            "{:<20} {:<10} {rtt:>9} {:>9} {:>12} {:>12} {:>6}",
             text(&peer["name"]),
             text(&peer["state"]),
             number(&peer["in_doubt_frames"]),

@@ -207,6 +207,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
         "kill",
         "kill_all",
         "past",
+        "pause",
         "report",
         "restart_child",
         "results",
