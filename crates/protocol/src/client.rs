@@ -200,6 +200,25 @@ pub enum ClientMessage {
     },
 }
 
+impl ClientMessage {
+    /// Returns the id of a message that changes something, or that reads a result by its number, if it has one.
+    pub const fn command_id(&self) -> Option<u64> {
+        match self {
+            Self::Run { id, .. }
+            | Self::Stop { id }
+            | Self::Pause { id, .. }
+            | Self::SetResourceProfile { id, .. }
+            | Self::RestartChild { id, .. }
+            | Self::SetLogFilter { id, .. }
+            | Self::Kill { id, .. }
+            | Self::KillAll { id, .. }
+            | Self::Trace { id, .. } => *id,
+            Self::Report { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+}
+
 /// The exit reason sent by `kill` and `kill_all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     pub(super) async fn command(&mut self, text: &str) -> Result<(), SessionEnd> {
         let message = decode_client(text);
         let id = match &message {
-            Ok(message) => command_id(message),
+            Ok(message) => message.command_id(),
             Err(_) => rusm_protocol::command_id(text),
         };
         let done = if self.commands.take(Instant::now()) {
@@ -314,20 +314,4 @@ const fn changes_the_node(message: &ClientMessage) -> bool {
             | ClientMessage::Kill { .. }
             | ClientMessage::KillAll { .. }
     )
-}
-
-const fn command_id(message: &ClientMessage) -> Option<u64> {
-    match message {
-        ClientMessage::Run { id, .. }
-        | ClientMessage::Stop { id }
-        | ClientMessage::Pause { id, .. }
-        | ClientMessage::SetResourceProfile { id, .. }
-        | ClientMessage::RestartChild { id, .. }
-        | ClientMessage::SetLogFilter { id, .. }
-        | ClientMessage::Kill { id, .. }
-        | ClientMessage::KillAll { id, .. }
-        | ClientMessage::Trace { id, .. } => *id,
-        ClientMessage::Report { id, .. } => Some(*id),
-        _ => None,
-    }
 }

@@ -1,6 +1,6 @@
 //! Says that a connection has reached another node than before: what the user selected may mean something else there.
 
-use rusm_protocol::{ClientMessage, Hello};
+use rusm_protocol::Hello;
 
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
@@ -34,7 +34,8 @@ pub(super) fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
     let mut withheld = Vec::new();
     effects.retain(|effect| {
         let Effect::Send(message) = effect else { return true };
-        let command = command_id(message);
+        // Only these must reach the node that the user saw: they change something, or read a result by its number.
+        let command = message.command_id();
         let leaves = is_live && (is_known || command.is_none());
         if !leaves {
             withheld.extend(command);
@@ -46,23 +47,5 @@ pub(super) fn withhold(model: &mut Model, effects: &mut Vec<Effect>) {
         if let Some(about) = model.take_command(id) {
             model.show_notice(format!("not connected, so not sent: {about}"), true);
         }
-    }
-}
-
-/// Returns the id of a message that must reach the node that the user saw: it changes something, or reads a result by
-/// its number.
-fn command_id(message: &ClientMessage) -> Option<u64> {
-    match message {
-        ClientMessage::Run { id, .. }
-        | ClientMessage::Stop { id }
-        | ClientMessage::Pause { id, .. }
-        | ClientMessage::SetResourceProfile { id, .. }
-        | ClientMessage::RestartChild { id, .. }
-        | ClientMessage::Kill { id, .. }
-        | ClientMessage::SetLogFilter { id, .. }
-        | ClientMessage::KillAll { id, .. }
-        | ClientMessage::Trace { id, .. } => *id,
-        ClientMessage::Report { id, .. } => Some(*id),
-        _ => None,
     }
 }
