@@ -1,6 +1,7 @@
-//! Behaviours as in OTP: supervisors, servers and state machines; and typed actors.
+//! Behaviours as in OTP: supervisors, servers and state machines; typed actors, pools and pipelines.
 
 pub mod actor;
+pub mod pipeline;
 pub mod pool;
 pub mod registry;
 pub mod server;

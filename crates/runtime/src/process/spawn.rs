@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "initialises a slot that the spawner owns until its gate opens")]
 
+pub(crate) mod options;
+
 use std::future::Future;
 use std::sync::atomic::Ordering;
 

@@ -214,6 +214,16 @@ pub(crate) fn log_unmatched(receiver: Pid, type_name: &'static str, total: u64) 
     }
 }
 
+/// Logs that an item of a pipeline has failed; `total` counts such items of that worker.
+#[cold]
+pub(crate) fn log_failed_item(worker: Pid, reason: &ExitReason, total: u64) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!(pid = %worker, %reason, total, "item of a pipeline failed");
+    } else {
+        print(&format!("process {worker} failed to handle an item: {reason} ({total} in all)"), None);
+    }
+}
+
 fn wants_backtrace() -> bool {
     std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
 }

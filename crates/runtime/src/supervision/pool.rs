@@ -14,6 +14,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use partitions::PartitionSupervisor;
 pub(crate) use workers::WorkerSlot;
@@ -97,6 +98,24 @@ impl<M: Send + 'static> Pool<M> {
         }))
     }
 
+    /// Like [`new`](Self::new); the mailbox of each worker has this capacity. With [`Routing::LeastLoaded`], a message
+    /// then goes to a worker that has room, and senders wait while none has.
+    ///
+    /// # Panics
+    /// If `size` is 0.
+    pub fn bounded<B, F>(id: impl Into<Arc<str>>, size: usize, mailbox_capacity: u32, body: B) -> Self
+    where
+        B: Fn(Context, Inbox<M>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let id = id.into();
+        Self::of(PartitionSupervisor::new(size, |_| {
+            let body = body.clone();
+            let worker = ChildSpec::new(Arc::clone(&id), move |ctx| body(ctx, Inbox::new()));
+            worker.mailbox_capacity(mailbox_capacity)
+        }))
+    }
+
     /// Creates a pool of actors, each of which is started with a copy of the same arguments.
     ///
     /// # Panics
@@ -116,6 +135,12 @@ impl<M: Send + 'static> Pool<M> {
     /// Sets how a worker is chosen for a message without a key. Default: each in its turn.
     pub fn routing(self, routing: Routing) -> Self {
         Self { routing, ..self }
+    }
+
+    /// Allows up to `restarts` restarts of all workers together within `period`; see
+    /// [`Supervisor::intensity`](crate::supervisor::Supervisor::intensity).
+    pub fn intensity(self, restarts: u32, period: Duration) -> Self {
+        Self { partitions: self.partitions.intensity(restarts, period), ..self }
     }
 
     /// Starts the workers under a supervisor that is linked to this process.

@@ -1,10 +1,10 @@
 //! State machines: servers that handle an event according to their state, like OTP's `gen_statem` with `handle_event`.
 //!
 //! ```text
-//!   message ─▶ event ─▶ handle(state, event) ─▶ Step::Keep       keep the state and its running timeout
-//!                            ▲                  Step::Next(s)    enter a state: postponed events come again, in order
-//!                            └── postponed ◀─── Step::Postpone   not now: again after the next change of state
-//!                                               Step::Stop(why)
+//!   message ─▶ event ─▶ postpones(state, event)? ─no─▶ handle(state, event) ─▶ Step::Keep      keep state and timeout
+//!                 ▲         │ yes                                              Step::Next(s)   enter a state
+//!                 │         ▼                                                  Step::Postpone  as if postponed
+//!                 └──── postponed: again, in order, after the next change      Step::Stop(why)
 //! ```
 //!
 //! A state may have a timeout: when the machine has been in the state for that time, it receives [`Event::Timeout`]
@@ -14,19 +14,23 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::links::signal::Exit;
+use crate::mailbox::call::{CallError, Caller};
 use crate::mailbox::message::Message;
 use crate::mailbox::request::{ReplyTo, Request};
 use crate::process::context::Context;
-use crate::process::error::InitError;
+use crate::process::error::{InitError, TrySendError};
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
+use crate::supervision::server::Stop;
 use crate::supervision::supervisor::ChildSpec;
 
 /// An event of a state machine.
@@ -79,7 +83,7 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use rusm_runtime::state_machine::{Event, StateMachine, Step, start_link};
+/// use rusm_runtime::state_machine::{Event, MachineRef, StateMachine, Step};
 /// use rusm_runtime::{Config, Context, ExitReason, Runtime};
 ///
 /// /// A door that closes by itself.
@@ -117,14 +121,12 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
 /// }
 ///
 /// let runtime = Runtime::start(Config::default())?;
-/// let (give, take) = std::sync::mpsc::channel();
-/// runtime.spawn(|ctx| async move {
-///     let door = start_link::<Door>(&ctx, ()).await.expect("it starts");
-///     ctx.send(door, State::Open).await;
-///     let state: Result<State, _> = ctx.call(door, (), Duration::from_secs(5)).await;
-///     give.send(state)
-/// })?;
-/// assert_eq!(take.recv()?, Ok(State::Open));
+/// let state = runtime.block_on(|ctx| async move {
+///     let door = MachineRef::<Door>::start_link(&ctx, ()).await.expect("it starts");
+///     door.cast(&ctx, State::Open).await;
+///     door.request(&ctx, ()).await
+/// });
+/// assert_eq!(state, Ok(State::Open));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait StateMachine: Sized + Send + 'static {
@@ -145,6 +147,13 @@ pub trait StateMachine: Sized + Send + 'static {
     /// Returns the reason why the machine does not start.
     fn init(ctx: &Context, args: Self::Args) -> impl Future<Output = Result<(Self, Self::State), ExitReason>> + Send;
 
+    /// Returns true if an event must wait for the next change of state. It is then kept as it is, and comes again. The
+    /// default implementation postpones nothing.
+    fn postpones(&self, state: &Self::State, event: &Event<Self>) -> bool {
+        let _ = (state, event);
+        false
+    }
+
     /// Handles an event in a state, and decides the next step.
     fn handle(
         &mut self,
@@ -164,6 +173,111 @@ pub trait StateMachine: Sized + Send + 'static {
     fn terminate(self, ctx: &Context, state: Self::State, reason: &ExitReason) -> impl Future<Output = ()> + Send {
         let _ = (self, ctx, state, reason);
         async {}
+    }
+}
+
+/// A typed reference to a state machine, as small as a pid.
+pub struct MachineRef<M> {
+    pid: Pid,
+    kind: PhantomData<fn() -> M>,
+}
+
+impl<M: StateMachine> MachineRef<M> {
+    /// Creates a reference to the machine with this pid. If the process is not an `M`, it never answers.
+    pub const fn of(pid: Pid) -> Self {
+        Self { pid, kind: PhantomData }
+    }
+
+    /// Returns the pid of the machine.
+    pub const fn pid(self) -> Pid {
+        self.pid
+    }
+
+    /// Starts a machine that is linked to this process, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason returned by `init`.
+    pub async fn start_link(ctx: &Context, args: M::Args) -> Result<Self, InitError> {
+        start_link::<M>(ctx, args).await.map(Self::of)
+    }
+
+    /// Starts a machine from outside, and waits for its `init`.
+    ///
+    /// # Errors
+    /// [`InitError`] with the reason returned by `init`.
+    pub async fn start(runtime: &Handle, args: M::Args) -> Result<Self, InitError> {
+        start::<M>(runtime, args).await.map(Self::of)
+    }
+
+    /// Sends a request and waits for the reply, at most for `timeout`; see [`Context::call`].
+    ///
+    /// # Errors
+    /// [`CallError`] if the machine is dead or ends before it replies, if it is the calling process, or after the
+    /// timeout.
+    pub async fn call(self, by: &impl Caller, request: M::Call, timeout: Duration) -> Result<M::Reply, CallError> {
+        by.call(self.pid, request, timeout).await
+    }
+
+    /// Like [`call`](Self::call), with a timeout of [5 s](crate::defaults::CALL_TIMEOUT).
+    ///
+    /// # Errors
+    /// [`CallError`] as of [`call`](Self::call).
+    pub async fn request(self, by: &impl Caller, request: M::Call) -> Result<M::Reply, CallError> {
+        by.request(self.pid, request).await
+    }
+
+    /// Sends a request without an answer, and waits while the mailbox is full. If the machine has ended, the request is
+    /// dropped.
+    pub async fn cast(self, by: &impl Caller, request: M::Cast) {
+        by.deliver(self.pid, request).await;
+    }
+
+    /// Sends a request without an answer, and never waits.
+    ///
+    /// # Errors
+    /// [`TrySendError`] with the reason why the request was not sent.
+    pub fn try_cast(self, by: &impl Caller, request: M::Cast) -> Result<(), TrySendError> {
+        by.try_deliver(self.pid, request)
+    }
+
+    /// Asks the machine to end after it has handled all earlier messages, and waits for its end. It drops the events that
+    /// are still postponed.
+    ///
+    /// # Errors
+    /// [`CallError`] when the machine does not end in time, has already ended, or ends with another reason.
+    pub async fn stop(self, by: &impl Caller, reason: ExitReason, timeout: Duration) -> Result<(), CallError> {
+        match by.stop(self.pid, Stop(reason.clone()), timeout).await {
+            Ok(ended) if ended != reason => Err(CallError::ended(self.pid, ended)),
+            other => other.map(drop),
+        }
+    }
+}
+
+impl<M> Clone for MachineRef<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for MachineRef<M> {}
+
+impl<M> PartialEq for MachineRef<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl<M> Eq for MachineRef<M> {}
+
+impl<M> Hash for MachineRef<M> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
+
+impl<M> fmt::Debug for MachineRef<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MachineRef({})", self.pid)
     }
 }
 
@@ -216,12 +330,11 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
     let until = deadline(&handler, &state);
     let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
     loop {
-        let step = match machine.next(&ctx).await {
-            Event::Info(message) => match message.downcast_ref::<Exit>() {
-                Some(exit) if exit.from == parent || exit.from == Pid::NONE => Step::Stop(exit.reason.clone()),
-                _ => machine.handler.handle(&ctx, &machine.state, Event::Info(message)).await,
-            },
-            event => machine.handler.handle(&ctx, &machine.state, event).await,
+        let event = machine.next(&ctx).await;
+        let step = match stop_reason(&event, parent) {
+            Some(reason) => Step::Stop(reason),
+            None if machine.handler.postpones(&machine.state, &event) => Step::Postpone(event),
+            None => machine.handler.handle(&ctx, &machine.state, event).await,
         };
         if let Step::Stop(reason) = step {
             machine.handler.terminate(&ctx, machine.state, &reason).await;
@@ -229,6 +342,16 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
         }
         machine.take(step);
     }
+}
+
+/// Returns the reason of an event that ends the machine: a request to stop, or an exit signal of its parent.
+fn stop_reason<M: StateMachine>(event: &Event<M>, parent: Pid) -> Option<ExitReason> {
+    let Event::Info(message) = event else { return None };
+    if let Some(Stop(reason)) = message.downcast_ref() {
+        return Some(reason.clone());
+    }
+    let exit = message.downcast_ref::<Exit>()?;
+    (exit.from == parent || exit.from == Pid::NONE).then(|| exit.reason.clone())
 }
 
 fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod overflow;
 pub(crate) mod state;
+mod streams;
 
 use std::fmt;
 use std::future::poll_fn;

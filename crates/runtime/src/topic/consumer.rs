@@ -2,8 +2,12 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+use futures_core::Stream;
 
 use super::broadcast::overflow::Ended;
 use super::subscription::config::Lease;
@@ -53,7 +57,7 @@ impl Consumer {
     /// # Errors
     /// [`Ended`] when there will be no more messages.
     pub async fn next(&mut self) -> Result<Lease, Ended> {
-        let mut waits = Waits { consumer: self, pending: false };
+        let mut waits = Waits::new(self);
         poll_fn(|cx| {
             waits.poll(cx, true, |state, inner, consumer_id, now_ns| {
                 state.take_one(&inner.topic.log, consumer_id, now_ns)
@@ -78,7 +82,7 @@ impl Consumer {
     /// [`Ended`] when there will be no more messages.
     pub async fn next_batch_into(&mut self, batch: &mut Vec<Lease>, most: usize) -> Result<(), Ended> {
         batch.clear();
-        let mut waits = Waits { consumer: self, pending: false };
+        let mut waits = Waits::new(self);
         poll_fn(|cx| {
             waits.poll(cx, true, |state, inner, consumer_id, now_ns| {
                 state.take(&inner.topic.log, consumer_id, most.max(1), now_ns, batch);
@@ -131,7 +135,7 @@ impl Consumer {
     /// # Panics
     /// On a scheduler thread, which must not block.
     pub fn blocking_next(&mut self) -> Result<Lease, Ended> {
-        let mut waits = Waits { consumer: self, pending: false };
+        let mut waits = Waits::new(self);
         let take = |state: &mut SubscriptionState, inner: &SubscriptionInner, consumer_id, now_ns| {
             state.take_one(&inner.topic.log, consumer_id, now_ns)
         };
@@ -157,6 +161,21 @@ impl Consumer {
     }
 }
 
+/// The messages with their leases; the stream ends where [`next`](Self::next) returns an error.
+///
+/// A stream that has been polled holds the place of a waiting consumer: poll it again, or drop it.
+impl Stream for Consumer {
+    type Item = Lease;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Lease>> {
+        // Not dropped while it waits: its drop would end the wait.
+        let mut waits = ManuallyDrop::new(Waits::new(&mut self));
+        let polled = waits
+            .poll(cx, true, |state, inner, consumer_id, now_ns| state.take_one(&inner.topic.log, consumer_id, now_ns));
+        polled.map(Result::ok)
+    }
+}
+
 impl Drop for Consumer {
     fn drop(&mut self) {
         let inner = &self.subscription.0;
@@ -175,7 +194,11 @@ struct Waits<'a> {
     pending: bool,
 }
 
-impl Waits<'_> {
+impl<'a> Waits<'a> {
+    const fn new(consumer: &'a mut Consumer) -> Self {
+        Self { consumer, pending: false }
+    }
+
     #[inline]
     fn poll<R>(
         &mut self,

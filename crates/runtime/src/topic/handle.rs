@@ -78,6 +78,28 @@ impl Topic {
         Ok(Subscription(inner))
     }
 
+    /// Returns a subscription by its name, or creates it. A subscription that exists keeps its configuration.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] if the name is not valid, or if a value is out of its range.
+    #[expect(clippy::needless_pass_by_value, reason = "the same arguments as `create_subscription`")]
+    pub fn find_or_create_subscription(
+        &self,
+        name: &str,
+        config: SubscriptionConfig,
+    ) -> Result<Subscription, SubscribeError> {
+        loop {
+            if let Ok(subscription) = self.subscription(name) {
+                return Ok(subscription);
+            }
+            match self.create_subscription(name, config.clone()) {
+                // Another thread has created it meanwhile.
+                Err(SubscribeError::Taken { .. }) => {}
+                created => return created,
+            }
+        }
+    }
+
     /// Returns a subscription by its name.
     ///
     /// # Errors

@@ -60,6 +60,31 @@ impl TopicsHandle {
         })
     }
 
+    /// Finds a topic by its name, or creates it with the default bounds.
+    ///
+    /// # Errors
+    /// [`CreateError`] for a name that is empty or too long.
+    pub fn find_or_create(&self, name: &str) -> Result<Topic, CreateError> {
+        self.find_or_create_with(name, TopicConfig::default())
+    }
+
+    /// Finds a topic by its name, or creates it. A topic that exists keeps its configuration.
+    ///
+    /// # Errors
+    /// [`CreateError`] for a name that is empty or too long, or for a bound out of range.
+    pub fn find_or_create_with(&self, name: &str, config: TopicConfig) -> Result<Topic, CreateError> {
+        loop {
+            if let Ok(topic) = self.find(name) {
+                return Ok(topic);
+            }
+            match self.create_with(name, config) {
+                // Another thread has created it meanwhile.
+                Err(CreateError::Taken { .. }) => {}
+                created => return created,
+            }
+        }
+    }
+
     /// Adds a topic unless its name is taken.
     pub(super) fn add(
         &self,

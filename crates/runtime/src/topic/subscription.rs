@@ -200,6 +200,12 @@ impl Subscription {
         self.0.change(|state| state.nack(id, now_ns))
     }
 
+    /// Returns a message that was not handled: it is delivered again at once, and the attempt does not count.
+    pub fn give_back(&self, id: AckId) -> AckStatus {
+        let now_ns = self.0.topic.now_ns();
+        self.0.change(|state| state.give_back(id, now_ns))
+    }
+
     /// Sets the deadline of a lease to `from_now`, at most [`ACK_DEADLINE_MAX`]; zero returns the message.
     pub fn modify_deadline(&self, id: AckId, from_now: Duration) -> AckStatus {
         if from_now.is_zero() {

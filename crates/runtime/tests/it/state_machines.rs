@@ -4,9 +4,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rusm_runtime::state_machine::{Event, StateMachine, Step, start_link};
+use rusm_runtime::state_machine::{Event, MachineRef, StateMachine, Step, start_link};
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
-use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime};
+use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, observe};
 
 const LONG: Duration = Duration::from_mins(2);
 
@@ -144,5 +144,77 @@ fn a_machine_that_stops_or_whose_parent_does_terminates_in_its_state() {
         supervisor.terminate_child(&ctx, "lock").await.unwrap();
         assert_eq!(ctx.receive_of::<State>().await, State::Locked(Vec::new()));
         assert!(start_link::<Lock>(&ctx, (LONG, Pid::NONE)).await.is_err());
+    });
+}
+
+/// A queue that accepts work only while it is open, and then answers the callers that have waited.
+#[derive(Debug)]
+struct Gate;
+
+impl StateMachine for Gate {
+    type Args = ();
+    type State = bool;
+    type Call = u32;
+    type Reply = u32;
+    type Cast = bool;
+
+    async fn init(_: &Context, (): ()) -> Result<(Self, bool), ExitReason> {
+        Ok((Self, false))
+    }
+
+    fn postpones(&self, is_open: &bool, event: &Event<Self>) -> bool {
+        !is_open && matches!(event, Event::Call(..))
+    }
+
+    async fn handle(&mut self, ctx: &Context, is_open: &bool, event: Event<Self>) -> Step<Self> {
+        match event {
+            Event::Call(number, reply) => {
+                assert!(is_open, "a call in a closed gate is postponed");
+                reply.send(ctx, number * 2);
+                Step::Keep
+            }
+            Event::Cast(open) => Step::Next(open),
+            Event::Info(_) | Event::Timeout => Step::Keep,
+        }
+    }
+}
+
+#[test]
+fn a_typed_reference_calls_casts_and_stops_and_events_are_postponed_as_they_are() {
+    ask(|ctx| async move {
+        let gate = MachineRef::<Gate>::start_link(&ctx, ()).await.unwrap();
+        let waiting: Vec<_> =
+            (0..3).map(|n| ctx.task(move |ctx| async move { gate.request(&ctx, n).await }).unwrap()).collect();
+        // The calls are in the mailbox before the gate opens.
+        let arrived = |ctx: &Context| {
+            let runtime = ctx.runtime();
+            let seen = observe::process_ref(&runtime, gate.pid()).unwrap();
+            seen.messages() + seen.mailbox_len()
+        };
+        while arrived(&ctx) < 3 {
+            ctx.yield_now().await;
+        }
+        gate.cast(&ctx, true).await;
+        let mut answers = Vec::new();
+        for waiting in waiting {
+            answers.push(waiting.await.unwrap().unwrap());
+        }
+        assert_eq!(answers, [0, 2, 4]);
+        assert_eq!(gate.stop(&ctx, ExitReason::Normal, LONG).await, Ok(()));
+        assert_eq!(
+            gate.try_cast(&ctx, true).map_err(|error| error.to_string()),
+            Err(format!("no process {}", gate.pid()))
+        );
+    });
+}
+
+#[test]
+fn a_machine_started_from_outside_is_called_from_outside() {
+    let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start");
+    let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    outside.block_on(async {
+        let gate = MachineRef::<Gate>::start(&runtime, ()).await.unwrap();
+        gate.cast(&*runtime, true).await;
+        assert_eq!(gate.call(&*runtime, 21, LONG).await, Ok(42));
     });
 }

@@ -86,6 +86,7 @@ pub struct ChildSpec {
     /// Name under which each process of the child is registered.
     pub(super) name: Option<Arc<str>>,
     pub(super) slot: Option<WorkerSlot>,
+    pub(super) mailbox_capacity: Option<u32>,
 }
 
 impl fmt::Debug for ChildSpec {
@@ -199,6 +200,7 @@ impl ChildSpec {
             significant: false,
             name: None,
             slot: None,
+            mailbox_capacity: None,
         }
     }
 
@@ -206,6 +208,12 @@ impl ChildSpec {
     /// the child does not start.
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         Self { name: Some(name.into()), ..self }
+    }
+
+    /// Sets the maximum number of messages in the mailbox of each process of the child, at least 1. Default: that of the
+    /// [`Config`](crate::Config). If the mailbox is full, `send` waits, and `try_send` returns the message.
+    pub fn mailbox_capacity(self, messages: u32) -> Self {
+        Self { mailbox_capacity: Some(messages), ..self }
     }
 
     /// Numbers the child, and lets its processes fill a slot.

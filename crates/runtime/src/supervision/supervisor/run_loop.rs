@@ -227,11 +227,15 @@ impl SupervisorLoop {
         }
     }
 
-    /// Makes the new process of a child known: by its name, and in its slot. If the name is taken, the process is stopped.
+    /// Bounds the mailbox of the new process of a child, and makes it known: by its name, and in its slot. If the name is
+    /// taken, the process is stopped.
     #[inline]
     async fn introduce(&self, spec: &ChildSpec, pid: Pid) -> Result<(), StartError> {
         if let Some(slot) = &spec.slot {
             slot.fill(pid);
+        }
+        if let Some(messages) = spec.mailbox_capacity {
+            self.ctx.runtime().set_mailbox_capacity(pid, messages);
         }
         let Some(name) = &spec.name else { return Ok(()) };
         match self.ctx.runtime().register(pid, name) {

@@ -277,6 +277,21 @@ impl SubscriptionState {
         }
     }
 
+    /// Returns a message that was not handled, without an attempt.
+    pub(crate) fn give_back(&mut self, id: AckId, now_ns: u64) -> AckStatus {
+        match self.in_flight.find_lease(id) {
+            Ok(slot) => {
+                let item = self.in_flight.item_mut(slot);
+                item.attempt -= 1;
+                let (position, attempt) = (item.position, item.attempt);
+                self.note(position, DeliveryOutcome::Attempted(attempt));
+                self.return_lease(slot, AckStatus::AlreadyNacked, false, now_ns);
+                AckStatus::Done
+            }
+            Err(status) => status,
+        }
+    }
+
     /// Changes the deadline of a lease.
     pub(crate) fn set_deadline(&mut self, id: AckId, deadline: impl FnOnce(u64) -> u64, now_ns: u64) -> AckStatus {
         match self.in_flight.find_lease(id) {
