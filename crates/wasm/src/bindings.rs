@@ -1,4 +1,5 @@
-//! Rust bindings of the world `rusm:runtime/actor`, generated from its WIT text.
+//! Rust bindings of the WIT worlds in `wit/`, generated from their text: the world `rusm:runtime/actor` here, the others
+//! in modules of their own.
 
 #![allow(
     missing_docs,
@@ -52,5 +53,52 @@ pub mod publishing {
         world: "publishing",
         imports: { default: async },
         with: { "rusm:runtime/types": super::rusm::runtime::types },
+    });
+}
+
+/// Bindings of the world `rusm:store/storage`.
+#[cfg(feature = "store")]
+pub mod store {
+    wasmtime::component::bindgen!({
+        path: "../../wit/store/kv.wit",
+        world: "storage",
+        imports: { default: async },
+    });
+}
+
+/// Bindings of the world `rusm:http/service`.
+#[cfg(feature = "http")]
+pub mod http {
+    wasmtime::component::bindgen!({
+        path: "../../wit/http/http.wit",
+        world: "service",
+        imports: {
+            "rusm:http/streaming.write": async,
+            "rusm:http/websocket.accept": async,
+            "rusm:http/websocket.receive": async,
+            "rusm:http/websocket.send": async,
+            "rusm:http/websocket.close": async,
+        },
+        exports: { default: async },
+    });
+}
+
+/// Bindings of `wasi:config` and `wasi:logging`.
+pub mod wasi_values {
+    wasmtime::component::bindgen!({
+        inline: "package rusm:values; world values { import wasi:config/store@0.2.0-rc.1; import wasi:logging/logging@0.1.0-draft; }",
+        path: ["../../wit/wasi/config.wit", "../../wit/wasi/logging.wit"],
+        world: "rusm:values/values",
+    });
+}
+
+/// Bindings of `wasi:keyvalue`.
+#[cfg(feature = "store")]
+pub mod wasi_keyvalue {
+    wasmtime::component::bindgen!({
+        path: "../../wit/wasi/keyvalue.wit",
+        world: "imports",
+        imports: { default: async | trappable },
+        with: { "wasi:keyvalue/store.bucket": crate::wasi::keyvalue::OpenBucket },
     });
 }

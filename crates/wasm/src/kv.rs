@@ -7,7 +7,6 @@
 //!
 //! Linked only if the engine was given a store. On other nodes, a guest that imports it does not load.
 
-mod bindings;
 mod raw;
 
 use std::time::Duration;
@@ -16,7 +15,8 @@ use bytes::Bytes;
 use wasmtime::component::HasSelf;
 use wasmtime::{Linker, component};
 
-use self::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
+use super::bindings::store::Storage;
+use super::bindings::store::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
 use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
@@ -34,7 +34,7 @@ pub(super) fn link(
     components: &mut component::Linker<GuestState>,
     modules: &mut Linker<GuestState>,
 ) -> wasmtime::Result<()> {
-    bindings::Storage::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
+    Storage::add_to_linker::<_, HasSelf<_>>(components, |state| state)?;
     raw::link(modules)
 }
 

@@ -33,8 +33,6 @@ mod guest;
 mod host;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(feature = "http")]
-mod http_bindings;
 #[cfg(feature = "store")]
 mod kv;
 mod module;

@@ -21,10 +21,10 @@ use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::p3::bindings::ServicePre;
 
 use super::bindings::ActorPre;
+#[cfg(feature = "http")]
+use super::bindings::http::ServicePre as RecordHandlerPre;
 use super::engine::counters::ModuleCounters;
 use super::guest::state::GuestState;
-#[cfg(feature = "http")]
-use super::http_bindings::ServicePre as RecordHandlerPre;
 
 /// Error returned if a file could not be loaded as a module.
 #[derive(Debug, Error)]

@@ -51,19 +51,19 @@
 //!
 //! The process runs the export `run`; it takes no arguments, and its results are ignored.
 
+pub(crate) mod argument;
 mod calls;
 mod memory;
 mod messaging;
 mod spawning;
 mod streams;
-
-use wasmtime::Caller;
+pub(crate) mod table;
 
 use super::bindings::rusm::runtime::types::{self, Error};
 use super::guest::state::GuestState;
 use super::host::convert;
 pub(crate) use calls::link;
-pub(super) use memory::find as memory_at;
+pub(super) use memory::{find as memory_at, write as write_bytes};
 
 /// Name of the module that core modules import from.
 pub(super) const MODULE: &str = "rusm";
@@ -87,38 +87,12 @@ pub(super) fn status(state: &mut GuestState, error: Error) -> i32 {
     status
 }
 
-fn done(state: &mut GuestState, result: Result<(), Error>) -> i32 {
-    result.map_or_else(|error| status(state, error), |()| OK)
-}
-
 /// Converts a number to a pid of this node.
 const fn pid(number: i64) -> types::Pid {
     types::Pid { node: 0, slot: number as u32, generation: (number >> 32) as u32 }
 }
 
-/// Writes to a range of the guest's memory that is as long as `bytes`.
-pub(super) fn write_bytes(caller: &mut Caller<'_, GuestState>, range: (i32, i32), bytes: &[u8]) -> Result<(), Error> {
-    if let Some((_, out)) = memory::find(caller, range) {
-        out.copy_from_slice(bytes);
-        return Ok(());
-    }
-    Err(memory::refused(caller, range))
-}
-
-/// Copies a range of the guest's memory; a range outside of it is an error status.
-pub(super) fn with_bytes(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<Vec<u8>, i32> {
-    match memory::read(caller, range) {
-        Ok(bytes) => Ok(bytes),
-        Err(error) => Err(status(caller.data_mut(), error)),
-    }
-}
-
-/// Copies a range as text; a range outside of the memory is an error status.
-pub(super) fn with_text(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<String, i32> {
-    let bytes = with_bytes(caller, range)?;
-    String::from_utf8(bytes).map_err(|error| {
-        let (p, n) = range;
-        let why = format!("the {n} bytes at {p} are not UTF-8: {}", error.utf8_error());
-        status(caller.data_mut(), Error::Invalid(why))
-    })
+/// Converts a time in milliseconds; a negative one means no limit.
+fn timeout(ms: i64) -> Option<u64> {
+    u64::try_from(ms).ok()
 }

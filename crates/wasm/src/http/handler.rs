@@ -22,15 +22,15 @@ use wasmtime_wasi_http::Error as HttpError;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use super::call::{GuestResponse, Reply};
+use crate::bindings::http::Service as RecordHandler;
+use crate::bindings::http::exports::rusm::http::handler;
+use crate::bindings::http::rusm::http::streaming::{self, Host as Streaming};
+use crate::bindings::http::rusm::http::types::{self, Message};
+use crate::bindings::http::rusm::http::websocket::{self, Event, Host as Socket};
 use crate::engine::fiber::waiting;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::guest::state::exchange::{Exchange, Upgrade};
-use crate::http_bindings::Service as RecordHandler;
-use crate::http_bindings::exports::rusm::http::handler;
-use crate::http_bindings::rusm::http::streaming::{self, Host as Streaming};
-use crate::http_bindings::rusm::http::types::{self, Message};
-use crate::http_bindings::rusm::http::websocket::{self, Event, Host as Socket};
 
 /// Number of parts of a body that may wait for the client.
 const PARTS_WAITING: usize = 2;

@@ -11,12 +11,12 @@ use wasmtime_wasi_http::p3::bindings::Service;
 use super::call::{self, Reply};
 use super::request::Incoming;
 use super::{handler, service};
+use crate::bindings::http::Service as RecordHandler;
 use crate::engine::inner::EngineInner;
 use crate::engine::pooled_future::PooledFuture;
 use crate::guest::body::Permit;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::state::GuestState;
-use crate::http_bindings::Service as RecordHandler;
 use crate::module::Code;
 
 /// An instance, in the store of the process that uses it now.

@@ -17,126 +17,73 @@
 
 #![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
-use super::bindings::rusm::store::kv::{Change, Error, Expected, Host, Page};
+use crate::bindings::store::rusm::store::kv::{Change, Error, Expected, Host, Page};
 use crate::guest::state::GuestState;
 use crate::kv::STEPS_MAX;
-use crate::raw::{MODULE, status, with_bytes, with_text};
-
-type GuestCaller<'a> = Caller<'a, GuestState>;
-type MemoryRange = (i32, i32);
-
-macro_rules! or_return {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(status) => return status,
-        }
-    };
-}
+use crate::raw::status;
+use crate::raw::table::{Failure, Item, Output, function};
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(
-        MODULE,
-        "kv_get",
-        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
-                let value = Host::get(caller.data_mut(), bucket, key).await;
-                let state = caller.data_mut();
-                match value {
-                    Ok(Some(value)) => {
-                        state.last_result.set_bytes(value, 0);
-                        1
-                    }
-                    Ok(None) => 0,
-                    Err(error) => failed(state, error),
-                }
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        MODULE,
-        "kv_put",
-        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn, p, n, ms): (i32, i32, i32, i32, i32, i32, i64)| {
-            Box::new(async move {
-                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
-                let value = or_return!(with_bytes(&mut caller, (p, n)));
-                let put = Host::put(caller.data_mut(), bucket, key, value, u64::try_from(ms).ok()).await;
-                put.map_or_else(|error| failed(caller.data_mut(), error), |()| 0)
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        MODULE,
-        "kv_delete",
-        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn): (i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
-                let deleted = Host::delete(caller.data_mut(), bucket, key).await;
-                deleted.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
-            })
-        },
-    )?;
-    linker.func_wrap_async(
-        MODULE,
-        "kv_compare_and_set",
-        |mut caller: GuestCaller<'_>, (bp, bn, kp, kn, op, on, p, n): (i32, i32, i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (bucket, key) = or_return!(bucket_and_key(&mut caller, (bp, bn), (kp, kn)));
-                let expected = or_return!(optional_bytes(&mut caller, (op, on)));
-                let value = or_return!(optional_bytes(&mut caller, (p, n)));
-                let set = Host::compare_and_set(caller.data_mut(), bucket, key, expected, value).await;
-                set.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
-            })
-        },
-    )?;
-    linker.func_wrap_async(MODULE, "kv_commit", |mut caller: GuestCaller<'_>, (p, n): (i32, i32)| {
-        Box::new(async move {
-            let steps = or_return!(with_bytes(&mut caller, (p, n)));
-            let state = caller.data_mut();
-            let (expects, changes) = match parse_steps(&steps) {
-                Ok(steps) => steps,
-                Err(error) => return failed(state, error),
-            };
-            let committed = Host::commit(state, expects, changes).await;
-            committed.map_or_else(|error| failed(caller.data_mut(), error), i32::from)
-        })
+    function!(linker, async "kv_get"(bucket: text(bp, bn), key: bytes(kp, kn)) => |state| {
+        Host::get(state, bucket, key).await.map(|value| value.map(Item))
     })?;
-    linker.func_wrap_async(
-        MODULE,
-        "kv_scan",
-        |mut caller: GuestCaller<'_>, (bp, bn, pp, pn, ap, an, limit): (i32, i32, i32, i32, i32, i32, i32)| {
-            Box::new(async move {
-                let (bucket, prefix) = or_return!(bucket_and_key(&mut caller, (bp, bn), (pp, pn)));
-                let after = or_return!(with_bytes(&mut caller, (ap, an)));
-                let page = Host::scan(caller.data_mut(), bucket, prefix, after, limit as u32).await;
-                let state = caller.data_mut();
-                match page {
-                    Ok(page) => {
-                        state.last_result.set_bytes(encode_page(&page), u64::from(page.next.is_some()));
-                        page.rows.len() as i32
-                    }
-                    Err(error) => failed(state, error),
-                }
-            })
-        },
+    function!(
+        linker,
+        async "kv_put"(bucket: text(bp, bn), key: bytes(kp, kn), value: bytes(p, n), ms: milliseconds(ms)) => |state| {
+            Host::put(state, bucket, key, value, ms).await
+        }
+    )?;
+    function!(linker, async "kv_delete"(bucket: text(bp, bn), key: bytes(kp, kn)) => |state| {
+        Host::delete(state, bucket, key).await
+    })?;
+    function!(
+        linker,
+        async "kv_compare_and_set"(
+            bucket: text(bp, bn),
+            key: bytes(kp, kn),
+            expected: optional_bytes(ep, en),
+            value: optional_bytes(p, n)
+        ) => |state| Host::compare_and_set(state, bucket, key, expected, value).await
+    )?;
+    function!(linker, async "kv_commit"(steps: bytes(p, n)) => |state| {
+        match parse_steps(&steps) {
+            Ok((expects, changes)) => Host::commit(state, expects, changes).await,
+            Err(error) => Err(error),
+        }
+    })?;
+    function!(
+        linker,
+        async "kv_scan"(bucket: text(bp, bn), prefix: bytes(pp, pn), after: bytes(ap, an), limit: count(limit)) => |state| {
+            Host::scan(state, bucket, prefix, after, limit).await
+        }
     )?;
     Ok(())
 }
 
-/// Reads the name of a bucket, and a key or a prefix.
-fn bucket_and_key(
-    caller: &mut GuestCaller<'_>,
-    bucket: MemoryRange,
-    key: MemoryRange,
-) -> Result<(String, Vec<u8>), i32> {
-    Ok((with_text(caller, bucket)?, with_bytes(caller, key)?))
+impl Output for Page {
+    type Integer = i32;
+
+    fn into_integer(self, state: &mut GuestState) -> i32 {
+        state.last_result.set_bytes(encode_page(&self), u64::from(self.next.is_some()));
+        self.rows.len() as i32
+    }
 }
 
-fn optional_bytes(caller: &mut GuestCaller<'_>, range: MemoryRange) -> Result<Option<Vec<u8>>, i32> {
-    if range.1 < 0 { Ok(None) } else { with_bytes(caller, range).map(Some) }
+impl Failure for Error {
+    fn into_status(self, state: &mut GuestState) -> i32 {
+        use crate::bindings::rusm::runtime::types::Error as Common;
+        match self {
+            Self::Denied(what) => status(state, Common::Denied(what)),
+            Self::Invalid(what) => status(state, Common::Invalid(what)),
+            Self::Limit(what) => status(state, Common::Limit(what)),
+            Self::Failed(what) => {
+                state.last_result.set_error(what);
+                -10
+            }
+        }
+    }
 }
 
 /// Parses the steps of a commit.
@@ -194,17 +141,4 @@ fn encode_page(page: &Page) -> Vec<u8> {
         bytes.extend_from_slice(&row.value);
     }
     bytes
-}
-
-fn failed(state: &mut GuestState, error: Error) -> i32 {
-    use crate::bindings::rusm::runtime::types::Error as Common;
-    match error {
-        Error::Denied(what) => status(state, Common::Denied(what)),
-        Error::Invalid(what) => status(state, Common::Invalid(what)),
-        Error::Limit(what) => status(state, Common::Limit(what)),
-        Error::Failed(what) => {
-            state.last_result.set_error(what);
-            -10
-        }
-    }
 }

@@ -14,11 +14,11 @@ use wasmtime_wasi_http::p3::bindings::ServicePre;
 
 use super::{Code, Loaded, Module, ModuleError, foreign};
 use crate::bindings::ActorPre;
+#[cfg(feature = "http")]
+use crate::bindings::http::ServicePre as RecordHandlerPre;
 use crate::engine::counters::ModuleCounters;
 use crate::engine::inner::EngineInner;
 use crate::guest::traps::one_line;
-#[cfg(feature = "http")]
-use crate::http_bindings::ServicePre as RecordHandlerPre;
 
 /// Import module name of WASI preview 1 in core modules.
 pub(crate) const P1: &str = "wasi_snapshot_preview1";

@@ -43,12 +43,13 @@ pub(super) fn refused(caller: &mut Caller<'_, GuestState>, (p, n): (i32, i32)) -
     Error::Invalid(format!("{} bytes at {} lie outside of the memory of {len} bytes", n as u32, p as u32))
 }
 
-/// Copies a range of the memory.
-pub(super) fn read(caller: &mut Caller<'_, GuestState>, range: (i32, i32)) -> Result<Vec<u8>, Error> {
+/// Writes to a range of the memory that is as long as `bytes`.
+pub(crate) fn write(caller: &mut Caller<'_, GuestState>, range: (i32, i32), bytes: &[u8]) -> Result<(), Error> {
     match find(caller, range) {
-        Some((_, bytes)) => Ok(bytes.to_vec()),
-        None => Err(refused(caller, range)),
+        Some((_, out)) => out.copy_from_slice(bytes),
+        None => return Err(refused(caller, range)),
     }
+    Ok(())
 }
 
 /// Copies as much of `from` as fits; returns the number of bytes.

@@ -9,8 +9,8 @@ use std::task::{Context as TaskContext, Poll};
 
 use wasmtime::{Caller, Linker};
 
-use super::calls::timeout;
-use super::{MODULE, memory, pid, status};
+use super::table::{Output, function};
+use super::{MODULE, memory, pid, status, timeout};
 use crate::bindings::rusm::runtime::process::Host as Process;
 use crate::bindings::rusm::runtime::types::Received;
 use crate::guest::guest_info::HostCall;
@@ -41,11 +41,9 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         send(caller, to, tag as u64, (p, n))
     })?;
     linker.func_wrap_async(MODULE, "receive", |caller: GuestCaller<'_>, (ms,): (i64,)| receive(caller, ms))?;
-    linker.func_wrap_async(MODULE, "receive_tagged", |mut caller: GuestCaller<'_>, (tag, ms): (i64, i64)| {
-        Box::new(async move {
-            let received = Process::receive_tagged(caller.data_mut(), tag as u64, timeout(ms)).await;
-            caller.data_mut().last_result.set_received(received.map(Received::Message))
-        })
+    function!(linker, async "receive_tagged"(tag: number(tag), ms: milliseconds(ms)) => |state| {
+        let received = Process::receive_tagged(state, tag, ms).await;
+        state.last_result.set_received(received.map(Received::Message))
     })?;
     Ok(())
 }
@@ -64,7 +62,7 @@ fn send(mut caller: GuestCaller<'_>, to: i64, tag: u64, range: (i32, i32)) -> Bo
         Ok(()) => Box::new(ReadyStatus::<{ super::OK }>),
         Err(unsent) => Box::new(async move {
             let sent = caller.data_mut().send_when_ready(to, tag, unsent).await;
-            super::done(caller.data_mut(), sent)
+            sent.into_integer(caller.data_mut())
         }),
     }
 }

@@ -2,15 +2,15 @@
 
 use wasmtime::{Caller, Linker};
 
-use super::calls::{or_return, timeout};
-use super::{MODULE, done, status, with_text};
+use super::table::{Output, function, or_return};
+use super::{MODULE, status, timeout};
 use crate::bindings::rusm::runtime::process::{Host as Process, SpawnOptions, Ties};
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host as Supervisor, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::spawn::ARGS_MAX;
 use crate::guest::state::GuestState;
-use crate::guest::state::last_result::number;
 use crate::host::CHILDREN_MAX;
+use crate::raw::argument::text;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 type MemoryRange = (i32, i32);
@@ -25,7 +25,7 @@ struct SpawnRanges {
 
 impl SpawnRanges {
     fn options(&self, caller: &mut GuestCaller<'_>) -> Result<SpawnOptions, i32> {
-        let args = with_text(caller, self.args)?;
+        let args = text(caller, self.args.0, self.args.1)?;
         let non_empty = |text: String| (!text.is_empty()).then_some(text);
         let Ok(memory_max_bytes) = u64::try_from(self.memory_max_bytes) else {
             let error = Error::Invalid(format!(
@@ -39,8 +39,8 @@ impl SpawnRanges {
         Ok(SpawnOptions {
             args: if args.is_empty() { Vec::new() } else { words.collect() },
             ties: Ties::empty(),
-            name: non_empty(with_text(caller, self.name)?),
-            profile: non_empty(with_text(caller, self.profile)?),
+            name: non_empty(text(caller, self.name.0, self.name.1)?),
+            profile: non_empty(text(caller, self.profile.0, self.profile.1)?),
             memory_max_bytes: (memory_max_bytes != 0).then_some(memory_max_bytes),
         })
     }
@@ -83,7 +83,7 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
 }
 
 async fn spawn(mut caller: GuestCaller<'_>, module: MemoryRange, ranges: SpawnRanges, ties: i32) -> i64 {
-    let module = or_return!(with_text(&mut caller, module));
+    let module = or_return!(text(&mut caller, module.0, module.1));
     let mut options = or_return!(ranges.options(&mut caller));
     for (bit, tie) in [(1, Ties::LINK), (2, Ties::MONITOR)] {
         if ties & bit != 0 {
@@ -92,13 +92,11 @@ async fn spawn(mut caller: GuestCaller<'_>, module: MemoryRange, ranges: SpawnRa
     }
     let spawned = Process::spawn(caller.data_mut(), module, options).await;
     let state = caller.data_mut();
-    match spawned {
-        Ok(spawned) => {
-            state.last_result.spawned_monitor = spawned.monitor.unwrap_or(0);
-            number(spawned.pid)
-        }
-        Err(error) => i64::from(status(state, error)),
-    }
+    let pid = spawned.map(|spawned| {
+        state.last_result.spawned_monitor = spawned.monitor.unwrap_or(0);
+        spawned.pid
+    });
+    pid.into_integer(state)
 }
 
 fn supervisors(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
@@ -125,8 +123,8 @@ fn supervisors(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             if let Err(error) = has_room(caller.data_mut(), bytes) {
                 return status(caller.data_mut(), error);
             }
-            let id = or_return!(with_text(&mut caller, (id_p, id_n)));
-            let module = or_return!(with_text(&mut caller, (p, n)));
+            let id = or_return!(text(&mut caller, id_p, id_n));
+            let module = or_return!(text(&mut caller, p, n));
             let options = or_return!(SpawnRanges { args, profile, name, memory_max_bytes }.options(&mut caller));
             let restart = match restart {
                 0 => Ok(Restart::Permanent),
@@ -142,31 +140,23 @@ fn supervisors(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
                 pending_children.children.push(child);
                 pending_children.bytes += bytes;
             });
-            done(state, kept)
+            kept.into_integer(state)
         },
     )?;
-    linker.func_wrap_async(
-        MODULE,
-        "supervisor_start",
-        |mut caller: GuestCaller<'_>, (strategy, intensity, period_ms): (i32, i32, i64)| {
-            Box::new(async move {
-                let state = caller.data_mut();
-                let children = state.pending_children.take().unwrap_or_default().children;
-                let started = match strategy_of(strategy) {
-                    Ok(strategy) => {
-                        let period_ms = timeout(period_ms).unwrap_or(0);
-                        Supervisor::start(state, strategy, intensity as u32, period_ms, children).await
-                    }
-                    Err(error) => Err(error),
-                };
-                started.map_or_else(|error| i64::from(status(caller.data_mut(), error)), number)
-            })
-        },
+    function!(
+        linker,
+        async "supervisor_start"(number: count(number), intensity: count(intensity), ms: milliseconds(ms)) => |state| {
+            let children = state.pending_children.take().unwrap_or_default().children;
+            match strategy(number) {
+                Ok(strategy) => Supervisor::start(state, strategy, intensity, ms.unwrap_or(0), children).await,
+                Err(error) => Err(error),
+            }
+        }
     )?;
     Ok(())
 }
 
-fn strategy_of(number: i32) -> Result<Strategy, Error> {
+fn strategy(number: u32) -> Result<Strategy, Error> {
     match number {
         0 => Ok(Strategy::OneForOne),
         1 => Ok(Strategy::OneForAll),

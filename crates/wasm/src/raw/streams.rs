@@ -4,21 +4,17 @@
 
 use wasmtime::{Caller, Linker};
 
-use super::{MODULE, done, memory, pid, status};
+use super::table::{Output, function};
+use super::{MODULE, memory, status};
 use crate::guest::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.func_wrap_async(MODULE, "stream_open", |mut caller: GuestCaller<'_>, (to, capacity): (i64, i32)| {
-        Box::new(async move {
-            let opened = caller.data_mut().open_stream(pid(to), capacity as u32).await;
-            opened.map_or_else(|error| i64::from(status(caller.data_mut(), error)), |stream| stream as i64)
-        })
+    function!(linker, async "stream_open"(to: pid(to), capacity: count(capacity)) => |state| {
+        state.open_stream(to, capacity).await
     })?;
-    linker.func_wrap(MODULE, "stream_accept", |mut caller: GuestCaller<'_>| {
-        caller.data_mut().accept_stream().map_or(0, |stream| stream as i64)
-    })?;
+    function!(linker, "stream_accept"() => |state| state.accept_stream().unwrap_or(0))?;
     linker.func_wrap_async(
         MODULE,
         "stream_write",
@@ -26,7 +22,7 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             Box::new(async move {
                 if let Some((state, bytes)) = memory::find(&mut caller, (p, n)) {
                     let written = state.write_stream(stream as u64, bytes).await;
-                    return done(state, written);
+                    return written.into_integer(state);
                 }
                 let error = memory::refused(&mut caller, (p, n));
                 status(caller.data_mut(), error)
@@ -43,8 +39,6 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             status(caller.data_mut(), error)
         })
     })?;
-    linker.func_wrap(MODULE, "stream_close", |mut caller: GuestCaller<'_>, stream: i64| {
-        i32::from(caller.data_mut().close_stream(stream as u64))
-    })?;
+    function!(linker, "stream_close"(stream: number(stream)) => |state| state.close_stream(stream))?;
     Ok(())
 }

@@ -21,164 +21,88 @@ use wasmtime::{Caller, Linker};
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
-use crate::raw::{MODULE, status, with_bytes, with_text, write_bytes};
+use crate::raw::table::{Output, function};
+use crate::raw::{MODULE, write_bytes};
 use rusm_runtime::topic::{AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, SubscriptionConfig};
 
-type GuestCaller<'a> = Caller<'a, GuestState>;
-type MemoryRange = (i32, i32);
-
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    type Six = (i32, i32, i32, i32, i32, i32);
-    linker.func_wrap_async(MODULE, "topic_publish", |mut caller: GuestCaller<'_>, (tp, tn, kp, kn, p, n): Six| {
-        Box::new(async move {
-            match message(&mut caller, (tp, tn), (kp, kn), (p, n)) {
-                Ok((topic, message)) => {
-                    let published = caller.data_mut().publish_to(&topic, message).await;
-                    or_status(caller.data_mut(), published.map(|()| 0))
-                }
-                Err(status) => status,
-            }
-        })
-    })?;
-    linker.func_wrap(
-        MODULE,
-        "topic_try_publish",
-        |mut caller: GuestCaller<'_>, tp: i32, tn: i32, kp: i32, kn: i32, p: i32, n: i32| match message(
-            &mut caller,
-            (tp, tn),
-            (kp, kn),
-            (p, n),
-        ) {
-            Ok((topic, message)) => {
-                let published = caller.data().try_publish_to(&topic, message);
-                or_status(caller.data_mut(), published.map(|()| 0))
-            }
-            Err(status) => status,
-        },
+    function!(
+        linker,
+        async "topic_publish"(topic: text(tp, tn), key: optional_text(kp, kn), payload: bytes(p, n)) => |state| {
+            state.publish_to(&topic, message(key, payload)).await
+        }
     )?;
-    linker.func_wrap(MODULE, "topic_subscribe", |mut caller: GuestCaller<'_>, tp: i32, tn: i32, p: i32, n: i32| {
-        let names = with_text(&mut caller, (tp, tn)).and_then(|topic| Ok((topic, with_text(&mut caller, (p, n))?)));
-        let (topic, subscription) = match names {
-            Ok(names) => names,
-            Err(status) => return i64::from(status),
-        };
-        let share = caller.data_mut().subscribe_to(&topic, &subscription, SubscriptionConfig::default());
-        number_or_status(caller.data_mut(), share)
+    function!(
+        linker,
+        "topic_try_publish"(topic: text(tp, tn), key: optional_text(kp, kn), payload: bytes(p, n)) => |state| {
+            state.try_publish_to(&topic, message(key, payload))
+        }
+    )?;
+    function!(linker, "topic_subscribe"(topic: text(tp, tn), subscription: text(p, n)) => |state| {
+        state.subscribe_to(&topic, &subscription, SubscriptionConfig::default())
     })?;
-    link_kinds(linker)?;
-    linker.func_wrap_async(MODULE, "topic_next", |mut caller: GuestCaller<'_>, (share, timeout_ms): (i64, i64)| {
-        Box::new(async move {
-            let state = caller.data_mut();
-            let next = state.next_of(share as u64, u64::try_from(timeout_ms).ok()).await;
-            let held = next.map(|lease| lease.map_or(0, |lease| hold(state, lease)));
-            or_status(state, held)
-        })
+    function!(
+        linker,
+        "topic_subscribe_with"(
+            topic: text(tp, tn),
+            subscription: text(p, n),
+            flags: count(flags),
+            deadline: milliseconds(ms),
+            dead_letter: optional_text(dp, dn),
+            attempts_max: count(attempts_max)
+        ) => |state| {
+            let dead_letter = dead_letter.map(|topic| DeadLetter { topic, attempts_max });
+            let config = state.subscription_config(flags & 1 != 0, flags & 2 != 0, deadline, dead_letter);
+            config.and_then(|config| state.subscribe_to(&topic, &subscription, config))
+        }
+    )?;
+    function!(linker, "topic_listen"(topic: text(tp, tn), overflow: count(overflow), most: count(most)) => |state| {
+        overflow_of(overflow, most).and_then(|overflow| state.listen_to(&topic, overflow))
     })?;
-    linker.func_wrap(MODULE, "topic_key", |mut caller: GuestCaller<'_>, p: i32, n: i32| {
-        let key =
-            caller.data().topic_handles.as_ref().map(|topic_handles| topic_handles.key.clone()).unwrap_or_default();
+    function!(linker, async "topic_hear"(listener: number(listener), timeout: milliseconds(ms)) => |state| {
+        let heard = state.next_message_of(listener, timeout).await;
+        heard.map(|message| message.map_or(0, |message| hold_message(state, message)))
+    })?;
+    function!(linker, async "topic_next"(share: number(share), timeout: milliseconds(ms)) => |state| {
+        let next = state.next_of(share, timeout).await;
+        next.map(|lease| lease.map_or(0, |lease| hold(state, lease)))
+    })?;
+    linker.func_wrap(MODULE, "topic_key", |mut caller: Caller<'_, GuestState>, p: i32, n: i32| {
+        let key = caller.data().topic_handles.as_ref().map(|handles| handles.key.clone()).unwrap_or_default();
         let most = key.len().min(n.max(0) as usize);
         let written = write_bytes(&mut caller, (p, most as i32), &key.as_bytes()[..most]);
-        written.map_or_else(|error| status(caller.data_mut(), error), |()| key.len() as i32)
+        written.map(|()| key.len() as i32).into_integer(caller.data_mut())
     })?;
-    linker.func_wrap(MODULE, "topic_ack", |mut caller: GuestCaller<'_>, share: i64, lease: i64| {
-        settle(caller.data_mut(), HostCall::TopicAck, (share, lease), Consumer::ack)
+    function!(linker, "topic_ack"(share: number(share), lease: number(lease)) => |state| {
+        state.settle(HostCall::TopicAck, share, lease, Consumer::ack)
     })?;
-    linker.func_wrap(MODULE, "topic_nack", |mut caller: GuestCaller<'_>, share: i64, lease: i64| {
-        settle(caller.data_mut(), HostCall::TopicNack, (share, lease), Consumer::nack)
+    function!(linker, "topic_nack"(share: number(share), lease: number(lease)) => |state| {
+        state.settle(HostCall::TopicNack, share, lease, Consumer::nack)
     })?;
-    linker.func_wrap(MODULE, "topic_extend", |mut caller: GuestCaller<'_>, share: i64, lease: i64, ms: i64| {
-        let extended = caller.data_mut().extend_by(share as u64, lease as u64, ms.max(0) as u64);
-        settle_status(caller.data_mut(), extended)
+    function!(linker, "topic_extend"(share: number(share), lease: number(lease), time: milliseconds(ms)) => |state| {
+        state.extend_by(share, lease, time.unwrap_or(0))
     })?;
-    linker.func_wrap(MODULE, "topic_unsubscribe", |mut caller: GuestCaller<'_>, share: i64| {
-        i32::from(caller.data_mut().unsubscribe_from(share as u64))
-    })?;
+    function!(linker, "topic_unsubscribe"(share: number(share)) => |state| state.unsubscribe_from(share))?;
     Ok(())
 }
 
-/// Links subscriptions with options, and listeners.
-fn link_kinds(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.func_wrap(
-        MODULE,
-        "topic_subscribe_with",
-        |mut caller: GuestCaller<'_>,
-         tp: i32,
-         tn: i32,
-         p: i32,
-         n: i32,
-         flags: i32,
-         deadline_ms: i64,
-         dead_p: i32,
-         dead_n: i32,
-         attempts_max: i32| {
-            let names = with_text(&mut caller, (tp, tn)).and_then(|topic| {
-                let dead = if dead_n < 0 { None } else { Some(with_text(&mut caller, (dead_p, dead_n))?) };
-                Ok((topic, with_text(&mut caller, (p, n))?, dead))
-            });
-            let (topic, subscription, dead) = match names {
-                Ok(names) => names,
-                Err(status) => return i64::from(status),
-            };
-            let dead = dead.map(|topic| DeadLetter { topic, attempts_max: attempts_max as u32 });
-            let (deadline, state) = (u64::try_from(deadline_ms).ok(), caller.data_mut());
-            let config = state.subscription_config(flags & 1 != 0, flags & 2 != 0, deadline, dead);
-            let share = config.and_then(|config| state.subscribe_to(&topic, &subscription, config));
-            number_or_status(state, share)
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "topic_listen",
-        |mut caller: GuestCaller<'_>, tp: i32, tn: i32, overflow: i32, most: i32| {
-            let topic = match with_text(&mut caller, (tp, tn)) {
-                Ok(topic) => topic,
-                Err(status) => return i64::from(status),
-            };
-            let capacity = most.max(0) as usize;
-            let overflow = match overflow {
-                0 => Ok(Overflow::Block),
-                1 => Ok(Overflow::DropOldest { capacity }),
-                2 => Ok(Overflow::DropNewest { capacity }),
-                3 => Ok(Overflow::Disconnect { capacity }),
-                other => Err(Error::Invalid(format!("overflow {other} is not between 0 and 3"))),
-            };
-            let state = caller.data_mut();
-            let listener = overflow.and_then(|overflow| state.listen_to(&topic, overflow));
-            number_or_status(state, listener)
-        },
-    )?;
-    linker.func_wrap_async(
-        MODULE,
-        "topic_hear",
-        |mut caller: GuestCaller<'_>, (listener, timeout_ms): (i64, i64)| {
-            Box::new(async move {
-                let state = caller.data_mut();
-                let heard = state.next_message_of(listener as u64, u64::try_from(timeout_ms).ok()).await;
-                let held = heard.map(|message| message.map_or(0, |message| hold_message(state, message)));
-                or_status(state, held)
-            })
-        },
-    )?;
-    Ok(())
+fn message(key: Option<String>, payload: Vec<u8>) -> Message {
+    let message = Message::new(payload);
+    match key {
+        Some(key) => message.with_key(key),
+        None => message,
+    }
 }
 
-fn message(
-    caller: &mut GuestCaller<'_>,
-    topic: MemoryRange,
-    key: MemoryRange,
-    payload: MemoryRange,
-) -> Result<(String, Message), i32> {
-    let topic = with_text(caller, topic)?;
-    let key = if key.1 < 0 { None } else { Some(with_text(caller, key)?) };
-    let message = Message::new(with_bytes(caller, payload)?);
-    Ok((
-        topic,
-        match key {
-            Some(key) => message.with_key(key),
-            None => message,
-        },
-    ))
+fn overflow_of(number: u32, capacity: u32) -> Result<Overflow, Error> {
+    let capacity = capacity.cast_signed().max(0) as usize;
+    match number {
+        0 => Ok(Overflow::Block),
+        1 => Ok(Overflow::DropOldest { capacity }),
+        2 => Ok(Overflow::DropNewest { capacity }),
+        3 => Ok(Overflow::Disconnect { capacity }),
+        other => Err(Error::Invalid(format!("overflow {} is not between 0 and 3", other.cast_signed()))),
+    }
 }
 
 fn hold(state: &mut GuestState, lease: Lease) -> i32 {
@@ -194,34 +118,20 @@ fn hold_message(state: &mut GuestState, message: Message) -> i32 {
     1
 }
 
-fn number_or_status(state: &mut GuestState, number: Result<u64, Error>) -> i64 {
-    number.map_or_else(|error| i64::from(status(state, error)), |number| number as i64)
-}
+/// 1 if the lease was settled. Otherwise 0, and the error text says how it had ended.
+impl Output for AckStatus {
+    type Integer = i32;
 
-fn settle(
-    state: &mut GuestState,
-    call: HostCall,
-    (share, lease): (i64, i64),
-    settle: impl FnOnce(&Consumer, rusm_runtime::topic::AckId) -> AckStatus,
-) -> i32 {
-    let settled = state.settle(call, share as u64, lease as u64, settle);
-    settle_status(state, settled)
-}
-
-fn settle_status(state: &mut GuestState, settled: Result<AckStatus, Error>) -> i32 {
-    let settle_status = match settled {
-        Ok(AckStatus::Done) => return 1,
-        Ok(AckStatus::AlreadyAcked) => "it was already acknowledged",
-        Ok(AckStatus::AlreadyNacked) => "it was already returned",
-        Ok(AckStatus::Expired) => "its deadline has passed",
-        Ok(AckStatus::Revoked) => "its lease was revoked",
-        Ok(AckStatus::Unknown) => "the lease does not exist",
-        Err(error) => return status(state, error),
-    };
-    state.last_result.set_error(settle_status.to_owned());
-    0
-}
-
-fn or_status(state: &mut GuestState, result: Result<i32, Error>) -> i32 {
-    result.unwrap_or_else(|error| status(state, error))
+    fn into_integer(self, state: &mut GuestState) -> i32 {
+        let text = match self {
+            Self::Done => return 1,
+            Self::AlreadyAcked => "it was already acknowledged",
+            Self::AlreadyNacked => "it was already returned",
+            Self::Expired => "its deadline has passed",
+            Self::Revoked => "its lease was revoked",
+            Self::Unknown => "the lease does not exist",
+        };
+        state.last_result.set_error(text.to_owned());
+        0
+    }
 }

@@ -9,8 +9,9 @@ use rusm_store::{Bucket, StoreError};
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime_wasi::WasiView;
 
-use self::bindings::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
-use self::bindings::wasi::keyvalue::{atomics, batch};
+use crate::bindings::wasi_keyvalue::Imports;
+use crate::bindings::wasi_keyvalue::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
+use crate::bindings::wasi_keyvalue::wasi::keyvalue::{atomics, batch};
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
@@ -21,28 +22,6 @@ use crate::kv::STEPS_MAX;
 const DEFAULT_BUCKET: &str = "default";
 /// Number of keys in a page.
 const KEYS_MAX: usize = 1_000;
-
-#[allow(
-    missing_docs,
-    missing_debug_implementations,
-    unnameable_types,
-    unreachable_pub,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    clippy::clone_on_ref_ptr,
-    clippy::use_self,
-    clippy::allow_attributes_without_reason,
-    clippy::or_fun_call,
-    reason = "generated code"
-)]
-mod bindings {
-    wasmtime::component::bindgen!({
-        path: "../../wit/wasi/keyvalue.wit",
-        world: "imports",
-        imports: { default: async | trappable },
-        with: { "wasi:keyvalue/store.bucket": super::OpenBucket },
-    });
-}
 
 /// A bucket that a guest has opened.
 #[expect(unreachable_pub, reason = "the generated code exports it again")]
@@ -57,7 +36,7 @@ type Outcome<T> = wasmtime::Result<Result<T, Error>>;
 
 /// Links `wasi:keyvalue`.
 pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    bindings::Imports::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
+    Imports::add_to_linker::<_, HasSelf<_>>(linker, |state| state)
 }
 
 impl Host for GuestState {

@@ -3,33 +3,12 @@
 use wasmtime::StoreContextMut;
 use wasmtime::component::{HasSelf, Linker};
 
-use self::bindings::wasi::config::store;
-use self::bindings::wasi::logging::logging::{self, Level};
 use crate::bindings::rusm::runtime::log::Level as LogLevel;
+use crate::bindings::wasi_values::wasi::config::store;
+use crate::bindings::wasi_values::wasi::logging::logging::{self, Level};
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::host::write_line;
-
-#[allow(
-    missing_docs,
-    missing_debug_implementations,
-    unnameable_types,
-    unreachable_pub,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    clippy::clone_on_ref_ptr,
-    clippy::use_self,
-    clippy::allow_attributes_without_reason,
-    clippy::or_fun_call,
-    reason = "generated code"
-)]
-mod bindings {
-    wasmtime::component::bindgen!({
-        inline: "package rusm:values; world values { import wasi:config/store@0.2.0-rc.1; import wasi:logging/logging@0.1.0-draft; }",
-        path: ["../../wit/wasi/config.wit", "../../wit/wasi/logging.wit"],
-        world: "rusm:values/values",
-    });
-}
 
 /// Links both. `wasi:logging` is also linked without its version, which some toolchains leave out.
 pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
