@@ -75,6 +75,12 @@ build_c() {
     # These guests import further worlds besides `actor`.
     c_beyond keeper "kv streams" $wit actor $wit streaming $wit_kv storage
     c_beyond courier topics $wit actor $wit publishing
+    # A component of rusm:http.
+    mkdir -p "$target/c/web/deps/runtime" "$target/c/web/deps/http"
+    cp c/web.wit "$target/c/web/"
+    cp $wit/*.wit "$target/c/web/deps/runtime/"
+    cp ../../wit/http/*.wit "$target/c/web/deps/http/"
+    c_beyond web http "$target/c/web" web
 }
 
 # Uses the flags of `build_c`.
@@ -84,6 +90,7 @@ c_beyond() { # GUEST PARTS WIT WORLD...
         sources+=("$sdk/c/rusm_$part.c")
         inputs+=("$sdk/c/rusm_$part.c" "$sdk/c/rusm_$part.h")
     done
+    [ ! -f "c/$guest.wit" ] || inputs+=("c/$guest.wit" ../../wit/http)
     # shellcheck disable=SC2086 # each word is a flag
     "$clang" --target=wasm32-unknown-unknown $flags $link -o "$target/c/$guest.wasm" "c/$guest.c" $sdk/c/rusm.c "${sources[@]}"
     "$encode" component "$target/c/$guest.wasm" "prebuilt/c/$guest.wasm" "${@:3}"

@@ -25,8 +25,11 @@ void *cabi_realloc(void *old, size_t old_len, size_t align, size_t len) {
 
 rusm_mark rusm_remember(void) { return arena_end; }
 void rusm_forget(rusm_mark mark) { arena_end = mark; }
+rusm_mark rusm_keep(void) { return arena_start = arena_end; }
 
-/* ---- The export ---- */
+/* ---- The export; a guest of rusm_http.h has no `run` ---- */
+
+__attribute__((weak)) rusm_bytes run(rusm_args args);
 
 static struct {
     bool failed;
@@ -35,7 +38,7 @@ static struct {
 
 __attribute__((export_name("run")))
 void *rusm_run(const rusm_bytes *args, uint32_t count) {
-    arena_start = arena_end; /* the arguments stay valid */
+    rusm_keep(); /* the arguments stay valid */
     ending.words = run((rusm_args){args, count});
     ending.failed = ending.words.at != NULL;
     return &ending;

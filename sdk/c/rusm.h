@@ -248,6 +248,8 @@ typedef uintptr_t rusm_mark;
 rusm_mark rusm_remember(void);
 /* Frees the data that the node has returned since `mark`. */
 void rusm_forget(rusm_mark mark);
+/* Keeps the data that the node has returned until now: `rusm_receive` does not free it. */
+rusm_mark rusm_keep(void);
 
 /* ---- Text: a line that is appended to piece by piece; text that does not fit is cut off ---- */
 

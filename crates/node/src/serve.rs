@@ -5,6 +5,7 @@
 //! ```
 
 pub(crate) mod new;
+mod new_c;
 mod new_ts;
 pub(crate) mod sites;
 

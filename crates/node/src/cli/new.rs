@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct NewFlags {
-    /// Language of a component that answers requests of HTTP: rust or ts.
+    /// Language of a component that answers requests of HTTP: rust, c or ts.
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) http: String,
     /// Folder to create; its name is that of the component.

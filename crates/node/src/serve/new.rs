@@ -5,6 +5,8 @@
 //!   rusm build ─▶ cargo ─▶ target/wasm32-wasip2/release/shop.wasm ◀─ rusm serve
 //!   rusm new --http ts shop ─▶ shop/{package.json, src/app.ts, sdk, wit, rusm.toml, …}
 //!   rusm build ─▶ npm ─▶ build/shop.wasm ◀─ rusm serve
+//!   rusm new --http c shop ─▶ shop/{Makefile, src/app.c, sdk, wit, rusm.toml, …}
+//!   rusm build ─▶ make ─▶ build/shop.wasm ◀─ rusm serve
 //! ```
 
 use std::fs;
@@ -16,7 +18,7 @@ use rusm_text::escape;
 use crate::bench::output::print;
 use crate::cli::{BuildFlags, NewFlags};
 use crate::failure::{Failure, system};
-use crate::serve::new_ts;
+use crate::serve::{new_c, new_ts};
 
 /// The target of components of WASI 0.2.
 const TRIPLE: &str = "wasm32-wasip2";
@@ -26,11 +28,10 @@ const PROGRAM: &str = include_str!("../../../../examples/guests/wasi/hello/src/l
 
 /// Creates a project, and prints the next steps.
 pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
-    let is_rust = match flags.http.as_str() {
-        "rust" => true,
-        "ts" => false,
-        language => return Err(Failure::Usage(format!("--http of {language:?} must be rust or ts"))),
-    };
+    let language = flags.http.as_str();
+    if !["rust", "c", "ts"].contains(&language) {
+        return Err(Failure::Usage(format!("--http of {language:?} must be rust, c or ts")));
+    }
     let folder = flags.path.as_path();
     let name = folder.file_name().and_then(|name| name.to_str()).filter(|name| is_crate_name(name));
     let Some(name) = name else {
@@ -42,12 +43,15 @@ pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
     if folder.exists() {
         return Err(Failure::Usage(format!("{} exists already: choose another folder", folder.display())));
     }
-    let (mut files, component, needs) = if is_rust {
-        let module = name.replace('-', "_");
-        let component = format!("target/{TRIPLE}/release/{module}.wasm");
-        (rust_files(name), component, format!("needs Rust, and: rustup target add {TRIPLE}"))
-    } else {
-        (new_ts::files(name), new_ts::component(name), "needs Node 18 or newer, with npm".to_owned())
+    let (mut files, component, needs) = match language {
+        "c" => {
+            (new_c::files(name), new_c::component(name), "needs make, clang with lld 18 or newer, and Rust".to_owned())
+        }
+        "ts" => (new_ts::files(name), new_ts::component(name), "needs Node 18 or newer, with npm".to_owned()),
+        _ => {
+            let component = format!("target/{TRIPLE}/release/{}.wasm", name.replace('-', "_"));
+            (rust_files(name), component, format!("needs Rust, and: rustup target add {TRIPLE}"))
+        }
     };
     files.push(("rusm.toml", settings(&component)));
     for (file, text) in files {
@@ -68,15 +72,19 @@ fn rust_files(name: &str) -> Vec<(&'static str, String)> {
     vec![("Cargo.toml", manifest(name)), ("src/lib.rs", PROGRAM.to_owned()), (".gitignore", "/target\n".to_owned())]
 }
 
-/// Builds the project in a folder with cargo or npm.
+/// Builds the project in a folder with cargo, npm or make.
 pub(crate) fn build(flags: &BuildFlags) -> Result<u8, Failure> {
     let folder = flags.path.as_deref().unwrap_or_else(|| Path::new("."));
-    if !folder.join("Cargo.toml").is_file() && folder.join("package.json").is_file() {
+    let has = |file: &str| folder.join(file).is_file();
+    if !has("Cargo.toml") && has("package.json") {
         return build_with_npm(folder);
     }
-    if !folder.join("Cargo.toml").is_file() {
+    if !has("Cargo.toml") && has("Makefile") {
+        return build_with_make(folder);
+    }
+    if !has("Cargo.toml") {
         return Err(Failure::Usage(format!(
-            "{} has neither Cargo.toml nor package.json: create a project with rusm new",
+            "{} has no Cargo.toml, package.json or Makefile: create a project with rusm new",
             folder.display()
         )));
     }
@@ -103,6 +111,17 @@ fn build_with_npm(folder: &Path) -> Result<u8, Failure> {
     }
     if !npm(&["run", "--silent", "build"])?.success() {
         return Err(Failure::Usage("npm has failed to build the component".to_owned()));
+    }
+    Ok(0)
+}
+
+/// Builds a project in C.
+fn build_with_make(folder: &Path) -> Result<u8, Failure> {
+    let status = Command::new("make").arg("--silent").current_dir(folder).status();
+    if !status.map_err(system("run make, which builds components in C"))?.success() {
+        return Err(Failure::Usage(
+            "make has failed: it needs clang and wasm-ld, and wasm-component-ld of Rust or of the WASI SDK".to_owned(),
+        ));
     }
     Ok(0)
 }
@@ -148,5 +167,22 @@ mod tests {
         let missing: Vec<&str> = imports.filter(|name| !has(&format!("sdk/{name}.ts"))).collect();
         assert!(missing.is_empty(), "{missing:?}");
         assert!(has("sdk/http.ts") && has("wit/web.wit"));
+    }
+
+    #[test]
+    fn a_project_in_c_has_every_file_that_it_includes() {
+        let files = new_c::files("my-shop");
+        let text = |wanted: &str| files.iter().find(|(path, _)| *path == wanted).map_or("", |(_, text)| text);
+
+        assert!(text("Makefile").contains(&format!("{}:", new_c::component("my-shop"))));
+        let includes = files.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| {
+            let (_, header) = line.split_once("#include \"")?;
+            header.split('"').next()
+        });
+        for header in includes {
+            assert!(!text(&format!("sdk/{header}")).is_empty(), "{header}");
+        }
+        let wit = text("wit/app.wit");
+        assert!(wit.contains("package rusm:runtime@0.1.0 {") && wit.contains("package rusm:http@0.1.0 {"), "{wit}");
     }
 }

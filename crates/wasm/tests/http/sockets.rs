@@ -9,8 +9,8 @@ use rusm_wasm::{GuestOptions, InstanceReuse, WasmConfig};
 
 use crate::{Node, node_of};
 
-/// The same component in two languages: Rust, and TypeScript.
-const COMPONENTS: [&str; 2] = ["wasi/sockets.wasm", "ts/web.wasm"];
+/// The same component in three languages: Rust, C and TypeScript.
+const COMPONENTS: [&str; 3] = ["wasi/sockets.wasm", "c/web.wasm", "ts/web.wasm"];
 
 fn nodes() -> impl Iterator<Item = Node> {
     COMPONENTS.into_iter().map(node)
