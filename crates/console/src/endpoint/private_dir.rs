@@ -50,12 +50,17 @@ pub(crate) fn private_dir(path: &Path) -> Result<PathBuf, ConsoleError> {
 /// Checks that a node could keep its socket in this directory, which may not exist yet. Creates nothing.
 ///
 /// # Errors
-/// [`ConsoleError::UnsafeDirectory`] if another user can enter or replace it.
+/// [`ConsoleError::UnsafeDirectory`] if another user can enter or replace it, and an error of the system if it cannot be
+/// examined.
 pub fn check_dir(path: &Path) -> Result<(), ConsoleError> {
     let path: PathBuf = path.components().collect();
     let user = rustix::process::getuid().as_raw();
     check_above(&path, user)?;
-    let Ok(meta) = fs::symlink_metadata(&path) else { return Ok(()) };
+    let meta = match fs::symlink_metadata(&path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(system("examine directory", path.display())(error)),
+    };
     match fault_of(&meta, &path, user) {
         Some(fault) => Err(ConsoleError::UnsafeDirectory { path, fault }),
         None => Ok(()),
