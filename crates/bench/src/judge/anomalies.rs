@@ -43,8 +43,12 @@ impl Anomalies {
         for pause in intervals.chunk_by(|a, b| halts(a) == halts(b)).filter(|pause| halts(&pause[0])) {
             let silence = pause.iter().filter(|interval| silent(interval)).map(|interval| interval.duration).sum();
             let latest = pause.iter().map(|interval| Duration::from_nanos(interval.latency_max_ns)).max();
-            pauses += 1;
-            longest = longest.max(silence).max(latest.unwrap_or_default());
+            let length = latest.unwrap_or_default().max(silence);
+            // A silence of one short interval may have been no pause.
+            if length >= PAUSE {
+                pauses += 1;
+                longest = longest.max(length);
+            }
         }
         Self { pauses, longest_pause_ms: longest.as_millis() as u64, teeth: teeth(intervals) }
     }
@@ -97,6 +101,14 @@ mod tests {
 
         assert_eq!(anomalies, Anomalies { pauses: 2, longest_pause_ms: 300, teeth: 0 });
         assert_eq!(anomalies.lines(), ["pauses of 100 ms or more: 2, the longest 300 ms"]);
+    }
+
+    #[test]
+    fn a_silence_of_one_short_interval_is_no_pause() {
+        let mut seen = intervals(&[100, 0, 100], &[10, 0, 10]);
+        seen[1].duration = Duration::from_millis(60);
+
+        assert_eq!(Anomalies::of(&seen), Anomalies::default());
     }
 
     #[test]
