@@ -23,6 +23,7 @@ use crate::scenarios::rings::ring_wake::RingWake;
 use crate::scenarios::rings::stream_pipe::StreamPipe;
 use crate::scenarios::serving::connection_scale::ConnectionScale;
 use crate::scenarios::serving::connection_storm::ConnectionStorm;
+use crate::scenarios::serving::handlers::Handlers;
 use crate::scenarios::serving::http_throughput::HttpThroughput;
 use crate::scenarios::serving::sse_fanout::SseFanout;
 use crate::scenarios::serving::ws_echo::WsEcho;
@@ -65,8 +66,10 @@ pub fn catalogue() -> &'static [&'static dyn Scenario] {
         &Parked,
         &ConnectionStorm,
         &ConnectionScale,
-        &HttpThroughput,
-        &WsEcho,
+        &HttpThroughput(Handlers::Chosen),
+        &HttpThroughput(Handlers::TypeScript),
+        &WsEcho(Handlers::Chosen),
+        &WsEcho(Handlers::TypeScript),
         &SseFanout,
         &ModuleStorm,
         &ComponentStorm,

@@ -13,7 +13,7 @@ use crate::run::profile::Profile;
 /// Line width of the text, in columns.
 const COLUMNS: usize = 120;
 /// Width of the column that contains ids and profile names.
-const INDENT: usize = 18;
+const INDENT: usize = 20;
 
 /// Returns a text with one or two lines for each scenario and profile.
 pub fn list_text(cores: usize) -> String {

@@ -3,6 +3,7 @@
 pub(crate) mod connection_scale;
 pub(crate) mod connection_storm;
 pub(crate) mod descriptors;
+pub(crate) mod handlers;
 pub(crate) mod holders;
 pub(crate) mod host;
 pub(crate) mod http_throughput;

@@ -57,6 +57,21 @@ fn responses_of_any_size_are_read_whole_and_the_server_counts_the_same() {
 }
 
 #[test]
+fn guests_in_three_languages_answer_requests_and_messages() {
+    let runtime = runtime();
+    for (twin, handler) in [("", Some("rust")), ("", Some("c")), ("-ts", None)] {
+        let handler: Vec<_> = handler.map(|language| ("handler", language)).into_iter().collect();
+        for instances in ["request", "connection", "pool"] {
+            let params = [&[("connections", "3"), ("body", "1000"), ("instances", instances)], &handler[..]].concat();
+            run(&runtime, &format!("http-throughput{twin}"), &params);
+            becomes_empty(&runtime);
+        }
+        run(&runtime, &format!("ws-echo{twin}"), &[&[("connections", "3")], &handler[..]].concat());
+        becomes_empty(&runtime);
+    }
+}
+
+#[test]
 fn messages_of_any_size_are_echoed() {
     let runtime = runtime();
     for message in ["0", "125", "126", "65536", "1MiB"] {

@@ -4,6 +4,8 @@
 //!   client, a process per connection ── GET / ──▶ connection's process ──▶ request's process
 //!         ◀──────── 200, the whole body ────────────────┘ ◀─────── response ───────┘
 //! ```
+//!
+//! A guest is sent the body as the body of the request, and echoes it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
-use rusm_serve::{Request, Router};
+use rusm_serve::Request;
 use tokio::net::TcpStream;
 
 use crate::card::{Card, Family};
@@ -21,43 +23,49 @@ use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::serving::handlers::{HANDLER, Handlers, INSTANCES, reuse};
 use crate::scenarios::serving::host::{CO_RESIDENT, Host};
+
+const CONNECTIONS: Parameter = Parameter {
+    name: "connections",
+    description: "Kept connections, each with one request in flight.",
+    kind: Kind::Count { min: 1, max: 100_000, default: 64 },
+};
+const BODY: Parameter = Parameter {
+    name: "body",
+    description: "Bytes of the body of a response.",
+    kind: Kind::Bytes { min: 0, max: 16 << 20, default: 16 },
+};
 
 /// Scenario that sends requests of HTTP/1.1.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HttpThroughput;
+pub(crate) struct HttpThroughput(pub(crate) Handlers);
 
 impl Scenario for HttpThroughput {
     fn card(&self) -> Card {
         Card {
-            id: "http-throughput",
+            id: self.0.pick("http-throughput", "http-throughput-ts"),
             family: Family::Actors,
-            label: "HTTP throughput",
-            description: "Requests of HTTP/1.1 on kept connections, each handled by a native process of its own.",
+            label: self.0.pick("HTTP throughput", "HTTP throughput, TS"),
+            description: self.0.pick(
+                "Requests of HTTP/1.1 on kept connections, each handled by a process, native or a guest.",
+                "Requests of HTTP/1.1 on kept connections, each handled by a guest in TypeScript.",
+            ),
             details: &[
                 "One operation is a request whose whole response was read; its length is checked.",
                 "Latency is from before the request is sent until the last byte of its response is read.",
                 "Each connection has one request in flight. Its server side is a process, and each request is a process.",
+                "A guest echoes the body of its request, which has as many bytes as that of the response. It is the prebuilt \
+                 guest of examples/guests; TypeScript runs in QuickJS, which is part of the guest.",
                 CO_RESIDENT,
                 "A response with another status or length is an error, and its client connects again.",
-                "A good result: no errors. Goal: at least 0.9 of the rate of plain hyper on its own tokio, see \
-                 docs/serving.md.",
+                "A good result: no errors. Goals beside plain hyper on its own tokio: native at least 0.9 of its rate; with \
+                 instances=pool C 0.6, and TypeScript 0.3. See docs/serving.md.",
             ],
             ops_label: "requests/s",
             latency_label: Some("request to the last byte"),
             unit: Unit::Count,
-            parameters: &[
-                Parameter {
-                    name: "connections",
-                    description: "Kept connections, each with one request in flight.",
-                    kind: Kind::Count { min: 1, max: 100_000, default: 64 },
-                },
-                Parameter {
-                    name: "body",
-                    description: "Bytes of the body of a response.",
-                    kind: Kind::Bytes { min: 0, max: 16 << 20, default: 16 },
-                },
-            ],
+            parameters: self.0.pick(&[CONNECTIONS, BODY, HANDLER, INSTANCES], &[CONNECTIONS, BODY, INSTANCES]),
             source_file: file!(),
             timed: "request",
             ops_per_timed: 1,
@@ -65,13 +73,26 @@ impl Scenario for HttpThroughput {
         }
     }
 
+    fn prepares(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let (connections, bytes) = (context.params().number("connections"), context.params().number("body"));
             let body = Bytes::from(vec![b'x'; bytes as usize]);
             let answer = move |_: Request| std::future::ready(body.clone());
-            let host = Host::start(context, self.card().id, connections, Router::new().route("GET /", answer))?;
-            let request: Arc<[u8]> = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", host.address()).into_bytes().into();
+            let guests = (connections, reuse(context, connections));
+            let router = self.0.router(context, guests, ("GET /", answer), "POST /echo").await?;
+            let host = Host::start(context, self.card().id, connections, router)?;
+            let request: Arc<[u8]> = if self.0.is_guest(context) {
+                let head =
+                    format!("POST /echo HTTP/1.1\r\nHost: {}\r\nContent-Length: {bytes}\r\n\r\n", host.address());
+                [head.as_bytes(), &vec![b'x'; bytes as usize]].concat().into()
+            } else {
+                format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", host.address()).into_bytes().into()
+            };
+            context.prepared();
             for index in 0..connections {
                 let client = Client {
                     address: host.address(),

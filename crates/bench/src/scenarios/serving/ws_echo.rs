@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
-use rusm_serve::{Request, Response, Router, websocket};
+use rusm_serve::{Request, Response, websocket};
+use rusm_wasm::InstanceReuse;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -23,26 +24,42 @@ use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::serving::handlers::{HANDLER, Handlers};
 use crate::scenarios::serving::host::{CO_RESIDENT, Host};
 
 /// Bytes that a client reads at once.
 const READ_BUFFER: usize = 4096;
 
+const CONNECTIONS: Parameter = Parameter {
+    name: "connections",
+    description: "Held connections, each with one message in flight.",
+    kind: Kind::Count { min: 1, max: 100_000, default: 64 },
+};
+const MESSAGE: Parameter = Parameter {
+    name: "message",
+    description: "Bytes of a message.",
+    kind: Kind::Bytes { min: 0, max: 1 << 20, default: 64 },
+};
+
 /// Scenario that sends messages over a WebSocket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WsEcho;
+pub(crate) struct WsEcho(pub(crate) Handlers);
 
 impl Scenario for WsEcho {
     fn card(&self) -> Card {
         Card {
-            id: "ws-echo",
+            id: self.0.pick("ws-echo", "ws-echo-ts"),
             family: Family::Actors,
-            label: "WebSocket echo",
-            description: "Messages that are echoed on held WebSocket connections, each a native process.",
+            label: self.0.pick("WebSocket echo", "WebSocket echo, TS"),
+            description: self.0.pick(
+                "Messages that are echoed on held WebSocket connections, each a process, native or a guest.",
+                "Messages that are echoed on held WebSocket connections, each a guest in TypeScript.",
+            ),
             details: &[
                 "One operation is a message sent and received back, a round trip; all its bytes are compared.",
                 "Latency is the round trip, from before the message is sent until the echo is read.",
                 "Each connection has one message in flight.",
+                "A guest has an instance for each connection. It is the prebuilt guest of examples/guests.",
                 CO_RESIDENT,
                 "An echo with other bytes is an error; a lost connection fails the run.",
                 "A good result: no errors. Goal: at least the rate of a plain loop of tokio-tungstenite, see \
@@ -51,18 +68,7 @@ impl Scenario for WsEcho {
             ops_label: "round trips/s",
             latency_label: Some("round trip"),
             unit: Unit::Count,
-            parameters: &[
-                Parameter {
-                    name: "connections",
-                    description: "Held connections, each with one message in flight.",
-                    kind: Kind::Count { min: 1, max: 100_000, default: 64 },
-                },
-                Parameter {
-                    name: "message",
-                    description: "Bytes of a message.",
-                    kind: Kind::Bytes { min: 0, max: 1 << 20, default: 64 },
-                },
-            ],
+            parameters: self.0.pick(&[CONNECTIONS, MESSAGE, HANDLER], &[CONNECTIONS, MESSAGE]),
             source_file: file!(),
             timed: "round trip",
             ops_per_timed: 1,
@@ -70,11 +76,18 @@ impl Scenario for WsEcho {
         }
     }
 
+    fn prepares(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let connections = context.params().number("connections");
             let bytes = context.params().number("message") as usize;
-            let host = Host::start(context, self.card().id, connections, Router::new().route("GET /", echo))?;
+            let guests = (connections, InstanceReuse::Request);
+            let router = self.0.router(context, guests, ("GET /socket", echo), "GET /socket").await?;
+            let host = Host::start(context, self.card().id, connections, router)?;
+            context.prepared();
             for index in 0..connections {
                 let client = Client {
                     address: host.address(),
@@ -121,7 +134,13 @@ impl Client {
             let stamp = self.pace.begin(&mut self.recorder);
             let message = Bytes::from(vec![number; self.bytes]);
             socket.send(Message::Binary(message.clone())).await.map_err(failed)?;
-            let answer = socket.next().await.unwrap_or(Err(Error::ConnectionClosed)).map_err(failed)?;
+            let answer = loop {
+                // A guest that has waited for a second says so in a text.
+                match socket.next().await.unwrap_or(Err(Error::ConnectionClosed)).map_err(failed)? {
+                    Message::Text(_) => {}
+                    answer => break answer,
+                }
+            };
             if matches!(answer, Message::Binary(bytes) if bytes == message) {
                 self.recorder.end(stamp);
                 self.recorder.count(1);
@@ -140,6 +159,6 @@ async fn connect(address: SocketAddr) -> Result<WebSocketStream<TcpStream>, Erro
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER).write_buffer_size(0);
-    let (socket, _) = client_async_with_config(format!("ws://{address}/"), stream, Some(config)).await?;
+    let (socket, _) = client_async_with_config(format!("ws://{address}/socket"), stream, Some(config)).await?;
     Ok(socket)
 }
