@@ -20,6 +20,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         let node = start(&mut signals, move || {
             let mut node = Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))?;
             node.serve(&of.app, None)?;
+            node.follow_changes(false)?;
             Ok(node)
         })
         .await?;
@@ -37,11 +38,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
                 "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );
         }
-        let signal = tokio::select! {
-            biased;
-            signal = signals.next() => signal.name,
-            () = node.follow_changes(false) => unreachable!("the files are watched until the end"),
-        };
+        let signal = signals.next().await.name;
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
         let shutdown = drain(node, &mut signals).await?;
         for pid in &shutdown.stuck {

@@ -35,12 +35,13 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     reactor.map_err(system("wait for signals"))?.block_on(async {
         // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
-        let of = settings.clone();
+        let (of, watch) = (settings.clone(), flags.watch);
         let starting = move || {
             let store = open_store(&of)?;
             let mut node = Node::without_scenarios(&of, DefaultName::Free(&name), store.clone())?;
             topics::open(node.handle(), &of.app.topics, store.as_ref())?;
             node.serve(&of.app, None)?;
+            node.follow_changes(watch)?;
             Ok(node)
         };
         let node = start(&mut signals, starting).await?;
@@ -50,11 +51,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         for url in node.urls() {
             print(&format!("listening on {url}"))?;
         }
-        let signal = tokio::select! {
-            biased;
-            signal = signals.next() => signal.name,
-            () = node.follow_changes(flags.watch) => unreachable!("the files are watched until the end"),
-        };
+        let signal = signals.next().await.name;
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
         let shutdown = drain(node, &mut signals).await?;
         for pid in &shutdown.stuck {

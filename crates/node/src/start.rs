@@ -31,7 +31,7 @@ pub(crate) struct Node {
     store: Option<Store>,
     /// Other nodes; dropped before the processes end.
     cluster: Option<Joined>,
-    sites: Option<Sites>,
+    sites: Option<Arc<Sites>>,
     drain: Duration,
 }
 
@@ -75,21 +75,22 @@ impl Node {
     /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
     pub(crate) fn serve(&mut self, app: &App, wasm: Option<Wasm>) -> Result<(), Failure> {
         if !app.sites.is_empty() {
-            self.sites = Some(Sites::start(&self.runtime, &Arc::new(app.clone()), wasm, self.store.clone())?);
+            let sites = Sites::start(&self.runtime, &Arc::new(app.clone()), wasm, self.store.clone())?;
+            self.sites = Some(Arc::new(sites));
         }
         Ok(())
     }
 
     /// Returns the addresses of the servers.
     pub(crate) fn urls(&self) -> impl Iterator<Item = String> {
-        self.sites.iter().flat_map(Sites::urls)
+        self.sites.iter().flat_map(|sites| sites.urls())
     }
 
-    /// Puts changed certificates, and with `modules` changed modules, of the servers into use. Never returns.
-    pub(crate) async fn follow_changes(&self, modules: bool) {
+    /// Puts changed certificates, and with `modules` changed modules, of the servers into use from now on.
+    pub(crate) fn follow_changes(&self, modules: bool) -> Result<(), Failure> {
         match &self.sites {
-            Some(sites) => sites.follow_changes(modules).await,
-            None => std::future::pending().await,
+            Some(sites) => Sites::follow_changes(sites, modules).map_err(system("watch files")),
+            None => Ok(()),
         }
     }
 

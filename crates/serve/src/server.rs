@@ -166,6 +166,11 @@ impl Server {
     /// Ends the server: it stops accepting, lets requests end, closes sockets with 1001 and event streams, spread over
     /// the drain, and returns when nothing is left, at the latest after `drain`. Returns true if nothing was cut.
     pub fn drain(self, drain: Duration) -> bool {
+        self.wait_drained(drain)
+    }
+
+    /// Like [`drain`](Self::drain), for a server that others use too.
+    pub fn wait_drained(&self, drain: Duration) -> bool {
         self.begin_drain(drain);
         let stats = &self.shared.stats;
         let is_done = || {

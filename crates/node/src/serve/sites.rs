@@ -7,9 +7,11 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rusm_runtime::Handle;
@@ -39,7 +41,7 @@ pub(crate) enum SiteError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("cannot serve {path}: {source}")]
-    Folder { path: PathBuf, source: std::io::Error },
+    Folder { path: PathBuf, source: io::Error },
 }
 
 /// The servers of a node.
@@ -173,27 +175,34 @@ impl Sites {
         Ok(wasm.http_guest(module, options, guest.reuse).map_err(|error| why(error.to_string()))?)
     }
 
-    /// Watches the certificates, and with `modules` also the modules: a change takes effect for the next connection or
-    /// request, and on an error the old file stays in use. Never returns.
-    pub(crate) async fn follow_changes(&self, modules: bool) {
-        let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
+    /// Watches the certificates, and with `modules` also the modules, on a thread that ends with the servers: a change
+    /// takes effect for the next connection or request, and on an error the old file stays in use.
+    ///
+    /// The thread is its own because a slow disk or a long compilation must not delay the signals.
+    ///
+    /// # Errors
+    /// The operating system's error if the thread cannot start.
+    pub(crate) fn follow_changes(this: &Arc<Self>, modules: bool) -> io::Result<()> {
+        let certificates = this.servers.iter().filter_map(|running| running.site.tls.as_ref());
         let mut files: Vec<PathBuf> = certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect();
         if modules {
-            let routes = self.app.sites.iter().flat_map(|site| &site.routes);
+            let routes = this.app.sites.iter().flat_map(|site| &site.routes);
             files.extend(routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())));
         }
-        let mut watcher = FileWatcher::new(files.into_iter());
-        let mut polls = tokio::time::interval(POLL_INTERVAL);
-        polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            polls.tick().await;
-            let changed = watcher.poll();
-            if !changed.is_empty() {
-                // Compiling blocks only this thread, which waits for signals otherwise.
-                tokio::task::yield_now().await;
-                self.reload(&changed);
-            }
+        if files.is_empty() {
+            return Ok(());
         }
+        let (sites, mut watcher) = (Arc::downgrade(this), FileWatcher::new(files.into_iter()));
+        let follow = move || {
+            while sites.strong_count() != 0 {
+                thread::sleep(POLL_INTERVAL);
+                let changed = watcher.poll();
+                if let Some(sites) = Weak::upgrade(&sites).filter(|_| !changed.is_empty()) {
+                    sites.reload(&changed);
+                }
+            }
+        };
+        thread::Builder::new().name("rusm-reload".to_owned()).spawn(follow).map(drop)
     }
 
     /// Puts changed files into use.
@@ -236,15 +245,15 @@ impl Sites {
     }
 
     /// Ends the servers: `/readyz` turns off, they stop accepting, and requests end. Returns at the latest after `drain`.
-    pub(crate) fn drain(self, drain: Duration) {
+    pub(crate) fn drain(&self, drain: Duration) {
         let end = Instant::now() + drain;
         self.is_ready.store(false, Relaxed);
         for running in &self.servers {
             running.server.begin_drain(drain);
         }
-        for running in self.servers {
+        for running in &self.servers {
             let address = running.server.local_addr();
-            if !running.server.drain(end.saturating_duration_since(Instant::now())) {
+            if !running.server.wait_drained(end.saturating_duration_since(Instant::now())) {
                 tracing::warn!(target: "rusm::serve", %address, "connections were cut at the end of the drain");
             }
         }

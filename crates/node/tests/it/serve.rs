@@ -1,5 +1,7 @@
 //! `rusm serve` and `[[serve]]`, as a user sees them: requests, files, mistakes, reload and drain.
 
+mod reload;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -48,8 +50,8 @@ impl Served {
             BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut served = Self { child, log, address: String::new() };
-        let line = served.wait("listening on http://");
-        line.rsplit("http://").next().unwrap().clone_into(&mut served.address);
+        let line = served.wait("listening on http");
+        line.rsplit("://").next().unwrap().clone_into(&mut served.address);
         served
     }
 

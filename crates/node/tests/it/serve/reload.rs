@@ -1,0 +1,65 @@
+//! Certificates and modules that change while a node uses them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+
+use super::{Served, failure};
+use crate::run::harness::folder;
+
+const WITH_CERTIFICATE: [&str; 8] = ["serve", ".", "--listen", "0", "--certificate", "cert.pem", "--key", "key.pem"];
+
+fn write_certificate(dir: &Path) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    for (file, text) in [("cert.pem", cert.pem()), ("key.pem", signing_key.serialize_pem())] {
+        fs::write(dir.join("new"), text).unwrap();
+        fs::rename(dir.join("new"), dir.join(file)).unwrap();
+    }
+}
+
+fn make_pipe(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[test]
+fn a_certificate_that_is_no_regular_file_neither_replaces_the_old_one_nor_delays_signals() {
+    let dir = folder(&[]);
+    write_certificate(dir.path());
+    let mut node = Served::start(dir.path(), &WITH_CERTIFICATE);
+    let certificate = dir.path().join("cert.pem");
+
+    fs::remove_file(&certificate).unwrap();
+    make_pipe(&certificate);
+    let pipe = node.wait("the old one stays");
+    fs::remove_file(&certificate).unwrap();
+    symlink("/dev/zero", &certificate).unwrap();
+    let device = node.wait("the old one stays");
+    fs::remove_file(&certificate).unwrap();
+    fs::File::create(&certificate).unwrap().set_len(3 << 30).unwrap();
+    let huge = node.wait("the old one stays");
+    write_certificate(dir.path());
+    node.wait("certificate has changed, and is in use");
+    node.signal(Signal::TERM);
+
+    assert!(pipe.contains("cannot read cert.pem: it is not a regular file"), "{pipe}");
+    assert!(device.contains("cannot read cert.pem: it is not a regular file"), "{device}");
+    assert!(huge.contains("it has 3221225472 bytes, which is over the limit of 1048576"), "{huge}");
+    assert_eq!(node.ended(), Some(0));
+}
+
+#[test]
+fn a_node_does_not_start_with_a_pipe_as_its_key() {
+    let dir = folder(&[]);
+    write_certificate(dir.path());
+    fs::remove_file(dir.path().join("key.pem")).unwrap();
+    make_pipe(&dir.path().join("key.pem"));
+
+    let (code, line) = failure(dir.path(), &WITH_CERTIFICATE);
+
+    assert!(line.contains("cannot read key.pem: it is not a regular file"), "{line}");
+    assert_eq!(code, Some(2));
+}
