@@ -16,7 +16,7 @@ mod streams;
 mod supervisor;
 mod timers;
 
-pub(super) use log::write_line;
+pub(super) use log::{TEXT_MAX_BYTES as LOG_TEXT_MAX_BYTES, write_line};
 pub(super) use messaging::link;
 pub(super) use names::refused as name_refused;
 pub(super) use process::spawn_params;
@@ -29,6 +29,18 @@ use super::bindings::rusm::runtime::types::Error;
 use super::guest::capability::Capability;
 use super::guest::state::GuestState;
 use rusm_runtime::observe::EventKind;
+
+/// Maximum length of a name, a path or an identifier that a guest passes, in bytes.
+pub(super) const NAME_MAX_BYTES: usize = 4_096;
+
+/// Checks the length of a name before anything else is done with it: a call is not interrupted, and a guest may pass as
+/// many bytes as its memory holds.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    if name.len() <= NAME_MAX_BYTES {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!("a name of {} bytes is too long: the limit is {NAME_MAX_BYTES}", name.len())))
+}
 
 impl GuestState {
     /// Checks that the guest has a capability; reports a refusal to observers.

@@ -21,6 +21,7 @@ use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
 use super::guest::state::GuestState;
+use super::host::check_name;
 use rusm_store::{Bucket, Store, StoreError};
 
 /// Maximum number of rows per page for a guest.
@@ -133,6 +134,7 @@ impl GuestState {
     }
 
     fn granted_bucket(&self, store: &Store, name: &str) -> Result<Bucket, Error> {
+        check_name(name).map_err(|_too_long| Error::Invalid(format!("a bucket's name of {} bytes", name.len())))?;
         if !self.info.grant.allows_bucket(name) {
             drop(self.refuse(Capability::Kv));
             let name: String = name.chars().take(128).collect();

@@ -24,6 +24,7 @@ use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
 use super::guest::state::GuestState;
+use super::host::check_name;
 use rusm_runtime::topic::{
     AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, SubscriptionConfig, Topic,
 };
@@ -229,6 +230,7 @@ impl GuestState {
 
     fn subscribe_to(&mut self, topic: &str, subscription: &str, config: SubscriptionConfig) -> Result<u64, Error> {
         let topic = self.granted_topic(HostCall::TopicSubscribe, topic)?;
+        check_name(subscription)?;
         self.check_topic_handles()?;
         let found = match topic.subscription(subscription) {
             Ok(found) => found,
@@ -308,6 +310,7 @@ impl GuestState {
     fn granted_topic(&self, call: HostCall, name: &str) -> Result<Topic, Error> {
         self.record_call(call);
         self.require(Capability::Topics)?;
+        check_name(name)?;
         if !self.info.grant.allows_topic(name) {
             drop(self.refuse(Capability::Topics));
             let name: String = name.chars().take(128).collect();

@@ -34,8 +34,8 @@ use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_concurrent, link_modules};
 
-/// Number of bytes that a guest may write before it must check again.
-const WRITE_BYTES: usize = 64 * 1024;
+/// Number of bytes that a guest may write before others run: a write is not interrupted, and each byte may be a line.
+const WRITE_BYTES: usize = 16 * 1024;
 /// Length at which a line without an end is written, in bytes.
 const LINE_BYTES: usize = 8 * 1024;
 /// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
@@ -50,6 +50,7 @@ impl Wasi {
                 info: Arc::clone(&state.info),
                 level,
                 line: Vec::new(),
+                unyielded: 0,
             })))
         });
         let mut builder = WasiCtxBuilder::new();
@@ -106,10 +107,13 @@ struct LineBuffer {
     info: Arc<GuestInfo>,
     level: Level,
     line: Vec<u8>,
+    /// Number of bytes written since others ran.
+    unyielded: usize,
 }
 
 impl LineBuffer {
     fn write(&mut self, bytes: &[u8]) {
+        self.unyielded += bytes.len();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() >= LINE_BYTES {
@@ -134,6 +138,16 @@ impl Drop for LineBuffer {
 }
 
 impl LogStream {
+    /// Returns true, once, if others must run before the next write.
+    fn must_yield(&self) -> bool {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let must_yield = lines.unyielded >= WRITE_BYTES;
+        if must_yield {
+            lines.unyielded = 0;
+        }
+        must_yield
+    }
+
     fn put(&self, bytes: &[u8]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
     }
@@ -176,7 +190,7 @@ impl Pollable for LogStream {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(std::future::ready(()))
+        if self.must_yield() { Box::pin(tokio::task::yield_now()) } else { Box::pin(std::future::ready(())) }
     }
 }
 
@@ -196,7 +210,12 @@ impl OutputStream for LogStream {
 }
 
 impl AsyncWrite for LogStream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        if self.must_yield() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let bytes = &bytes[..bytes.len().min(WRITE_BYTES)];
         self.put(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

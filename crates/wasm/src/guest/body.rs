@@ -66,6 +66,10 @@ pub(crate) fn run(ctx: Context, start: GuestStart) -> impl Future<Output = ExitR
     GuestFuture::new(guest, permit)
 }
 
+/// Maximum number of bytes that a call of WASI preview 1 reads from a core module: a call is not interrupted. The
+/// subscriptions of a `poll_oneoff`, 80 bytes each, cost most: a microsecond.
+const WASI_P1_BYTES_MAX: usize = 1 << 20;
+
 const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize {
     size_of::<F>()
 }
@@ -84,7 +88,11 @@ pub(crate) fn store(engine: &Engine, ctx: Context, info: &Arc<GuestInfo>, args: 
     if info.module.needs_wasi {
         state.wasi = Some(Box::new(Wasi::new(&state)));
     }
+    let is_module = matches!(info.module.code, Code::Raw { .. } | Code::Wasip1(_));
     let mut store = Store::new(engine, state);
+    if is_module {
+        store.set_hostcall_fuel(WASI_P1_BYTES_MAX);
+    }
     store.limiter(|state| state);
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(epoch);

@@ -14,6 +14,7 @@ use crate::guest::guest_info::GuestInfo;
 use crate::guest::limits::{EffectiveLimits, GuestLimits};
 use crate::guest::quota::Quota;
 use crate::guest::state::GuestState;
+use crate::host::check_name;
 use crate::host::{name_refused, spawn_params};
 use crate::module::load::load_file;
 use crate::module::{Module, ModuleError};
@@ -23,6 +24,8 @@ use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, S
 
 /// Maximum number of arguments that a guest may pass to a guest that it starts.
 pub(crate) const ARGS_MAX: usize = 1024;
+/// Maximum number of bytes of all of them: the node stores them as long as the process lives.
+const ARGS_BYTES_MAX: usize = 64 * 1024;
 
 /// Options of a guest process.
 ///
@@ -263,7 +266,8 @@ impl GuestState {
         module: &str,
         options: SpawnOptions,
     ) -> Result<(Pid, Option<MonitorRef>), types::Error> {
-        self.check_args(&options.args)?;
+        check_args(&options.args)?;
+        check_name(module)?;
         let module = self.resolve_module(module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let monitors = guest.params.monitor;
@@ -277,20 +281,11 @@ impl GuestState {
         spawned.map_err(|error| error.to_guest())
     }
 
-    /// Checks the arguments that this guest passes to another: the node stores them.
-    pub(crate) fn check_args(&self, args: &[String]) -> Result<(), types::Error> {
-        let bytes: usize = args.iter().map(String::len).sum();
-        let bytes_max = self.info.bounds.message_max_bytes as usize;
-        if args.len() <= ARGS_MAX && bytes <= bytes_max {
-            return Ok(());
-        }
-        let text =
-            format!("{} arguments of {bytes} bytes: at most {ARGS_MAX}, and {bytes_max} bytes together", args.len());
-        Err(types::Error::Limit(text))
-    }
-
     /// Resolves the options that this guest gives for another.
     pub(crate) fn guest(&self, options: SpawnOptions) -> Result<(GuestOptions, Grant), types::Error> {
+        for name in [&options.profile, &options.name].into_iter().flatten() {
+            check_name(name)?;
+        }
         let grant = match &options.profile {
             None => self.info.grant.clone(),
             Some(profile) => {
@@ -335,4 +330,15 @@ impl GuestState {
         };
         self.ctx.spawn_blocking(load).await.map_err(GuestError::Module)
     }
+}
+
+/// Checks the arguments that a guest passes to another: the node stores them.
+pub(crate) fn check_args(args: &[String]) -> Result<(), types::Error> {
+    let bytes: usize = args.iter().map(String::len).sum();
+    if args.len() <= ARGS_MAX && bytes <= ARGS_BYTES_MAX {
+        return Ok(());
+    }
+    let count = args.len();
+    let text = format!("{count} arguments of {bytes} bytes: at most {ARGS_MAX}, and {ARGS_BYTES_MAX} bytes together");
+    Err(types::Error::Limit(text))
 }

@@ -1,6 +1,6 @@
 //! `rusm:runtime/groups`.
 
-use super::convert;
+use super::{check_name, convert};
 use crate::bindings::rusm::runtime::groups::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::guest::capability::Capability;
@@ -12,6 +12,7 @@ impl Host for GuestState {
     fn join(&mut self, group: String) -> Result<(), Error> {
         self.record_call(HostCall::Join);
         self.require(Capability::Groups)?;
+        check_name(&group)?;
         if self.ctx.members(&group).contains(&self.ctx.pid()) {
             return Err(Error::Taken(format!("this process is already in group {group:?}")));
         }
@@ -27,12 +28,13 @@ impl Host for GuestState {
     fn leave(&mut self, group: String) -> Result<(), Error> {
         self.record_call(HostCall::Leave);
         self.require(Capability::Groups)?;
+        check_name(&group)?;
         self.ctx.leave(&group).map_err(refused)
     }
 
     fn members(&mut self, group: String) -> Vec<Pid> {
         self.record_call(HostCall::Members);
-        if self.require(Capability::Groups).is_err() {
+        if self.require(Capability::Groups).is_err() || check_name(&group).is_err() {
             return Vec::new();
         }
         self.ctx.members(&group).into_iter().inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid).collect()
@@ -41,6 +43,7 @@ impl Host for GuestState {
     fn monitor(&mut self, group: String) -> Result<(u64, Vec<Pid>), Error> {
         self.record_call(HostCall::MonitorGroup);
         self.require(Capability::Groups)?;
+        check_name(&group)?;
         self.check_registrations()?;
         self.check_mailbox_room()?;
         let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;

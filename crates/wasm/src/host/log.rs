@@ -19,8 +19,21 @@ use rusm_runtime::Pid;
 const LINE_MAX_BYTES: usize = 8 * 1024;
 /// Number of bytes of a log line besides its text: time, level, target and pid.
 const LINE_OVERHEAD_BYTES: usize = 96;
+
+/// Number of bytes of a text that can appear in a line; the rest is cut.
+pub(crate) const TEXT_MAX_BYTES: usize = LINE_MAX_BYTES + 1;
+
 /// Writes a line of a guest to the log, or counts it.
 pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
+    let is_written = match level {
+        Level::Error => tracing::enabled!(target: "rusm::guest", tracing::Level::ERROR),
+        Level::Warn => tracing::enabled!(target: "rusm::guest", tracing::Level::WARN),
+        Level::Info => tracing::enabled!(target: "rusm::guest", tracing::Level::INFO),
+        Level::Debug => tracing::enabled!(target: "rusm::guest", tracing::Level::DEBUG),
+    };
+    if !is_written {
+        return;
+    }
     let text = printable(text);
     let module = &*info.module.name;
     let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
@@ -38,6 +51,7 @@ pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
 
 /// Returns the text escaped, and shortened to the longest line.
 fn printable(text: &str) -> String {
+    let text = &text[..text.floor_char_boundary(TEXT_MAX_BYTES)];
     escaped(text.trim_end_matches(['\r', '\n'])).within(LINE_MAX_BYTES).to_string()
 }
 

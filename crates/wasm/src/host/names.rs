@@ -1,6 +1,6 @@
 //! `rusm:runtime/names`.
 
-use super::convert;
+use super::{check_name, convert};
 use crate::bindings::rusm::runtime::names::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::guest::capability::Capability;
@@ -12,6 +12,7 @@ impl Host for GuestState {
     fn register(&mut self, name: String) -> Result<(), Error> {
         self.record_call(HostCall::Register);
         self.require(Capability::Names)?;
+        check_name(&name)?;
         self.check_registrations()?;
         self.ctx.register(&name).map_err(refused)
     }
@@ -19,6 +20,7 @@ impl Host for GuestState {
     fn unregister(&mut self, name: String) -> Result<(), Error> {
         self.record_call(HostCall::Unregister);
         self.require(Capability::Names)?;
+        check_name(&name)?;
         let gone = || Error::NoSuch(format!("this process has no name {name:?}"));
         if self.ctx.whereis(&name) != Some(self.ctx.pid()) {
             return Err(gone());
@@ -29,6 +31,7 @@ impl Host for GuestState {
     fn whereis(&mut self, name: String) -> Option<Pid> {
         self.record_call(HostCall::Whereis);
         self.require(Capability::Names).ok()?;
+        check_name(&name).ok()?;
         self.ctx.whereis(&name).inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::convert;
+use super::{NAME_MAX_BYTES, convert};
 use crate::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
 use crate::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
@@ -30,8 +30,9 @@ impl Host for GuestState {
         self.ctx.parent().map(convert::pid)
     }
 
-    fn label(&mut self, text: String) {
+    fn label(&mut self, mut text: String) {
         self.record_call(HostCall::Label);
+        text.truncate(text.floor_char_boundary(NAME_MAX_BYTES));
         self.ctx.set_label(text);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::convert;
+use super::{check_name, convert};
 use crate::bindings::rusm::runtime::process::Ties;
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::{Error, Pid};
@@ -80,7 +80,7 @@ impl GuestState {
 
     /// Checks the size of the arguments, which a supervisor keeps for the restarts of its children.
     fn check_child_args(&self, children: &[ChildSpec]) -> Result<(), Error> {
-        children.iter().try_for_each(|child| self.check_args(&child.options.args))?;
+        children.iter().try_for_each(|child| spawn::check_args(&child.options.args))?;
         let bytes: usize = children.iter().flat_map(|child| &child.options.args).map(String::len).sum();
         let bytes_max = self.info.bounds.message_max_bytes as usize;
         if bytes <= bytes_max {
@@ -105,6 +105,8 @@ impl GuestState {
         if options.ties != Ties::empty() {
             return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));
         }
+        check_name(&id)?;
+        check_name(&module)?;
         let module = self.resolve_module(&module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let restart = match restart {

@@ -26,23 +26,23 @@ use crate::raw::status;
 use crate::raw::table::{Failure, Item, Output, function};
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    function!(linker, async "kv_get"(bucket: text(bp, bn), key: bytes(kp, kn)) => |state| {
+    function!(linker, async "kv_get"(bucket: text(bp, bn), key: key(kp, kn)) => |state| {
         Host::get(state, bucket, key).await.map(|value| value.map(Item))
     })?;
     function!(
         linker,
-        async "kv_put"(bucket: text(bp, bn), key: bytes(kp, kn), value: bytes(p, n), ms: milliseconds(ms)) => |state| {
+        async "kv_put"(bucket: text(bp, bn), key: key(kp, kn), value: bytes(p, n), ms: milliseconds(ms)) => |state| {
             Host::put(state, bucket, key, value, ms).await
         }
     )?;
-    function!(linker, async "kv_delete"(bucket: text(bp, bn), key: bytes(kp, kn)) => |state| {
+    function!(linker, async "kv_delete"(bucket: text(bp, bn), key: key(kp, kn)) => |state| {
         Host::delete(state, bucket, key).await
     })?;
     function!(
         linker,
         async "kv_compare_and_set"(
             bucket: text(bp, bn),
-            key: bytes(kp, kn),
+            key: key(kp, kn),
             expected: optional_bytes(ep, en),
             value: optional_bytes(p, n)
         ) => |state| Host::compare_and_set(state, bucket, key, expected, value).await
@@ -55,7 +55,7 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     })?;
     function!(
         linker,
-        async "kv_scan"(bucket: text(bp, bn), prefix: bytes(pp, pn), after: bytes(ap, an), limit: count(limit)) => |state| {
+        async "kv_scan"(bucket: text(bp, bn), prefix: key(pp, pn), after: key(ap, an), limit: count(limit)) => |state| {
             Host::scan(state, bucket, prefix, after, limit).await
         }
     )?;

@@ -7,6 +7,9 @@ use super::{memory, status};
 use crate::bindings::rusm::runtime::types::{self, Error};
 use crate::guest::state::GuestState;
 
+/// Maximum length of a key or a text, in bytes.
+const TEXT_MAX_BYTES: usize = 64 * 1024;
+
 type GuestCaller<'a> = Caller<'a, GuestState>;
 /// An argument, or an error status.
 type Read<T> = Result<T, i32>;
@@ -50,6 +53,16 @@ pub(crate) fn bytes(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<Vec<u8
     Err(status(caller.data_mut(), error))
 }
 
+/// The bytes of a range that is as short as a key or a text: the node does more with them than to copy them.
+pub(crate) fn key(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<Vec<u8>> {
+    let length = n.cast_unsigned() as usize;
+    if length <= TEXT_MAX_BYTES {
+        return bytes(caller, p, n);
+    }
+    let why = format!("a key or a text of {length} bytes is too long: the limit is {TEXT_MAX_BYTES}");
+    Err(status(caller.data_mut(), Error::Invalid(why)))
+}
+
 /// The bytes of a range, or nothing if its length is negative.
 pub(crate) fn optional_bytes(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<Option<Vec<u8>>> {
     if n < 0 { Ok(None) } else { bytes(caller, p, n).map(Some) }
@@ -57,7 +70,7 @@ pub(crate) fn optional_bytes(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Re
 
 /// A range as text.
 pub(crate) fn text(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<String> {
-    String::from_utf8(bytes(caller, p, n)?).map_err(|error| {
+    String::from_utf8(key(caller, p, n)?).map_err(|error| {
         let why = format!("the {n} bytes at {p} are not UTF-8: {}", error.utf8_error());
         status(caller.data_mut(), Error::Invalid(why))
     })

@@ -13,6 +13,7 @@ use crate::bindings::rusm::runtime::types::{Error, ExitReason};
 use crate::bindings::rusm::runtime::{clock, groups, names, random, timers};
 use crate::guest::capability::Capability;
 use crate::guest::state::GuestState;
+use crate::host::LOG_TEXT_MAX_BYTES;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;
 
@@ -62,6 +63,8 @@ fn processes(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         Box::new(async move { Process::yield_(caller.data_mut()).await })
     })?;
     linker.func_wrap(MODULE, "log", |mut caller: GuestCaller<'_>, level: i32, p: i32, n: i32| {
+        // The rest of a longer text could not appear in the line.
+        let n = (n as u32).min(LOG_TEXT_MAX_BYTES as u32) as i32;
         let Ok(bytes) = argument::bytes(&mut caller, p, n) else { return };
         let level = match level {
             0 => Level::Error,

@@ -16,6 +16,7 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
+use crate::host::check_name;
 use crate::kv::STEPS_MAX;
 
 /// Bucket of the identifier `""`.
@@ -45,6 +46,9 @@ impl Host for GuestState {
         let name = if identifier.is_empty() { DEFAULT_BUCKET } else { &identifier };
         if self.require(Capability::Kv).is_err() {
             return Ok(Err(Error::AccessDenied));
+        }
+        if let Err(error) = check_name(name) {
+            return Ok(Err(Error::Other(error.to_string())));
         }
         if !self.info.grant.allows_bucket(name) {
             drop(self.refuse(Capability::Kv));

@@ -222,6 +222,38 @@ fn arguments_for_another_guest_are_as_few_as_they_may_be() {
     assert_eq!(node.end_of(&spawns, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }
 
+/// The node does more with texts than to copy them, and a call is not interrupted.
+#[test]
+fn texts_and_keys_are_far_shorter_than_the_memory_of_a_guest() {
+    let node = Node::small();
+    let mut calls = String::from("(drop (memory.grow (i32.const 200)))");
+    for bytes in [4_097, 65_537, 13_000_000] {
+        for call in [
+            format!("(call $register (i32.const 0) (i32.const {bytes}))"),
+            format!("(call $unregister (i32.const 0) (i32.const {bytes}))"),
+            format!("(call $join (i32.const 0) (i32.const {bytes}))"),
+            format!(
+                "(i32.wrap_i64 (call $spawn (i32.const 0) (i32.const {bytes}) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))"
+            ),
+            format!(
+                "(i32.wrap_i64 (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 0)))"
+            ),
+        ] {
+            calls.extend(["(if (i32.ne ", call.as_str(), " (i32.const -9)) (then unreachable))\n"]);
+        }
+        calls.push_str(&format!("(call $log (i32.const 2) (i32.const 0) (i32.const {bytes}))"));
+        calls.push_str(&format!("(call $label (i32.const 0) (i32.const {bytes}))"));
+    }
+    // One argument of more bytes than all may have together.
+    calls.push_str(
+        "(memory.fill (i32.const 0) (i32.const 65) (i32.const 70000))
+        (if (i64.ge_s (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 65537) (i32.const 0) (i32.const 0)
+            (i32.const 0)) (i64.const 0)) (then unreachable))",
+    );
+
+    assert_eq!(node.end_of(&raw("", &calls), &GuestOptions::default().profile("trusted")), ExitReason::Normal);
+}
+
 #[test]
 fn monitors_are_as_many_as_they_may_be_and_one_more_is_refused() {
     let node = Node::small();

@@ -306,8 +306,8 @@ fn a_message_or_a_name_that_is_too_long_is_refused_with_its_number() {
     let refused = publish(NO_KEY, 20_000_000);
     assert!(refused.contains("20000000") && refused.contains(&most.to_string()), "{refused}");
     assert_eq!(
-        publish("(i32.const 65536) (i32.const 1048576)", 3),
-        "ordering key of 1048576 bytes is longer than 1024 bytes"
+        publish("(i32.const 65536) (i32.const 65536)", 3),
+        "ordering key of 65536 bytes is longer than 1024 bytes"
     );
     let subscribe = |name: &str| grown(format!("(drop (call $due (call $subscribe {ORDERS} {name})))"));
     assert_eq!(subscribe("(i32.const 0) (i32.const 0)"), "subscription name of 0 bytes is not between 1 and 255");

@@ -1,6 +1,6 @@
 //! WASI functions that need a capability: sockets and random bytes.
 
-use rusm_runtime::observe::{EventKind, events};
+use rusm_runtime::observe::{EventKind, events, schedulers};
 use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::Node;
@@ -15,6 +15,58 @@ fn fixture() -> Node {
 fn refused(node: &Node) -> Vec<&'static str> {
     let capability = |kind| if let EventKind::Refused { capability, .. } = kind { Some(capability) } else { None };
     events(&node.runtime, 0, 100).into_iter().filter_map(|event| capability(event.kind)).collect()
+}
+
+/// Writes so many newlines at once, and ends with the error number.
+fn writes_lines(bytes: u32) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(module
+        (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 40)
+        (func (export "_start")
+            (memory.fill (i32.const 16) (i32.const 10) (i32.const {bytes}))
+            (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const {bytes}))
+            (call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn a_long_write_lets_others_run_in_between_and_one_beyond_the_bound_fails() {
+    let node = fixture();
+    let polls = |guest: &[u8]| {
+        let before: u64 = schedulers(&node.runtime).iter().map(|scheduler| scheduler.polls).sum();
+        let end = node.end_of(guest, &GuestOptions::default()).to_string();
+        (schedulers(&node.runtime).iter().map(|scheduler| scheduler.polls).sum::<u64>() - before, end)
+    };
+
+    let (short, long, beyond) =
+        (polls(&writes_lines(100)), polls(&writes_lines(1 << 19)), polls(&writes_lines(2 << 20)));
+
+    assert_eq!([short.1.as_str(), long.1.as_str(), beyond.1.as_str()], ["normal", "normal", "exit(48)"]);
+    assert!(long.0 >= short.0 + 16, "{long:?} {short:?}");
+}
+
+/// Waits for so many clocks at once, and ends with the error number.
+fn polls_clocks(clocks: u32) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(module
+        (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 100)
+        (func (export "_start")
+            (call $exit (call $poll (i32.const 16) (i32.const 3000000) (i32.const {clocks}) (i32.const 8)))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn a_poll_of_too_many_subscriptions_fails() {
+    let node = fixture();
+    let end = |clocks| node.end_of(&polls_clocks(clocks), &GuestOptions::default()).to_string();
+
+    assert_eq!([end(1_000), end(20_000)], ["normal", "exit(48)"]);
 }
 
 /// Creates a socket of each kind. Ends normally if both succeed, otherwise with the error codes of both.
