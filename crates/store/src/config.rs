@@ -48,7 +48,8 @@ pub enum Durability {
     /// closed.
     None,
     /// The write is visible to every reader, and durable within [`StoreConfig::eventual_within`]. After a crash the
-    /// most recent acknowledged writes may be missing, but never one that is older than a surviving write.
+    /// most recent acknowledged writes may be missing, but never one that is older than a surviving write. A disk that
+    /// fails undoes them too; the store counts and logs that, and goes on.
     Eventual,
     /// The write survives the death of the node and a power cut.
     #[default]

@@ -42,6 +42,10 @@ const BACKOFF: Duration = Duration::from_millis(100);
 /// Minimum ratio of that time to the duration of reopening, which may read the whole file and must not run permanently.
 const BACKOFF_FACTOR: u32 = 10;
 
+/// Time after a failure in which every write is synced before it is acknowledged: a disk that was full may be so again,
+/// and would then undo what it has not synced.
+const WRITE_THROUGH: Duration = Duration::from_secs(10);
+
 /// Error text after a panic in redb, after which the file is reopened.
 pub(super) const REDB_PANICKED: &str = "redb panicked";
 
@@ -55,6 +59,8 @@ pub(super) struct Writer {
     batching: Batching,
     /// After a failure: the end of the rest, and the error of writes that arrive before it.
     backoff: Option<(Instant, StoreError)>,
+    /// After a failure: until when every write is synced before it is acknowledged.
+    write_through_until: Option<Instant>,
 }
 
 /// A group that was committed.
@@ -68,7 +74,8 @@ struct Committed {
 impl Writer {
     pub(super) fn new(core: Arc<Core>, has_expiring: bool) -> Self {
         let sweep_at = has_expiring.then(|| Instant::now() + core.config.sweep_every);
-        Self { core, unsynced: 0, sync_at: None, sweep_at, batching: Batching::default(), backoff: None }
+        let batching = Batching::default();
+        Self { core, unsynced: 0, sync_at: None, sweep_at, batching, backoff: None, write_through_until: None }
     }
 
     /// Serves the queue until it is closed; then makes all writes durable.
@@ -90,6 +97,10 @@ impl Writer {
         }
         if self.unsynced > 0 {
             self.sync();
+        }
+        let undone = self.core.counters.undone.load(Relaxed);
+        if undone > 0 {
+            tracing::warn!(store = %self.core.disk.path().display(), undone, "acknowledged writes were undone since the start");
         }
     }
 
@@ -130,8 +141,10 @@ impl Writer {
             }
         };
         let has_unsynced = self.unsynced > 0;
-        let outcome =
-            database.run(|database| commit_requests(&self.core, database, requests, has_unsynced, &mut self.batching));
+        self.write_through_until = self.write_through_until.filter(|until| Instant::now() < *until);
+        let least = if self.write_through_until.is_some() { Durability::Immediate } else { Durability::None };
+        let outcome = database
+            .run(|database| commit_requests(&self.core, database, requests, (least, has_unsynced), &mut self.batching));
         drop(database);
         let outcome = outcome.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())));
         match outcome {
@@ -185,10 +198,16 @@ impl Writer {
     fn recover(&mut self, error: &StoreError) {
         let started = Instant::now();
         self.core.counters.failures.fetch_add(1, Relaxed);
-        self.core.counters.undone.fetch_add(std::mem::take(&mut self.unsynced), Relaxed);
+        let undone = std::mem::take(&mut self.unsynced);
+        self.core.counters.undone.fetch_add(undone, Relaxed);
         self.sync_at = None;
         self.core.record_error(error);
-        tracing::warn!(store = %self.core.disk.path().display(), %error, "a commit failed");
+        let store = self.core.disk.path().display();
+        if undone == 0 {
+            tracing::warn!(%store, %error, "a commit failed");
+        } else {
+            tracing::error!(%store, %error, undone, "a commit failed, and acknowledged writes since the last sync were undone");
+        }
         if let Err(error) = self.reopen() {
             tracing::error!(%error, "cannot reopen the store");
         }
@@ -196,6 +215,7 @@ impl Writer {
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);
         let backoff = BACKOFF.max(started.elapsed() * BACKOFF_FACTOR);
         self.backoff = Some((Instant::now() + backoff, error.clone()));
+        self.write_through_until = Some(Instant::now() + backoff + WRITE_THROUGH);
     }
 
     fn reopen(&self) -> Result<(), OpenError> {
@@ -254,7 +274,7 @@ fn commit_requests(
     core: &Core,
     database: &Database,
     requests: &mut Vec<Request>,
-    has_unsynced: bool,
+    (least, has_unsynced): (Durability, bool),
     batching: &mut Batching,
 ) -> Result<Committed, StoreError> {
     // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
@@ -264,7 +284,7 @@ fn commit_requests(
         drop(ManuallyDrop::into_inner(txn));
         return applied.map(|_| Committed { bucket_sizes: Vec::new(), durability: None, writes_expiring: false });
     };
-    let durability = requests.iter().map(|request| request.durability).max().unwrap_or_default();
+    let durability = requests.iter().map(|request| request.durability).fold(least, Ord::max);
     // A caller that is told that a key is gone must not find it again after a crash, so make the removal durable.
     let has_seen_unsynced = has_unsynced && durability == Durability::Immediate;
     if bucket_sizes.is_empty() && !must_sync && !has_seen_unsynced {

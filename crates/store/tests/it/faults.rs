@@ -116,6 +116,32 @@ fn weaker_writes_that_a_failure_undid_are_counted() {
 }
 
 #[test]
+fn after_a_failure_weak_writes_are_synced_before_they_are_acknowledged() {
+    let disk = Disk::default();
+    let store = store_on(&disk);
+    let bucket = store.bucket("a").unwrap();
+    loop {
+        let started = Instant::now();
+        disk.fail_syncs(true);
+        bucket.put(number(0), "durable").wait().unwrap_err();
+        disk.fail_syncs(false);
+        until_it_writes(&store, 1);
+        disk.fail_syncs(true);
+
+        let weak = bucket.put(number(2), "weak").durability(Durability::Eventual).wait();
+
+        disk.fail_syncs(false);
+        // On a machine that is slower than this the store may trust its disk again.
+        if started.elapsed() < Duration::from_secs(5) {
+            weak.unwrap_err();
+            break;
+        }
+        until_it_writes(&store, 3);
+    }
+    assert_eq!(store.report().undone_total, 0);
+}
+
+#[test]
 fn a_store_is_open_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.redb");
