@@ -6,7 +6,6 @@
 
 use wasmtime::component::{Linker as Components, Resource};
 use wasmtime::{Caller, Linker as Modules, StoreContextMut};
-use wasmtime_wasi::WasiView;
 use wasmtime_wasi::p2::bindings::random::random::Host as Random;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::Host as Lookup;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily, Network};
@@ -15,6 +14,7 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::p3::bindings::random::random::Host as Random3;
 use wasmtime_wasi::sockets::WasiSocketsView;
+use wasmtime_wasi::{I32Exit, WasiView};
 
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
@@ -102,6 +102,8 @@ pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result
     linker.func_wrap_async(P1, "random_get", |caller: Caller<'_, GuestState>, place: (i32, i32)| {
         Box::new(waiting(fill_with_random(caller, place)))
     })?;
+    // That of wasmtime traps for codes above 125, which commands use.
+    linker.func_wrap(P1, "proc_exit", |code: i32| -> wasmtime::Result<()> { Err(I32Exit(code).into()) })?;
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -62,6 +62,20 @@ fn polls_clocks(clocks: u32) -> Vec<u8> {
 }
 
 #[test]
+fn an_exit_code_is_any_number() {
+    let node = fixture();
+    let end = |code: i32| {
+        let guest = format!(
+            r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32))) (memory (export "memory") 1)
+            (func (export "_start") (call $exit (i32.const {code}))))"#
+        );
+        node.end_of(&wat::parse_str(guest).unwrap(), &GuestOptions::default()).to_string()
+    };
+
+    assert_eq!([0, 1, 126, 255, -1].map(end), ["normal", "exit(1)", "exit(126)", "exit(255)", "exit(-1)"]);
+}
+
+#[test]
 fn a_poll_of_too_many_subscriptions_fails() {
     let node = fixture();
     let end = |clocks| node.end_of(&polls_clocks(clocks), &GuestOptions::default()).to_string();
