@@ -5,6 +5,8 @@ mod memory;
 #[cfg(feature = "zenoh")]
 mod network;
 mod settings;
+#[cfg(any(test, feature = "zenoh"))]
+mod sightings;
 
 pub use contract::{Link, LinkError, LinkEvents, LinkStatus};
 pub use memory::{MemoryLink, MemoryNetwork};

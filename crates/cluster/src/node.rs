@@ -10,12 +10,17 @@
 
 mod connection;
 mod environment;
+mod keyed;
 mod member;
 mod names;
 mod status;
 #[cfg(test)]
 mod tests;
+mod topics;
+mod vitals;
 
+pub use keyed::{Deactivate, Entity, KEY_BYTES_MAX, Keyed, KeyedConfig, KeyedError};
 pub use member::{Node, NodeError};
 pub use names::{NameChange, NameOwner, Names, Ownership, RegisterNameError};
 pub use status::PeerStatus;
+pub use topics::{ORIGIN, ShareConfig, ShareError, SharedAccount, SharedTopic};

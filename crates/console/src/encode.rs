@@ -1,6 +1,7 @@
 //! Conversion of observations by the sampler and the table to protocol messages; no other module does this.
 
 pub(super) mod causes;
+pub(super) mod cluster;
 pub(crate) mod cpu;
 pub(super) mod engines;
 pub(super) mod events;

@@ -44,10 +44,11 @@ use super::view::cpu::CpuSource;
 use super::view::engines::EnginesSource;
 use super::view::filter::Filter;
 use super::view::inspect::InspectSource;
+use super::view::network::cluster::ClusterSource;
+use super::view::network::serve::ServeSource;
 use super::view::node::Node;
 use super::view::results::ResultsSource;
 use super::view::schedulers::SchedulersSource;
-use super::view::serve::ServeSource;
 use super::view::stores::StoresSource;
 use super::view::table::Table;
 use super::view::table::window::{ViewSource, Window};
@@ -115,6 +116,7 @@ pub(super) struct Session<S> {
     cpu: Option<Window<CpuSource>>,
     schedulers: Option<Window<SchedulersSource>>,
     serve: Option<Window<ServeSource>>,
+    cluster: Option<Window<ClusterSource>>,
     results: Option<Window<ResultsSource>>,
     /// A part of a report, before it is sent.
     reporting: Option<ReportPart>,
@@ -167,6 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             cpu: None,
             schedulers: None,
             serve: None,
+            cluster: None,
             results: None,
             reporting: None,
             waits: None,
@@ -281,6 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             refresh(&mut self.cpu, node, soon),
             refresh(&mut self.schedulers, node, soon),
             refresh(&mut self.serve, node, soon),
+            refresh(&mut self.cluster, node, soon),
             refresh(&mut self.results, node, soon),
             refresh(&mut self.waits, node, soon),
         ];

@@ -13,11 +13,15 @@ mod commands;
 mod control;
 #[cfg(feature = "cluster")]
 mod join;
+#[cfg(feature = "cluster")]
+mod observers;
 
 #[cfg(feature = "cluster")]
 pub(crate) use commands::run;
 #[cfg(feature = "cluster")]
 pub(crate) use join::{Joined, join};
+#[cfg(feature = "cluster")]
+pub(crate) use observers::Observed;
 
 #[cfg(not(feature = "cluster"))]
 mod absent {
@@ -26,6 +30,7 @@ mod absent {
     use std::path::Path;
 
     use rusm_runtime::Handle;
+    use rusm_runtime::remote::Exports;
 
     use crate::cli::cluster::ClusterCommand;
     use crate::failure::Failure;
@@ -44,10 +49,24 @@ mod absent {
         Err(Failure::Usage(NOT_BUILT.to_owned()))
     }
 
+    /// The observers' socket of this node, for other nodes.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Observed;
+
+    impl Observed {
+        #[expect(clippy::unused_self, reason = "the same calls with and without the feature")]
+        pub(crate) fn export(&self, exports: Exports) -> Exports {
+            exports
+        }
+
+        #[expect(clippy::unused_self, reason = "the same calls with and without the feature")]
+        pub(crate) fn set(&self, _: &Path) {}
+    }
+
     pub(crate) fn run(_: ClusterCommand) -> Result<u8, Failure> {
         Err(Failure::Usage(NOT_BUILT.to_owned()))
     }
 }
 
 #[cfg(not(feature = "cluster"))]
-pub(crate) use absent::{Joined, join, run};
+pub(crate) use absent::{Joined, Observed, join, run};

@@ -107,10 +107,10 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
         .map_err(|error| Failure::Usage(format!("{:?} is not a valid log filter: {error}", settings.level)))
 }
 
-/// Returns the filter for a level. The spans that WASI wraps around every guest call are logged only if the level names
-/// `wasmtime_wasi`.
+/// Returns the filter for a level. The spans that WASI wraps around every guest call, and what the network between nodes
+/// says about itself, are logged only if the level names `wasmtime_wasi` or `zenoh`.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
-    const WASI: &str = "wasmtime_wasi";
-    let quiet = if level.contains(WASI) { String::new() } else { format!(",{WASI}=warn") };
-    parse_filter(&format!("{level}{quiet}"))
+    const QUIET: [&str; 2] = ["wasmtime_wasi", "zenoh"];
+    let quiet = QUIET.into_iter().filter(|name| !level.contains(name)).map(|name| format!(",{name}=warn"));
+    parse_filter(&format!("{level}{}", quiet.collect::<String>()))
 }

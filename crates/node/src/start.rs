@@ -14,7 +14,7 @@ use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
 use rusm_store::{Store, StoreConfig};
 use rusm_wasm::Wasm;
 
-use crate::cluster::{self, Joined};
+use crate::cluster::{self, Joined, Observed};
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::serve::sites::Sites;
@@ -47,7 +47,8 @@ pub(crate) enum DefaultName<'a> {
 impl Node {
     /// Starts a node that runs scenarios.
     pub(crate) fn start(settings: &Settings, default_name: DefaultName<'_>) -> Result<Self, Failure> {
-        let (runtime, store) = start(settings, open_store(settings)?)?;
+        let observed = Observed::default();
+        let (runtime, store) = start(settings, open_store(settings)?, &observed)?;
         let history = crate::bench::history::path();
         let engine =
             Engine::with_history(runtime.clone(), history.as_deref()).map_err(system("start the bench thread"))?;
@@ -56,6 +57,7 @@ impl Node {
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
         let (console, drain) = (open(&runtime, settings, default_name, host)?, settings.drain);
+        observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
         Ok(Self { console, engine: Some(engine), runtime, store, cluster, sites: None, drain })
     }
@@ -66,8 +68,10 @@ impl Node {
         default_name: DefaultName<'_>,
         store: Option<Store>,
     ) -> Result<Self, Failure> {
-        let (runtime, store) = start(settings, store)?;
+        let observed = Observed::default();
+        let (runtime, store) = start(settings, store, &observed)?;
         let (console, drain) = (open(&runtime, settings, default_name, Arc::new(NoScenarios))?, settings.drain);
+        observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
         Ok(Self { console, engine: None, runtime, store, cluster, sites: None, drain })
     }
@@ -142,8 +146,10 @@ pub(crate) fn open_store(settings: &Settings) -> Result<Option<Store>, Failure> 
 }
 
 /// Starts a runtime, and attaches the store to it.
-fn start(settings: &Settings, store: Option<Store>) -> Result<(Runtime, Option<Store>), Failure> {
-    let runtime = Runtime::start(settings.runtime.clone())?;
+fn start(settings: &Settings, store: Option<Store>, observed: &Observed) -> Result<(Runtime, Option<Store>), Failure> {
+    let mut config = settings.runtime.clone();
+    config.exports = observed.export(config.exports);
+    let runtime = Runtime::start(config)?;
     if let Some(store) = &store {
         store.attach(&runtime);
         let report = store.report();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CausesView, Column, CpuView, EnginesView, EventsRequest, HistoryView, InspectView, PastView, ResultsView,
-    RunSettings, SchedulersView, ServeView, StoresView, TimeView, TopicsView, TraceRequest, TreeView, ViewWindow,
-    WaitsView,
+    CausesView, ClusterView, Column, CpuView, EnginesView, EventsRequest, HistoryView, InspectView, PastView,
+    ResultsView, RunSettings, SchedulersView, ServeView, StoresView, TimeView, TopicsView, TraceRequest, TreeView,
+    ViewWindow, WaitsView,
 };
 
 /// A message from an observer to a node.
@@ -118,6 +118,11 @@ pub enum ClientMessage {
     Serve {
         /// The view; `null` to receive nothing.
         view: Option<ServeView>,
+    },
+    /// Selects what this client receives about the cluster. Replaces the client's earlier view.
+    Cluster {
+        /// The view; `null` to receive nothing.
+        view: Option<ClusterView>,
     },
     /// Selects what this client receives about the results of scenarios. Replaces the client's earlier view.
     Results {

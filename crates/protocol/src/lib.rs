@@ -3,13 +3,13 @@
 //! ```text
 //!   observer ── ClientMessage ──▶ node        run, stop, view, kill, ...
 //!   observer ◀── ServerMessage ── node        hello, tick, rows, tree, engines, time, stores, topics, cpu,
-//!                                             schedulers, serve, results, process, events, report, past, history, ack, error
+//!                                             schedulers, serve, cluster, results, process, events, report, past, history, ack, error
 //! ```
 //!
 //! The protocol rests on two rules. First, a reader ignores fields that it does not know, so any version may add
 //! fields. Second, a message that replaces another (`tick`, `rows`, `tree`, `engines`, `time`, `stores`, `topics`, `cpu`,
-//! `schedulers`, `serve`) holds the complete state of its moment, so an observer may miss any of them without becoming wrong. This crate has
-//! types and text encoding, but no clocks and no sockets.
+//! `schedulers`, `serve`, `cluster`) holds the complete state of its moment, so an observer may miss any of them without
+//! becoming wrong. This crate has types and text encoding, but no clocks and no sockets.
 
 mod client;
 mod decode;
@@ -48,6 +48,7 @@ pub use server::inspection::{
 pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
 pub use server::waits::{WaitRow, Waits, WaitsView};
 pub use server::{Bonds, ErrorCode, FactInfo, Hello, NodeInfo, Past, ProcessDetail, Role, ServerMessage};
+pub use views::cluster::{Cluster, ClusterNode, ClusterView, NameInfo, OwnNode, VitalsInfo};
 pub use views::cpu::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView};
 pub use views::engines::{
     CacheInfo, CountInfo, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, FaultInfo, ModuleInfo, SlotsInfo,

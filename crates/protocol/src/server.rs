@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Causes, Cell, Cpu, Engines, Events, Frame, History, Inspection, ReportPart, ResourceProfileMeta, Results, Rows,
-    ScenarioMeta, Schedulers, Serve, Stores, Time, Topics, Trace, TreeRows, Waits,
+    Causes, Cell, Cluster, Cpu, Engines, Events, Frame, History, Inspection, ReportPart, ResourceProfileMeta, Results,
+    Rows, ScenarioMeta, Schedulers, Serve, Stores, Time, Topics, Trace, TreeRows, Waits,
 };
 
 /// A message from a node to an observer.
@@ -42,6 +42,8 @@ pub enum ServerMessage {
     Schedulers(Schedulers),
     /// State of the node's servers, for a client that requested it by a view.
     Serve(Box<Serve>),
+    /// State of the cluster, for a client that requested it by a view.
+    Cluster(Box<Cluster>),
     /// The result that this client's view requested, and a page of the history.
     Results(Box<Results>),
     /// A part of the report that this client requested.

@@ -1,5 +1,6 @@
 //! Requests of observers page by page: each file has the request of a view and its answer.
 
+pub(crate) mod cluster;
 pub(crate) mod cpu;
 pub(crate) mod engines;
 pub(crate) mod events;

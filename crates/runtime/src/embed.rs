@@ -42,6 +42,7 @@ pub mod remote {
     pub use crate::runtime::remote::inbound::{Delivered, Malformed};
     pub use crate::runtime::remote::network::{LinkFigures, Network, Refused, Room};
     pub use crate::runtime::remote::peers::{Identity, Phase};
+    pub use crate::runtime::remote::report::{ClusterName, NetworkPeer, NetworkReport, NodeVitals, SeenVitals};
 }
 
 /// Returns true on the threads of schedulers, which must not block.

@@ -39,7 +39,10 @@ pub use events::{EventKind, RuntimeEvent};
 pub use extensions::engines::{
     CacheReport, Engine, EngineReport, FaultReport, MemoryRegion, MemoryUse, ModuleReport, Slots,
 };
-pub use extensions::peers::{LinkFigures, PeerReport, Phase, peers};
+pub use extensions::peers::{
+    ClusterName, LinkFigures, NetworkPeer, NetworkReport, NodeVitals, PeerReport, Phase, RemoteIdentity, SeenVitals,
+    network, peers, vitals,
+};
 pub use extensions::servers::{HttpServer, LimitBound, LimitReport, LiveKind, LiveRequest, RouteReport, ServerReport};
 pub use extensions::stores::{BucketReport, KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
 pub use extensions::tables::{RegistryReport, TableReport};

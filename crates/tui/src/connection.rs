@@ -12,6 +12,7 @@ mod inbox;
 pub(crate) mod picker;
 mod reconnect;
 pub(crate) mod sanitise;
+pub(crate) mod sibling;
 mod target;
 pub(crate) mod tunnel;
 

@@ -7,12 +7,12 @@ pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod guests;
 mod inspect;
+pub(crate) mod network;
 mod past;
 mod processes;
 mod random;
 mod results;
 pub(crate) mod sched;
-pub(crate) mod serve;
 pub(crate) mod stores;
 pub(crate) mod time;
 pub(crate) mod topics;
@@ -22,10 +22,10 @@ mod watches;
 use std::time::Duration;
 
 use rusm_protocol::{
-    CausesView, ClientMessage, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, HistoryRun, InspectView,
-    LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot, PROTOCOL_VERSION,
-    ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServeView, ServerMessage, SnapshotCost,
-    StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
+    CausesView, ClientMessage, ClusterView, CpuView, EnginesView, ErrorCode, EventsRequest, Frame, Hello, HistoryRun,
+    InspectView, LatencySnapshot, Lint, LintInfo, MemorySnapshot, MemoryUses, NodeInfo, ObserverSnapshot,
+    PROTOCOL_VERSION, ProcessFilter, ResultsView, Role, SchedulerSnapshot, SchedulersView, ServeView, ServerMessage,
+    SnapshotCost, StoresView, THROUGHPUT_POINTS, TimeSeriesSnapshot, TimeView, TopicsView, TreeView, View,
 };
 use rusm_text::suggestion;
 
@@ -79,6 +79,8 @@ pub struct Demo {
     next_schedulers_ms: u64,
     serve: Option<ServeView>,
     next_serve_ms: u64,
+    cluster: Option<ClusterView>,
+    next_cluster_ms: u64,
     results: Option<ResultsView>,
     next_results_ms: u64,
     processes: Processes,
@@ -133,6 +135,8 @@ impl Demo {
             next_schedulers_ms: 0,
             serve: None,
             next_serve_ms: 0,
+            cluster: None,
+            next_cluster_ms: 0,
             results: None,
             next_results_ms: 0,
             processes: Processes::new(seed),
@@ -248,6 +252,11 @@ impl Demo {
             ClientMessage::Schedulers { view } => {
                 self.schedulers = view;
                 self.next_schedulers_ms = now_ms;
+                Vec::new()
+            }
+            ClientMessage::Cluster { view } => {
+                self.cluster = view;
+                self.next_cluster_ms = now_ms;
                 Vec::new()
             }
             ClientMessage::Serve { view } => {
@@ -374,7 +383,12 @@ impl Demo {
         if let Some(view) = self.serve.as_ref().filter(|_| now_ms >= self.next_serve_ms) {
             self.next_serve_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
             self.rows_seq += 1;
-            out.push(ServerMessage::Serve(Box::new(serve::serve(view, self.rows_seq, now_ms))));
+            out.push(ServerMessage::Serve(Box::new(network::serve::serve(view, self.rows_seq, now_ms))));
+        }
+        if let Some(view) = self.cluster.as_ref().filter(|_| now_ms >= self.next_cluster_ms) {
+            self.next_cluster_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
+            self.rows_seq += 1;
+            out.push(ServerMessage::Cluster(Box::new(network::cluster::cluster(view, self.rows_seq, now_ms))));
         }
         if let Some(view) = self.results.clone().filter(|_| now_ms >= self.next_results_ms) {
             self.next_results_ms = now_ms + (1000.0 / view.hz.clamp(1.0, 10.0)) as u64;
@@ -447,7 +461,7 @@ impl Demo {
                 cores: SCHEDULERS as u32,
                 schedulers: SCHEDULERS as u32,
                 process_limit: 2 * PROCESSES,
-                features: ["console", "log_filter", "past"].map(str::to_owned).to_vec(),
+                features: ["cluster", "console", "log_filter", "past"].map(str::to_owned).to_vec(),
                 build: "release".to_owned(),
             },
         }))

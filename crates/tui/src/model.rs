@@ -43,6 +43,7 @@ use crate::model::palette::Palette;
 use crate::model::panes::bench::Bench;
 use crate::model::panes::bench::menu;
 use crate::model::panes::bench::results::ResultsPane;
+use crate::model::panes::cluster::ClusterPane;
 use crate::model::panes::columns;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
@@ -215,6 +216,7 @@ pub struct Model {
     pub(crate) cpu: CpuPane,
     pub(crate) sched: SchedPane,
     pub(crate) serve: ServePane,
+    pub(crate) cluster: ClusterPane,
     pub(crate) results: ResultsPane,
     pub(crate) lints: LintsPane,
     pub(crate) waits: WaitsPane,
@@ -280,6 +282,7 @@ impl Model {
             cpu: CpuPane::default(),
             sched: SchedPane::default(),
             serve: ServePane::default(),
+            cluster: ClusterPane::default(),
             results: ResultsPane::default(),
             lints: LintsPane::hiding(start.hidden_lints),
             waits: WaitsPane::default(),

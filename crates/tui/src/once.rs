@@ -219,6 +219,7 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
         Tab::Cpu => is_patient && !model.has_cpu(),
         Tab::Sched => is_patient && !model.has_schedulers(),
         Tab::Serve => is_patient && !model.has_servers(),
+        Tab::Cluster => is_patient && !model.has_cluster(),
         Tab::Bench => false,
     };
     if is_awaited || !model.commands.is_empty() {

@@ -1,8 +1,10 @@
 //! The event loop around the pure core: it waits for keys, the node and the clock, passes each event to `update`,
 //! executes the returned effects, and draws if something changed.
 
+mod sources;
+
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::sources::{Next, Sources, other_node};
 use crate::cli::config;
-use crate::cli::options::{Options, Source};
+use crate::cli::options::Options;
 use crate::connection::{ConnectionHandle, Inbox, picker};
 use crate::exit::summary::summary;
 use crate::exit::{Error, Exit};
@@ -74,28 +77,21 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
-    let mut options = Options { source: picker::pick(&options.source).await?, ..options };
-    // Sources from which a recording was opened.
-    let mut earlier: Vec<Options> = Vec::new();
+    let first = Options { source: picker::pick(&options.source).await?, ..options };
+    let mut sources = Sources::new(first);
     loop {
         let inbox = Inbox::default();
-        let outgoing = start::attach(&options, &inbox).await?;
-        let mut event_loop = EventLoop::new(&options, inbox, outgoing)?;
+        let outgoing = start::attach(&sources.now, &inbox).await?;
+        let mut event_loop = EventLoop::new(&sources.now, inbox, outgoing)?;
         let ended = event_loop.serve().await;
         let lines = summary(&event_loop.model, event_loop.start.elapsed());
-        let opened = event_loop.opened.take();
+        let next = event_loop.next.take();
         // The terminal is restored before anything is printed.
         drop(event_loop);
         if !matches!(ended, Ok(Exit::Done)) {
             return ended;
         }
-        if let Some(path) = opened {
-            let source = Source::Replay { path, speed: 1.0 };
-            let recording = Options { source, owns_node: false, run: None, filter: String::new(), ..options.clone() };
-            earlier.push(std::mem::replace(&mut options, recording));
-        } else if let Some(before) = earlier.pop() {
-            options = Options { run: None, ..before };
-        } else {
+        if !sources.advance(next) {
             if let Some(lines) = lines {
                 drop(writeln!(io::stdout().lock(), "{lines}"));
             }
@@ -127,8 +123,8 @@ struct EventLoop {
     ending: Option<Result<Exit, Error>>,
     /// A trace that is being exported.
     exporting: Option<Exporting>,
-    /// A recording to show next.
-    opened: Option<PathBuf>,
+    /// What to show next.
+    next: Option<Next>,
 }
 
 impl EventLoop {
@@ -167,7 +163,7 @@ impl EventLoop {
             background,
             ending: None,
             exporting: None,
-            opened: None,
+            next: None,
         })
     }
 
@@ -298,10 +294,17 @@ impl EventLoop {
             }
             Effect::OpenRecording(path) => match self.openable(&path) {
                 Ok(()) => {
-                    self.opened = Some(path);
+                    self.next = Some(Next::Recording(path));
                     self.ending = Some(Ok(Exit::Done));
                 }
                 Err(why) => self.feed(Msg::Saved(Err(why)))?,
+            },
+            Effect::Attach(node) => match other_node(&self.options, &self.model, &node) {
+                Some(target) => {
+                    self.next = Some(Next::Node(target));
+                    self.ending = Some(Ok(Exit::Done));
+                }
+                None => self.feed(Msg::Saved(Err(format!("attach to {node} itself: only sockets lead there"))))?,
             },
             Effect::SaveColumns { key, columns } => {
                 let saved = match &self.options.config_file {

@@ -47,6 +47,9 @@ pub trait LinkEvents: Send + Sync {
     /// The link has lost a peer.
     fn down(&self, peer: &NodeName);
 
+    /// Another node has the name of this one and had it before: the link is about to close.
+    fn name_taken(&self) {}
+
     /// A packet arrived.
     fn packet(&self, from: &NodeName, packet: Bytes);
 }
@@ -76,6 +79,9 @@ pub enum LinkError {
         /// Reason, as the transport says it.
         reason: String,
     },
+    /// Another node has the name.
+    #[error("a node named {0} is in the cluster already: choose another name")]
+    NameTaken(NodeName),
     /// The link does not see the node.
     #[error("the node {0} is not connected")]
     NotConnected(NodeName),

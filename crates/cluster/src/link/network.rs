@@ -1,7 +1,7 @@
 //! The link over the network: zenoh in peer mode.
 //!
 //! ```text
-//!   rusm/v1/node/NAME        liveliness token of a node: up and down
+//!   rusm/v1/node/NAME/LIFE   liveliness token of a node: up and down, and that a name is taken
 //!   rusm/v1/d/TO/FROM        stream packets     one publisher for each peer and lane, which blocks when its queue is full
 //!   rusm/v1/c/TO/FROM        control packets    real-time priority
 //! ```
@@ -10,10 +10,11 @@
 //! sending. The session above keeps its queue from filling up, and notices every loss. zenoh is called from threads
 //! without a tokio runtime only: on a current-thread runtime it panics or blocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::net::{TcpListener, UdpSocket};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -27,17 +28,21 @@ use zenoh::sample::{Sample, SampleKind};
 
 use super::contract::{Link, LinkError, LinkEvents, LinkStatus};
 use super::settings::NetworkSettings;
+use super::sightings::{LinkLife, Sightings};
 use crate::identity::NodeName;
 use crate::wire::Lane;
 use crate::wire::limits::PACKET_BYTES_MAX;
+
+/// Time for which a node that joins others looks for one with its name, before it becomes visible.
+const SETTLE: Duration = Duration::from_millis(300);
 
 /// The link of a node over the network.
 pub struct NetworkLink {
     settings: NetworkSettings,
     session: zenoh::Session,
     publishers: Mutex<BTreeMap<(NodeName, bool), Arc<Publisher<'static>>>>,
-    peers: Arc<Mutex<BTreeSet<NodeName>>>,
-    declared: Mutex<Declared>,
+    sightings: OnceLock<Arc<Sightings>>,
+    declared: Arc<Mutex<Declared>>,
 }
 
 /// Declarations of a node while its link is open.
@@ -56,11 +61,12 @@ impl NetworkLink {
     pub fn open(settings: NetworkSettings) -> Result<Self, LinkError> {
         let text = settings.to_json5()?;
         let config = zenoh::Config::from_json5(&text).map_err(|error| LinkError::Settings(error.to_string()))?;
-        let endpoint = format!("{}/{}", settings.protocol(), settings.listen);
+        let endpoint = settings.listen.to_string();
+        check_listen(&settings)?;
         let opened = on_plain_thread(move || zenoh::open(config).wait())?;
         let session = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
-        let (publishers, declared) = (Mutex::default(), Mutex::default());
-        Ok(Self { settings, session, publishers, peers: Arc::default(), declared })
+        let publishers = Mutex::default();
+        Ok(Self { settings, session, publishers, sightings: OnceLock::new(), declared: Arc::default() })
     }
 
     /// Returns the addresses at which this node listens, as `HOST:PORT`.
@@ -70,12 +76,38 @@ impl NetworkLink {
         locators.iter().map(|locator| locator.address().to_string()).collect()
     }
 
-    /// Declares subscribers first and the token last, so that a node that sees the token can send.
-    fn declare(&self, events: &Arc<dyn LinkEvents>) -> zenoh::Result<Declared> {
+    /// Looks for a node of the same name first. Then declares subscribers, and the token last, so that a node that sees the
+    /// token can send.
+    fn declare(&self, events: &Arc<dyn LinkEvents>) -> Result<Declared, LinkError> {
+        let name = &self.settings.name;
+        let life = LinkLife::new(self.settings.started_at_ms, self.session.zid().to_string());
+        let sightings = Arc::new(Sightings::new(name.clone(), life.clone(), Arc::clone(events)));
         let mut declared = Declared::default();
+        let (seen, to_close) = (Arc::clone(&sightings), Arc::downgrade(&self.declared));
+        let on_token = move |sample: Sample| {
+            let mut parts = sample.key_expr().as_str().rsplit('/');
+            let life = parts.next().and_then(LinkLife::parse);
+            let name = parts.next().and_then(|name| NodeName::new(name).ok());
+            if let (Some(name), Some(life)) = (name, life)
+                && seen.on_token(name, life, sample.kind() == SampleKind::Put)
+                && let Some(declared) = to_close.upgrade()
+            {
+                // Not on this thread, which belongs to what is dropped.
+                let closing = thread::Builder::new().name("rusm-link".to_owned());
+                drop(closing.spawn(move || drop(std::mem::take(&mut *declared.lock()))));
+            }
+        };
+        let failed = |error: zenoh::Error| LinkError::Transport(error.to_string());
+        let liveliness = self.session.liveliness();
+        let tokens = liveliness.declare_subscriber("rusm/v1/node/*/*").history(true).callback(on_token).wait();
+        declared.subscribers.push(tokens.map_err(failed)?);
+        let settle = if self.settings.join.is_empty() { Duration::ZERO } else { SETTLE };
+        if !sightings.name_is_free(settle) {
+            return Err(LinkError::NameTaken(name.clone()));
+        }
         for lane in ["d", "c"] {
             let events = Arc::clone(events);
-            let key = format!("rusm/v1/{lane}/{}/*", self.settings.name);
+            let key = format!("rusm/v1/{lane}/{name}/*");
             let on_packet = move |sample: Sample| {
                 let from = last_part(&sample);
                 // A packet beyond the limit would be dropped by the session. Do not copy it.
@@ -83,23 +115,14 @@ impl NetworkLink {
                     events.packet(&from, Bytes::copy_from_slice(&sample.payload().to_bytes()));
                 }
             };
-            declared.subscribers.push(self.session.declare_subscriber(key).callback(on_packet).wait()?);
+            let subscriber = self.session.declare_subscriber(key).callback(on_packet).wait();
+            declared.subscribers.push(subscriber.map_err(failed)?);
         }
-        let (events, peers, own) = (Arc::clone(events), Arc::clone(&self.peers), self.settings.name.clone());
-        let on_token = move |sample: Sample| {
-            let Some(peer) = last_part(&sample).filter(|peer| *peer != own) else { return };
-            if sample.kind() == SampleKind::Put {
-                peers.lock().insert(peer.clone());
-                events.up(peer);
-            } else {
-                peers.lock().remove(&peer);
-                events.down(&peer);
-            }
-        };
-        let liveliness = self.session.liveliness();
-        let tokens = liveliness.declare_subscriber("rusm/v1/node/*").history(true).callback(on_token).wait()?;
-        declared.subscribers.push(tokens);
-        declared.token = Some(liveliness.declare_token(format!("rusm/v1/node/{}", self.settings.name)).wait()?);
+        sightings.become_visible();
+        let token = liveliness.declare_token(format!("rusm/v1/node/{name}/{}", life.key())).wait();
+        declared.token = Some(token.map_err(failed)?);
+        // A link starts once.
+        drop(self.sightings.set(sightings));
         Ok(declared)
     }
 
@@ -130,7 +153,7 @@ impl Link for NetworkLink {
             thread.spawn_scoped(scope, || self.declare(&events)).ok().and_then(|thread| thread.join().ok())
         });
         let declared = declared.ok_or_else(|| LinkError::Transport("a thread of the link failed".to_owned()))?;
-        *self.declared.lock() = declared.map_err(|error| LinkError::Transport(error.to_string()))?;
+        *self.declared.lock() = declared?;
         Ok(())
     }
 
@@ -140,7 +163,7 @@ impl Link for NetworkLink {
     }
 
     fn peers(&self) -> Vec<NodeName> {
-        self.peers.lock().iter().cloned().collect()
+        self.sightings.get().map(|sightings| sightings.peers()).unwrap_or_default()
     }
 
     fn status(&self) -> LinkStatus {
@@ -173,6 +196,15 @@ impl fmt::Debug for NetworkLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NetworkLink").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+/// Checks that the address can be used: the error of zenoh has the paths of its sources in it.
+fn check_listen(settings: &NetworkSettings) -> Result<(), LinkError> {
+    let bound = match settings.protocol() {
+        "quic" => UdpSocket::bind(settings.listen).map(drop),
+        _ => TcpListener::bind(settings.listen).map(drop),
+    };
+    bound.map_err(|error| LinkError::Listen { endpoint: settings.listen.to_string(), reason: error.to_string() })
 }
 
 /// Returns the node that the last part of a key names.

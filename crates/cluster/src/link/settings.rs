@@ -21,6 +21,9 @@ pub struct NetworkSettings {
     pub certificates: Option<Certificates>,
     /// Time without a sign of life after which a node counts as lost. Default 2 s.
     pub lease: Duration,
+    /// Time of day at which the node started, in milliseconds since 1970: of two nodes with one name that find each other
+    /// later, the older one stays. Default 0.
+    pub started_at_ms: u64,
 }
 
 /// The certificates of a node. All nodes of a cluster have certificates of one authority and with one common name.
@@ -40,7 +43,7 @@ impl NetworkSettings {
     /// Creates the settings of a node on loopback, without certificates.
     pub fn loopback(name: NodeName, port: u16) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], port));
-        Self { name, listen, join: Vec::new(), certificates: None, lease: Duration::from_secs(2) }
+        Self { name, listen, join: Vec::new(), certificates: None, lease: Duration::from_secs(2), started_at_ms: 0 }
     }
 
     /// Checks that no address is open to other machines without certificates.

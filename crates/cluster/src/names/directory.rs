@@ -16,6 +16,10 @@ impl Directory {
         self.0.get(name)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Owner)> {
+        self.0.iter()
+    }
+
     /// Notes an owner. One with a smaller epoch is an earlier one.
     pub(super) fn announce(&mut self, name: Arc<str>, owner: Owner) {
         let is_earlier = self.0.get(&name).is_some_and(|known| known.epoch > owner.epoch);

@@ -121,6 +121,32 @@ impl Registry {
         self.own.get(name).is_some_and(|own| own.state == OwnState::Suspended)
     }
 
+    /// Returns the first names in their order, at most `max`, each with its owner and a word for its state, and the number
+    /// of all names that are known.
+    pub fn list(&self, max: usize) -> (Vec<(Arc<str>, Owner, &'static str)>, usize) {
+        let own = self.own.iter().map(|(name, own)| {
+            let owner = Owner { node: self.local.clone(), process: own.process, epoch: own.epoch };
+            let state = match own.state {
+                OwnState::Claiming { .. } => "claiming",
+                OwnState::Owned => "owned",
+                OwnState::Suspended => "suspended",
+            };
+            (name, owner, state)
+        });
+        // A name that a process here asks for may still have its owner elsewhere.
+        let others = self.directory.iter().filter(|(name, _)| !self.own.contains_key(*name));
+        let mut all: Vec<_> = own.chain(others.map(|(name, owner)| (name, owner.clone(), "owned"))).collect();
+        let total = all.len();
+        all.sort_unstable_by(|one, two| one.0.cmp(two.0));
+        all.truncate(max);
+        (all.into_iter().map(|(name, owner, state)| (Arc::clone(name), owner, state)).collect(), total)
+    }
+
+    /// Returns the number of nodes that this one sees, including itself, and the number of nodes of the cluster.
+    pub fn nodes(&self) -> (usize, usize) {
+        (1 + self.peers.len(), self.size())
+    }
+
     /// Returns the life of this node.
     pub const fn local(&self) -> &Identity {
         &self.local

@@ -11,7 +11,8 @@ use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::remote::{Address as ProcessAddress, Delivered, Frame, Kind as FrameKind, Refused, Room};
 
 use super::environment::{Environment, runtime_identity};
-use crate::identity::{Address, Epoch, Identity, NodeName};
+use super::vitals::{PeerVitals, VitalsMessage};
+use crate::identity::{Address, BootId, Epoch, Identity, NodeName};
 use crate::link::LinkError;
 use crate::session::{DownReason, Event, Incoming, LinkChange, Outgoing, SendErrorReason, Session};
 use crate::wire::Kind;
@@ -39,6 +40,10 @@ pub(super) struct Connection {
     waiting: Mutex<Waiting>,
     stopped: AtomicBool,
     pub(super) left: AtomicBool,
+    /// What the peer said about itself.
+    pub(super) vitals: Mutex<PeerVitals>,
+    /// Last known life of the peer, and the time at which it was connected or lost.
+    pub(super) last: Mutex<Option<(BootId, Duration)>>,
 }
 
 /// Senders that wait for room.
@@ -58,6 +63,8 @@ impl Connection {
             waiting: Mutex::default(),
             stopped: AtomicBool::new(false),
             left: AtomicBool::new(false),
+            vitals: Mutex::default(),
+            last: Mutex::new(None),
         }
     }
 
@@ -70,6 +77,9 @@ impl Connection {
                 names_at = environment.now() + NAMES_TICK;
                 let proof = self.session.lock().proof();
                 environment.names().on_tick(&self.peer, proof);
+                if self.vitals.lock().takes_question(environment.now(), environment.watched()) {
+                    self.send_signal(environment.now(), Kind::VITALS, VitalsMessage::Ask.encode());
+                }
             }
             let transmit = {
                 let mut session = self.session.lock();
@@ -161,7 +171,14 @@ impl Connection {
                 }
                 Event::Room { to } => self.wake(to.map(process)),
                 Event::Down(reason) => {
-                    tracing::warn!(peer = %self.peer, %reason, "the connection to a node is lost");
+                    if reason == DownReason::Left {
+                        tracing::info!(peer = %self.peer, "the connection to a node is over: one of them left");
+                    } else {
+                        tracing::warn!(peer = %self.peer, %reason, "the connection to a node is lost");
+                    }
+                    if let Some((_, changed_at)) = &mut *self.last.lock() {
+                        *changed_at = environment.now();
+                    }
                     let node = self.node.swap(0, Ordering::AcqRel);
                     environment.names().on_down(&self.peer, reason == DownReason::Left);
                     environment.remote().lost(node);
@@ -189,7 +206,9 @@ impl Connection {
                 self.epoch.store(epoch.0, Ordering::Release);
                 self.node.store(node, Ordering::Release);
                 tracing::info!(peer = %self.peer, boot = %identity.boot, "connected to a node");
+                *self.last.lock() = Some((identity.boot, environment.now()));
                 environment.remote().connected(node);
+                self.send_vitals(environment);
                 environment.names().on_up(identity);
             }
             Err(error) => tracing::error!(peer = %self.peer, %error, "a node cannot be used"),
@@ -199,6 +218,10 @@ impl Connection {
     fn deliver(&self, environment: &Environment, incoming: Incoming) -> Delivered {
         if incoming.kind == Kind::NAME {
             environment.names().on_message(&self.peer, incoming.payload);
+            return Delivered::Accepted;
+        }
+        if incoming.kind == Kind::VITALS {
+            self.on_vitals(environment, incoming.payload);
             return Delivered::Accepted;
         }
         let node = self.node.load(Ordering::Acquire);
@@ -218,6 +241,26 @@ impl Connection {
                 Delivered::Accepted
             }
         }
+    }
+
+    fn on_vitals(&self, environment: &Environment, payload: Bytes) {
+        let now = environment.now();
+        match VitalsMessage::decode(payload) {
+            Ok(Some(VitalsMessage::Ask)) => {
+                if self.vitals.lock().takes_answer(now) {
+                    self.send_vitals(environment);
+                }
+            }
+            Ok(Some(VitalsMessage::Vitals(vitals))) => self.vitals.lock().take(now, vitals),
+            Ok(None) => {}
+            Err(error) => tracing::error!(peer = %self.peer, %error, "vitals of a node were dropped"),
+        }
+    }
+
+    /// Sends the vitals of this node.
+    pub(super) fn send_vitals(&self, environment: &Environment) {
+        let vitals = VitalsMessage::Vitals(environment.vitals());
+        self.send_signal(environment.now(), Kind::VITALS, vitals.encode());
     }
 
     /// Wakes the senders that wait for a process, or all of them.
@@ -256,11 +299,11 @@ impl Connection {
         })
     }
 
-    /// Sends a message to the registry of names of the peer. It is lost with the session, as all signals are.
-    pub(super) fn send_name(&self, now: Duration, payload: Bytes) {
+    /// Sends a signal of the cluster to the peer. It is lost with the session, as all signals are.
+    pub(super) fn send_signal(&self, now: Duration, kind: Kind, payload: Bytes) {
         let (from, to) = (Address::NODE, Address::NODE);
         let mut session = self.session.lock();
-        drop(session.send(now, Outgoing { kind: Kind::NAME, from, to, payload }));
+        drop(session.send(now, Outgoing { kind, from, to, payload }));
         self.wake_sender(&session);
     }
 

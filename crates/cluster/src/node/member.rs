@@ -10,18 +10,19 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use rusm_runtime::Handle;
 use rusm_runtime::embed::remote::{
-    Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, Refused, Room, attach,
+    Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, NetworkReport, Refused, Room, attach,
 };
 use thiserror::Error;
 
 use super::connection::{Connection, start_sender};
-use super::environment::{Environment, runtime_identity};
+use super::environment::{Environment, VERSION, runtime_identity};
 use super::names::Names;
 use super::status::PeerStatus;
 use crate::identity::{BootId, Identity, NodeName};
 use crate::link::{Link, LinkError, LinkEvents, LinkStatus};
 use crate::names::{NamesConfig, Registry};
 use crate::session::{Config, LinkChange, Session};
+use crate::wire::Kind;
 
 /// Error returned when a node cannot join.
 #[derive(Debug, Error)]
@@ -100,6 +101,11 @@ impl Node {
         &self.shared.identity
     }
 
+    /// Returns the runtime of this node.
+    pub fn runtime(&self) -> Handle {
+        self.shared.environment.remote().runtime()
+    }
+
     /// Returns the names that are unique in the cluster.
     pub fn names(&self) -> Names {
         self.shared.environment.names().clone()
@@ -115,11 +121,27 @@ impl Node {
     /// Starts no more processes for other nodes. Processes that run go on.
     pub fn drain(&self) {
         self.shared.environment.remote().drain();
+        for connection in self.shared.connections.read().values() {
+            connection.send_vitals(&self.shared.environment);
+        }
     }
 
     /// Returns true after [`drain`](Self::drain).
     pub fn is_draining(&self) -> bool {
         self.shared.environment.remote().is_draining()
+    }
+
+    /// Returns a function that says whether a node, this one or another, starts no more processes for others.
+    pub(super) fn drains(&self) -> impl Fn(&NodeName) -> bool + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move |node| {
+            let Some(shared) = shared.upgrade() else { return true };
+            if *node == shared.identity.name {
+                return shared.environment.remote().is_draining();
+            }
+            let connection = shared.connections.read().get(node).map(Arc::clone);
+            connection.is_some_and(|connection| connection.vitals.lock().is_draining())
+        }
     }
 
     /// Returns what the link is.
@@ -169,7 +191,7 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return };
             let connection = shared.connections.read().get(peer).map(Arc::clone);
             if let Some(connection) = connection {
-                connection.send_name(shared.environment.now(), payload);
+                connection.send_signal(shared.environment.now(), Kind::NAME, payload);
             }
         }
     }
@@ -235,6 +257,28 @@ impl Network for Shared {
     fn figures(&self, node: u32) -> LinkFigures {
         self.by_node.read().get(&node).map_or_else(LinkFigures::default, |connection| connection.figures())
     }
+
+    fn report(&self, names_max: usize) -> NetworkReport {
+        let environment = &self.environment;
+        environment.note_look();
+        let now = environment.now();
+        let connections: Vec<_> = self.connections.read().values().map(Arc::clone).collect();
+        let mut peers: Vec<_> = connections.iter().map(|connection| connection.report(now)).collect();
+        peers.sort_by(|one, two| one.name.cmp(&two.name));
+        let (names, names_total, (nodes_seen, nodes_total)) = environment.names().report(names_max);
+        let LinkStatus { kind, endpoints, is_encrypted } = environment.link.status();
+        NetworkReport {
+            link: kind,
+            endpoints,
+            is_encrypted,
+            version: VERSION.to_owned(),
+            nodes_seen,
+            nodes_total,
+            peers,
+            names,
+            names_total,
+        }
+    }
 }
 
 /// Reports of the link.
@@ -252,6 +296,19 @@ impl LinkEvents for Events {
         let connection = self.0.connections.read().get(peer).map(Arc::clone);
         if let Some(connection) = connection {
             connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Down));
+        }
+    }
+
+    fn name_taken(&self) {
+        let shared = &self.0;
+        tracing::error!(
+            name = %shared.identity.name,
+            "another node has the name of this one and had it first: this node has left the cluster; start it again under \
+             another name"
+        );
+        let connections: Vec<_> = shared.connections.read().values().map(Arc::clone).collect();
+        for connection in connections {
+            connection.with_session(&shared.environment, |session, now| session.leave(now, now));
         }
     }
 

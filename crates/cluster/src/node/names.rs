@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rusm_runtime::observe::ClusterName;
 use rusm_runtime::{Context, Down, ExitReason, Handle, Pid, SpawnError};
 use thiserror::Error;
 
@@ -161,6 +162,24 @@ impl Names {
     /// Returns true if a process of this node owns the name at this moment.
     pub fn owns(&self, name: &str) -> bool {
         self.with(|inner, now| inner.registry.owns(now, name))
+    }
+
+    /// Returns the first names in their order for observers, the number of all names, and how many nodes of the cluster
+    /// this one sees.
+    pub(super) fn report(&self, max: usize) -> (Vec<ClusterName>, usize, (usize, usize)) {
+        let (list, total, nodes, local) = {
+            let inner = self.0.inner.lock();
+            let (list, total) = inner.registry.list(max);
+            (list, total, inner.registry.nodes(), inner.registry.local().clone())
+        };
+        let name = |(name, owner, state): (Arc<str>, Owner, &'static str)| ClusterName {
+            pid: self.reachable(&owner, owner.node == local).map(|owner| owner.pid),
+            node: owner.node.name.as_str().into(),
+            epoch: owner.epoch,
+            name,
+            state,
+        };
+        (list.into_iter().map(name).collect(), total, nodes)
     }
 
     fn reachable(&self, owner: &Owner, is_local: bool) -> Option<NameOwner> {

@@ -1,11 +1,13 @@
 //! Figures of the connections of a node.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rusm_runtime::embed::remote::LinkFigures;
+use rusm_runtime::observe::NetworkPeer;
 
 use super::connection::Connection;
-use crate::identity::NodeName;
+use crate::identity::{BootId, NodeName};
 use crate::session::{State, Stats};
 
 /// State and figures of the connection to one peer.
@@ -15,6 +17,8 @@ pub struct PeerStatus {
     pub name: NodeName,
     /// Node part of the pids of its processes; 0 if it is not connected.
     pub node: u32,
+    /// Its last known life.
+    pub boot: Option<BootId>,
     /// Figures of its session.
     pub stats: Stats,
 }
@@ -22,7 +26,38 @@ pub struct PeerStatus {
 impl Connection {
     pub(super) fn status(&self) -> PeerStatus {
         let stats = self.session.lock().stats();
-        PeerStatus { name: self.peer.clone(), node: self.node.load(Ordering::Acquire), stats }
+        let boot = self.last.lock().map(|(boot, _)| boot);
+        PeerStatus { name: self.peer.clone(), node: self.node.load(Ordering::Acquire), boot, stats }
+    }
+
+    /// Returns the connection for observers.
+    pub(super) fn report(&self, now: Duration) -> NetworkPeer {
+        let stats = self.session.lock().stats();
+        let last = *self.last.lock();
+        let totals = stats.totals;
+        NetworkPeer {
+            name: self.peer.as_str().into(),
+            boot_id: last.map(|(boot, _)| boot.0),
+            node: self.node.load(Ordering::Acquire),
+            state: stats.state.word(),
+            since: last.map(|(_, at)| now.saturating_sub(at)),
+            wire_version: stats.peer.as_ref().map(|peer| peer.version.0),
+            rtt_ns: stats.round_trip.map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)),
+            clock_offset_ns: stats.clock_offset_ns,
+            in_doubt_frames: stats.in_doubt_frames,
+            in_doubt_bytes: stats.in_doubt_bytes,
+            window_frames: stats.window_frames,
+            window_bytes: stats.window_bytes,
+            stalled_targets: stats.stalled_targets,
+            messages_out: totals.messages_out,
+            messages_in: totals.messages_in,
+            bytes_out: totals.bytes_out,
+            bytes_in: totals.bytes_in,
+            ups: totals.ups,
+            downs: totals.downs,
+            last_down: totals.last_down.map(|reason| reason.to_string()),
+            vitals: self.vitals.lock().seen(now),
+        }
     }
 
     pub(super) fn figures(&self) -> LinkFigures {

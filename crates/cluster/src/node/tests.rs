@@ -1,5 +1,8 @@
 //! Two and three nodes in one process, with real sessions over a network in memory.
 
+mod keyed;
+mod topics;
+
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 

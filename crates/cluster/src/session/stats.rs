@@ -24,6 +24,19 @@ pub enum State {
     Closed,
 }
 
+impl State {
+    /// Returns the state in one word for observers.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoLink => "down",
+            Self::Connecting => "connecting",
+            Self::Up => "up",
+            Self::Leaving => "leaving",
+            Self::PeerLeft | Self::Closed => "left",
+        }
+    }
+}
+
 /// Figures of a session. Totals count all sessions with this peer, and only increase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {

@@ -14,6 +14,8 @@ impl Kind {
     /// A message between the registries of names. Kinds from 192 on are those of the cluster; smaller ones are those of
     /// the runtime.
     pub const NAME: Self = Self(192);
+    /// A message about what nodes say about themselves.
+    pub const VITALS: Self = Self(193);
 
     /// Returns true for signals: they never wait for credit of their target.
     pub const fn is_signal(self) -> bool {

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{
-    ClientMessage, DecodeError, ErrorCode, InspectView, KillReason, LOG_FILTER_MAX_BYTES, ReportPart, ServeView,
-    ServerMessage, StoresView, TraceRequest, TreeView, View, decode_client, encode as to_text,
+    ClientMessage, ClusterView, DecodeError, ErrorCode, InspectView, KillReason, LOG_FILTER_MAX_BYTES, ReportPart,
+    ServeView, ServerMessage, StoresView, TraceRequest, TreeView, View, decode_client, encode as to_text,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
-    CausesSource, ClientTrace, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource, RowEncoder,
-    SchedulersSource, ServeSource, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource, TreeSource,
-    ViewSource, WaitsSource, Window,
+    CausesSource, ClientTrace, ClusterSource, CpuSource, EnginesSource, EventsWatch, InspectSource, ResultsSource,
+    RowEncoder, SchedulersSource, ServeSource, Session, SessionEnd, StoresSource, Table, TimeSource, TopicsSource,
+    TreeSource, ViewSource, WaitsSource, Window,
 };
 use crate::host::HostError;
 use crate::session::kill_all::{exit_reason, kill_all};
@@ -100,6 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             ClientMessage::Cpu { view } => show(&mut self.cpu, view.map(CpuSource::new)),
             ClientMessage::Schedulers { view } => show(&mut self.schedulers, view.map(SchedulersSource::new)),
             ClientMessage::Serve { view } => self.set_serve(view),
+            ClientMessage::Cluster { view } => self.set_cluster(view),
             ClientMessage::Trace { trace, .. } => self.set_trace(trace),
             ClientMessage::Waits { view } => show(&mut self.waits, view.map(WaitsSource::new)),
             ClientMessage::Events(request) => {
@@ -168,6 +169,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             (source, _) => source,
         };
         show(&mut self.serve, source.map(Ok))
+    }
+
+    fn set_cluster(&mut self, view: Option<ClusterView>) -> Result<(), HostError> {
+        let source = view.map(ClusterSource::new).transpose()?;
+        let before = self.cluster.as_mut().map(Window::source_mut);
+        let source = match (source, before) {
+            (Some(source), Some(before)) => Some(source.continuing(before)),
+            (source, _) => source,
+        };
+        show(&mut self.cluster, source.map(Ok))
     }
 
     fn set_inspect(&mut self, view: Option<&InspectView>) -> Result<(), HostError> {

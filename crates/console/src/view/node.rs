@@ -127,6 +127,7 @@ impl Node {
     /// Lists the parts that this node has now.
     fn features(&self) -> Vec<String> {
         let parts = [
+            ("cluster", self.runtime.node().is_some()),
             ("console", true),
             ("log_filter", self.log_filter.is_some()),
             ("past", self.recording.borrow().is_on()),

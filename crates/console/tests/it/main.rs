@@ -4,6 +4,7 @@
 
 mod acting;
 mod attach;
+mod cluster;
 mod hostile;
 mod inspect;
 mod lints;

@@ -106,7 +106,8 @@ fn peer(peer: &PeerStatus) -> Value {
     json!({
         "name": peer.name.as_str(),
         "node": peer.node,
-        "state": format!("{:?}", stats.state).to_lowercase(),
+        "boot": peer.boot.map(|boot| boot.to_string()),
+        "state": stats.state.word(),
         "rtt_ns": stats.round_trip.map(|rtt| rtt.as_nanos() as u64),
         "clock_offset_ns": stats.clock_offset_ns,
         "in_doubt_frames": stats.in_doubt_frames,

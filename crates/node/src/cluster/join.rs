@@ -1,20 +1,30 @@
 //! A node that joins others.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread::Builder;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusm_cluster::node::Node;
+use rusm_cluster::link::LinkError;
+use rusm_cluster::node::{Node, NodeError};
 use rusm_cluster::{BootId, Config, NetworkLink, NetworkSettings, NodeName, certificates};
 use rusm_runtime::Handle;
 
 use super::control::Control;
+use super::observers;
 use crate::failure::{Failure, system};
 use crate::settings::cluster::ClusterSettings;
+
+/// Time after which a node that is connected to no other says so.
+const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// A node that has joined others, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Joined {
     _control: Control,
+    /// Ends the thread that waits for a connection.
+    _alone: SyncSender<()>,
 }
 
 /// Joins other nodes under a name. `dir` is the folder of the sockets.
@@ -26,13 +36,56 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
         listen: settings.listen,
         join: settings.join.clone(),
         certificates: settings.certificates.as_ref().map(|dir| certificates::files(dir, &settings.name, &name)),
+        started_at_ms: time_of_day().as_millis() as u64,
         ..NetworkSettings::loopback(name.clone(), settings.listen.port())
     };
-    let refused = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let link = Arc::new(NetworkLink::open(network).map_err(|error| refused(&error))?);
-    let node = Node::start(runtime, link, BootId(u128::from_le_bytes(boot)), Config::default());
-    let node = Arc::new(node.map_err(|error| refused(&error))?);
+    let addresses = link.addresses();
+    // The clock of the node starts now: opening the link has taken some time.
+    let config = Config { started_at_ns: time_of_day().as_nanos() as u64, ..Config::default() };
+    let node = Node::start(runtime, link, BootId(u128::from_le_bytes(boot)), config);
+    let node = Arc::new(node.map_err(|error| match error {
+        NodeError::Link(error) => refused(&error),
+        NodeError::Attach(error) => Failure::Usage(error.to_string()),
+    })?);
     let control = Control::listen(dir, Arc::clone(&node)).map_err(system("listen for cluster commands"))?;
-    tracing::info!(%name, listen = %settings.listen, join = ?settings.join, "node has joined the cluster");
-    Ok(Joined { _control: control })
+    observers::start(runtime, dir, name.as_str()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let seeds = settings.join.join(", ");
+    tracing::info!(%name, address = addresses.join(", "), join = %seeds, "node is part of a cluster");
+    let alone = warn_if_alone(Arc::downgrade(&node), seeds).map_err(system("start a thread"))?;
+    Ok(Joined { _control: control, _alone: alone })
+}
+
+#[expect(clippy::disallowed_methods, reason = "other nodes compare their clocks with this one")]
+fn time_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn refused(error: &LinkError) -> Failure {
+    Failure::Usage(match error {
+        LinkError::Listen { endpoint, reason } => {
+            format!("cannot listen for other nodes at {endpoint}: {reason}: choose an address with --cluster-listen")
+        }
+        LinkError::NameTaken(name) => format!("a node named {name} is in the cluster already: choose another --name"),
+        other => other.to_string(),
+    })
+}
+
+/// Says once if none of the nodes to join was reached in time, from a thread that ends when the result is dropped.
+fn warn_if_alone(node: Weak<Node>, seeds: String) -> std::io::Result<SyncSender<()>> {
+    let (stop, stopped) = sync_channel(0);
+    let wait = move || {
+        let is_over = stopped.recv_timeout(ALONE_AFTER) != Err(RecvTimeoutError::Timeout);
+        if is_over || seeds.is_empty() {
+            return;
+        }
+        if node.upgrade().is_some_and(|node| node.peers().is_empty()) {
+            tracing::warn!(
+                join = %seeds,
+                "no other node was reached yet: is one running there, and do its certificates belong to the same cluster?"
+            );
+        }
+    };
+    Builder::new().name("rusm-cluster".to_owned()).spawn(wait)?;
+    Ok(stop)
 }

@@ -199,6 +199,7 @@ fn every_example_of_the_protocol_is_the_message_that_it_says() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     let client = [
         "causes",
+        "cluster",
         "cpu",
         "detail",
         "engines",

@@ -119,6 +119,13 @@ const SERVE: &[Field] = &[
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
+const CLUSTER: &[Field] = &[
+    ("id", FieldType::Whole(u32::MAX as u64), REQUIRED),
+    ("window", FieldType::Object(WINDOW), OPTIONAL),
+    ("names", FieldType::Object(WINDOW), OPTIONAL),
+    ("hz", FieldType::Number, OPTIONAL),
+];
+
 const BOND: &[Field] = &[("bond", FieldType::Text, REQUIRED), ("window", FieldType::Object(WINDOW), OPTIONAL)];
 
 const INSPECT: &[Field] = &[
@@ -192,6 +199,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ("cpu", &[("view", FieldType::ObjectOrNull(CPU), OPTIONAL)]),
     ("schedulers", &[("view", FieldType::ObjectOrNull(SCHEDULERS), OPTIONAL)]),
     ("serve", &[("view", FieldType::ObjectOrNull(SERVE), OPTIONAL)]),
+    ("cluster", &[("view", FieldType::ObjectOrNull(CLUSTER), OPTIONAL)]),
     ("waits", &[("view", FieldType::ObjectOrNull(TOPICS), OPTIONAL)]),
     ("trace", &[("trace", FieldType::ObjectOrNull(TRACE), OPTIONAL), ("id", FieldType::Id, OPTIONAL)]),
     (

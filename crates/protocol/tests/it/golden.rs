@@ -5,6 +5,7 @@
 //! renaming a field, or changing its default, fails here. The literal texts of the predecessor's protocol are in this
 //! source file.
 
+mod cluster;
 mod fixtures;
 mod inspection;
 mod results;
@@ -116,6 +117,8 @@ fn client_messages() -> Vec<(&'static str, ClientMessage)> {
         ("client_schedulers_none", ClientMessage::Schedulers { view: None }),
         ("client_serve", ClientMessage::Serve { view: Some(serve::serve_view()) }),
         ("client_serve_none", ClientMessage::Serve { view: None }),
+        ("client_cluster", ClientMessage::Cluster { view: Some(cluster::cluster_view()) }),
+        ("client_cluster_none", ClientMessage::Cluster { view: None }),
         ("client_topics_none", ClientMessage::Topics { view: None }),
         ("client_cpu", ClientMessage::Cpu { view: Some(fixtures::cpu_view()) }),
         ("client_cpu_none", ClientMessage::Cpu { view: None }),
@@ -184,6 +187,7 @@ fn server_messages() -> Vec<(&'static str, ServerMessage)> {
         ("server_cpu", ServerMessage::Cpu(fixtures::cpu())),
         ("server_schedulers", ServerMessage::Schedulers(fixtures::schedulers())),
         ("server_serve", ServerMessage::Serve(Box::new(serve::serve()))),
+        ("server_cluster", ServerMessage::Cluster(Box::new(cluster::cluster()))),
         ("server_topics", ServerMessage::Topics(fixtures::topics())),
         ("server_results", ServerMessage::Results(Box::new(results::results()))),
         ("server_results_none", ServerMessage::Results(Box::default())),

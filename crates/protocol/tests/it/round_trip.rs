@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rusm_protocol::{
-    Cell, ClientMessage, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame, HistoryView,
-    KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, RequestSort, ResultsView,
-    RouteSort, Rows, RunSettings, SchedulersView, ServeView, ServerMessage, SortKey, StoresView, TimeView, TopicSort,
-    TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow, WaitsView, decode_client, decode_server, encode,
+    Cell, ClientMessage, ClusterView, Column, CpuGroup, CpuView, EnginesView, ErrorCode, EventsRequest, FaultId, Frame,
+    HistoryView, KeysView, KillReason, LatencySnapshot, ObserverSnapshot, Past, PastView, ProcessDetail, RequestSort,
+    ResultsView, RouteSort, Rows, RunSettings, SchedulersView, ServeView, ServerMessage, SortKey, StoresView, TimeView,
+    TopicSort, TopicsView, TraceRequest, TraceScope, TreeView, View, ViewWindow, WaitsView, decode_client,
+    decode_server, encode,
 };
 
 /// Generates floats that decimal text represents exactly: eighths of moderate numbers.
@@ -94,6 +95,11 @@ fn serve_view() -> impl Strategy<Value = ServeView> {
     )
 }
 
+fn cluster_view() -> impl Strategy<Value = ClusterView> {
+    let window = || (any::<u64>(), any::<u32>()).prop_map(|(offset, len)| ViewWindow { offset, len });
+    (any::<u32>(), window(), window(), rate()).prop_map(|(id, window, names, hz)| ClusterView { id, window, names, hz })
+}
+
 fn trace_request() -> impl Strategy<Value = TraceRequest> {
     let scope = proptest::sample::select(vec![TraceScope::Process, TraceScope::Kind, TraceScope::Children]);
     (".*", scope, any::<u32>(), any::<u32>()).prop_map(|(pid, scope, per_sec, seconds)| TraceRequest {
@@ -168,6 +174,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         proptest::option::of(cpu_view()).prop_map(|view| ClientMessage::Cpu { view }),
         proptest::option::of(schedulers_view()).prop_map(|view| ClientMessage::Schedulers { view }),
         proptest::option::of(serve_view()).prop_map(|view| ClientMessage::Serve { view }),
+        proptest::option::of(cluster_view()).prop_map(|view| ClientMessage::Cluster { view }),
         proptest::option::of(topics_view()).prop_map(|view| ClientMessage::Waits {
             view: view.map(|TopicsView { id, window, hz, .. }| WaitsView { id, window, hz }),
         }),

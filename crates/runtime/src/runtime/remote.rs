@@ -20,6 +20,7 @@ pub(crate) mod nodes;
 pub(crate) mod outbound;
 mod outside;
 pub(crate) mod peers;
+pub(crate) mod report;
 
 pub use ask::AskError;
 pub use codec::{Decoder, Encoder, Portable};

@@ -60,7 +60,7 @@ pub struct Cli {
     /// Time between two frames, 20ms-10s, instead of --fps
     #[arg(short, long, value_name = "TIME", env = "RUSM_TOP_INTERVAL", value_parser = interval, conflicts_with = "fps")]
     pub(super) interval: Option<Duration>,
-    /// The first view: node, bench, processes, tree, events, wasm, time, store, topics, cpu, sched or serve
+    /// The first view: node, bench, processes, tree, events, wasm, time, store, topics, cpu, sched, serve or cluster
     /// [default: processes with --filter or --sort, else node]
     #[arg(long, value_name = "VIEW", env = "RUSM_TOP_TAB", value_parser = tab)]
     pub(super) tab: Option<Tab>,

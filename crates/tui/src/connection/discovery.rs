@@ -79,7 +79,9 @@ impl Discovery {
 
     /// Returns the names of the nodes that run here.
     pub(crate) async fn running(&self) -> Result<Vec<String>, Error> {
-        Ok(self.live(self.sockets()?).await.into_iter().map(|(name, _)| name).collect())
+        let live = self.live(self.sockets()?).await.into_iter().map(|(name, _)| name);
+        // A socket that leads to another node is chosen in the Cluster view.
+        Ok(live.filter(|name| !name.contains('@')).collect())
     }
 
     async fn named(&self, name: &str) -> Result<Endpoint, Error> {
@@ -97,7 +99,9 @@ impl Discovery {
     }
 
     async fn only_one(&self) -> Result<Endpoint, Error> {
-        let known = self.sockets()?;
+        let mut known = self.sockets()?;
+        // Those lead to other nodes through a node that runs here.
+        known.retain(|(name, _)| !name.contains('@'));
         // With a single socket no probe is needed: the connection attempt itself shows whether a node listens.
         let live = if known.len() == 1 { known } else { self.live(known).await };
         match &live[..] {

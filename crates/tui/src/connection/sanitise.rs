@@ -7,8 +7,9 @@ mod inspect;
 mod text;
 
 use rusm_protocol::{
-    Cell, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, Past, ProcessDetail, RequestInfo,
-    ResultTable, Results, Rows, RunEntry, RunResult, Serve, ServerMessage, Stores, Time, TreeRow, TreeRows,
+    Cell, Cluster, Engines, EventInfo, Events, FaultInfo, Frame, Hello, LINTS_SHOWN, NameInfo, Past, ProcessDetail,
+    RequestInfo, ResultTable, Results, Rows, RunEntry, RunResult, Serve, ServerMessage, Stores, Time, TreeRow,
+    TreeRows,
 };
 
 pub(crate) use self::text::line;
@@ -65,6 +66,7 @@ pub(crate) fn message(mut message: ServerMessage) -> ServerMessage {
             }
         }
         ServerMessage::Serve(serve) => self::serve(serve),
+        ServerMessage::Cluster(cluster) => self::cluster(cluster),
         ServerMessage::Results(results) => self::results(results),
         // The text of a report goes to a file and is never drawn; the others contain no text.
         ServerMessage::Report(_) | ServerMessage::Ack { .. } | ServerMessage::Killed { .. } => {}
@@ -114,6 +116,23 @@ fn serve(serve: &mut Serve) {
     for request in &mut serve.requests {
         let RequestInfo { pid, state, method, route, path, client, .. } = request;
         clean_all([pid, state, method, route, path, client]);
+    }
+}
+
+fn cluster(cluster: &mut Cluster) {
+    if let Some(own) = &mut cluster.own {
+        clean_all([&mut own.name, &mut own.boot, &mut own.link, &mut own.vitals.version]);
+        clean_all(&mut own.endpoints);
+    }
+    for node in &mut cluster.nodes {
+        clean_all([&mut node.name, &mut node.boot, &mut node.state]);
+        clean_all(&mut node.last_loss);
+        clean_all(node.vitals.as_mut().map(|vitals| &mut vitals.version));
+    }
+    for name in &mut cluster.names {
+        let NameInfo { name, node, pid, state, .. } = name;
+        clean_all([name, node, state]);
+        clean_all(pid);
     }
 }
 

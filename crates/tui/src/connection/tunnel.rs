@@ -195,6 +195,7 @@ fn choose(target: &SshTarget, list: &str) -> Result<String, String> {
     let is_plain = |path: &&str| path.starts_with('/') && !path.contains(':') && path.is_ascii();
     let sockets: Vec<&str> = list.lines().map(str::trim).filter(is_plain).collect();
     let names = || sockets.iter().map(|path| rusm_text::escaped(name(path)).to_string()).collect::<Vec<_>>().join(", ");
+    let own: Vec<&str> = sockets.iter().copied().filter(|path| !name(path).contains('@')).collect();
     let host = target.host();
     match (&target.node, &sockets[..]) {
         (_, []) => Err(format!("no node is running on {host}")),
@@ -202,7 +203,8 @@ fn choose(target: &SshTarget, list: &str) -> Result<String, String> {
             Some(path) => Ok((*path).to_owned()),
             None => Err(format!("no node named {node:?} on {host}; running there: {}", names())),
         },
-        (None, [only]) => Ok((*only).to_owned()),
+        // The others lead through a node to another one.
+        (None, _) if own.len() == 1 => Ok(own[0].to_owned()),
         (None, _) => {
             Err(format!("several nodes are running on {host}: {}; name one, as in ssh://{host}/NAME", names()))
         }

@@ -6,7 +6,7 @@ use rusm_protocol::{
 };
 
 use super::processes::Processes;
-use super::{events, guests, results, serve, stores, time, topics, tree, watches};
+use super::{events, guests, results, stores, time, topics, tree, watches};
 
 /// Time between two instants, in milliseconds.
 const STEP_MS: u64 = 1000;
@@ -33,7 +33,7 @@ pub(super) fn instant(
         ServerMessage::Time(time::time(&TimeView::default(), 1, at_ms)),
         ServerMessage::Stores(stores::stores(&StoresView::default(), 1, at_ms)),
         ServerMessage::Topics(topics::topics(&TopicsView::default(), 1, at_ms)),
-        ServerMessage::Serve(Box::new(serve::serve(&ServeView::default(), 1, at_ms))),
+        ServerMessage::Serve(Box::new(super::network::serve::serve(&ServeView::default(), 1, at_ms))),
         ServerMessage::Events(events::recent(seed, at_ms, 64)),
     ];
     let newest_ms = now_ms / STEP_MS * STEP_MS;

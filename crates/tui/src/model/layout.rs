@@ -3,6 +3,7 @@
 //! The model needs the layout to know how many rows to request and what a click hits. The views draw with the same
 //! numbers, so that requested, drawn and clicked cells always agree.
 
+pub(crate) mod cluster;
 pub(crate) mod serve;
 mod visible;
 

@@ -109,6 +109,8 @@ pub enum Effect {
     },
     /// Show a recording instead of the present source, until the user quits it.
     OpenRecording(PathBuf),
+    /// Watch another node of the cluster instead, through the node that is watched.
+    Attach(String),
     /// Redraw every cell.
     Repaint,
     /// Restore the terminal and suspend until the user resumes the program.

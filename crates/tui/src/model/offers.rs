@@ -44,15 +44,19 @@ impl Model {
         if action.needs_scenarios() && !self.has_scenarios() {
             return Some("this node has no scenarios");
         }
+        if action == Action::Show(Tab::Cluster) && self.hello.is_some() && !self.has_feature("cluster") {
+            return Some("this node has joined no cluster: start it with rusm node --cluster");
+        }
         if !action.changes_node() {
             return None;
         }
-        let has = |name: &str| self.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|it| it == name));
         match self.role() {
             _ if self.read_only => Some("this observer is read-only: start it without --read-only to change the node"),
-            Some(Role::Observe) if has("read_only") => Some("this node is read-only: observers cannot change it"),
+            Some(Role::Observe) if self.has_feature("read_only") => {
+                Some("this node is read-only: observers cannot change it")
+            }
             Some(Role::Observe) => Some("this connection may only observe: attach with the control token"),
-            Some(_) if action == Action::LogLevel && !has("log_filter") => {
+            Some(_) if action == Action::LogLevel && !self.has_feature("log_filter") => {
                 Some("the log of this node has a fixed filter")
             }
             _ => None,
@@ -62,6 +66,10 @@ impl Model {
     /// Returns true if the action is possible here, so that the footer and the help show its key.
     pub(crate) fn offers(&self, action: Action) -> bool {
         self.refusal(action).is_none()
+    }
+
+    fn has_feature(&self, name: &str) -> bool {
+        self.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|it| it == name))
     }
 
     /// Returns true if the node has scenarios, or has not said yet what it has.

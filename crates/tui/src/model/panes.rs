@@ -1,7 +1,7 @@
 //! State of each view: what it shows, where its cursor is, and what it requests from the node.
 
-mod arrived;
 pub(crate) mod bench;
+pub(crate) mod cluster;
 pub(crate) mod columns;
 pub(crate) mod cpu;
 pub(crate) mod events;

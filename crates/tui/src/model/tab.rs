@@ -59,6 +59,8 @@ tabs! {
     Sched 'S' "sched" "Schedulers",
     /// The HTTP servers.
     Serve 'V' "serve" "Serve",
+    /// The other nodes.
+    Cluster 'U' "cluster" "Cluster",
 }
 
 impl Tab {

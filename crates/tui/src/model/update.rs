@@ -84,6 +84,7 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             let visible = model.visible_groups();
             model.cpu.clamp(visible);
             model.serve.clamp(model.visible_serve());
+            model.cluster.clamp(model.visible_cluster());
             let visible = model.visible_history();
             model.results.clamp(visible);
             let visible = model.visible_waits();
@@ -234,6 +235,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.cpu.reset();
     model.sched.reset();
     model.serve.reset();
+    model.cluster.reset();
     model.results.reset();
     model.waits.reset();
     model.past.reset();
@@ -261,6 +263,7 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
         ClientMessage::Cpu { view: None },
         ClientMessage::Schedulers { view: None },
         ClientMessage::Serve { view: None },
+        ClientMessage::Cluster { view: None },
         ClientMessage::Results { view: None },
         ClientMessage::Waits { view: None },
         ClientMessage::Detail { pid: None },
@@ -310,6 +313,8 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.sched.requests(visible, model.now).map(Effect::Send));
     let visible = (model.tab == Tab::Serve && !layout::too_small(model.size)).then(|| model.visible_serve());
     effects.extend(model.serve.requests(visible, model.now).map(Effect::Send));
+    let visible = (model.tab == Tab::Cluster && !layout::too_small(model.size)).then(|| model.visible_cluster());
+    effects.extend(model.cluster.requests(visible, model.now).map(Effect::Send));
     let has_scenarios = !model.scenarios().is_empty();
     let is_shown = model.tab == Tab::Bench && has_scenarios && !layout::too_small(model.size);
     let visible = is_shown.then(|| model.visible_history());
@@ -363,7 +368,8 @@ fn query(model: &Model) -> Option<View> {
         | Tab::Topics
         | Tab::Cpu
         | Tab::Sched
-        | Tab::Serve => None,
+        | Tab::Serve
+        | Tab::Cluster => None,
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) fn view(model: &Model) -> Value {
         Tab::Time => add("time", serde_json::to_value(&model.time.newest)),
         Tab::Store => add("stores", serde_json::to_value(model.store.newest())),
         Tab::Serve => add("serve", serde_json::to_value(&model.serve.newest)),
+        Tab::Cluster => add("cluster", serde_json::to_value(&model.cluster.newest)),
         Tab::Topics => add("topics", serde_json::to_value(&model.topics.newest)),
         // The frame holds what these views show.
         Tab::Cpu | Tab::Sched => {}

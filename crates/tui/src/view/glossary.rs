@@ -5,7 +5,7 @@ use crate::model::tab::Tab;
 /// A term, its meaning, and the views that show it; no views for all.
 type Term = (&'static str, &'static str, &'static [Tab]);
 
-const TERMS: [Term; 32] = [
+const TERMS: [Term; 36] = [
     ("reductions", "polls plus messages handled: how often a process ran, not how long", &[Tab::Processes, Tab::Node]),
     ("BUSY%", "share of one scheduler that a process used", &[Tab::Processes, Tab::Node]),
     ("MAILQ", "messages that wait in the mailbox", &[Tab::Processes, Tab::Node]),
@@ -33,6 +33,10 @@ const TERMS: [Term; 32] = [
     ("in flight", "requests without the head of a response; further ones wait", &[Tab::Serve]),
     ("responding", "a request with a response that has begun and is not complete", &[Tab::Serve]),
     ("5xx", "responses with a status from 500 to 599: errors of the server", &[Tab::Serve]),
+    ("in doubt", "sent and not acknowledged: lost if the connection ends now", &[Tab::Cluster]),
+    ("CREDIT", "free share of what a connection may have in doubt", &[Tab::Cluster]),
+    ("CLOCK", "clock of the other node minus the clock of this one", &[Tab::Cluster]),
+    ("epoch", "grows with each owner of a name: an earlier owner can be refused", &[Tab::Cluster]),
     ("closed loop", "a load whose next operation waits for the last one", &[Tab::Bench]),
     ("p99", "99 of 100 values are at most this", &[Tab::Bench, Tab::Node, Tab::Time, Tab::Serve]),
     ("profile", "how much of the machine a run may use", &[Tab::Bench, Tab::Node]),

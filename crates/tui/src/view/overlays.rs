@@ -70,6 +70,7 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
         Tab::Time | Tab::Sched => Context::List,
         Tab::Topics => Context::Topics,
         Tab::Serve => Context::Serve,
+        Tab::Cluster => Context::Cluster,
         Tab::Wasm => Context::Wasm,
         Tab::Store => Context::Store,
     };

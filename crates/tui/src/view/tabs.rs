@@ -1,6 +1,7 @@
 //! The views, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod cluster;
 pub(crate) mod cpu;
 pub(crate) mod events;
 pub(crate) mod node;

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::observe::{schedulers, totals};
 use crate::runtime::handle::Handle;
 pub use crate::runtime::remote::network::LinkFigures;
+pub use crate::runtime::remote::peers::Identity as RemoteIdentity;
 use crate::runtime::remote::peers::Peer;
 pub use crate::runtime::remote::peers::Phase;
+pub use crate::runtime::remote::report::{ClusterName, NetworkPeer, NetworkReport, NodeVitals, SeenVitals};
 
 /// State and figures of one life of another node. Totals count all of its connections and only increase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,4 +80,36 @@ pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
         }
     };
     peers.all().iter().map(report).collect()
+}
+
+/// Returns the state of the cluster that a runtime is a node of, with the name and the boot id of the node and at most
+/// `names_max` unique names; `None` if it is not attached to a network.
+pub fn network(runtime: &Handle, names_max: usize) -> Option<(RemoteIdentity, NetworkReport)> {
+    let attached = runtime.shared.peers.attached.get()?;
+    let report = attached.network.report(names_max);
+    Some((attached.identity.clone(), report))
+}
+
+/// Returns what a node says about itself to others. The version and the memory are those of the program.
+pub fn vitals(runtime: &Handle, version: &str) -> NodeVitals {
+    let (totals, schedulers) = (totals::totals(runtime), schedulers::schedulers(runtime));
+    NodeVitals {
+        version: version.to_owned(),
+        os_pid: std::process::id(),
+        uptime_ms: totals::uptime(runtime).as_millis() as u64,
+        processes: totals.live,
+        schedulers: schedulers.len() as u32,
+        busy_ns: schedulers.iter().map(|scheduler| scheduler.busy_ns).sum(),
+        messages: totals.messages,
+        crashed: totals.crashed,
+        memory_bytes: resident_memory(),
+        is_draining: runtime.shared.peers.draining.load(Ordering::Relaxed),
+    }
+}
+
+/// Returns the resident memory of this program, in bytes; 0 if the system does not say it.
+fn resident_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
 }

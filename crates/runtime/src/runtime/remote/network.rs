@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use crate::runtime::remote::frame::{Address, Frame};
+use crate::runtime::remote::report::NetworkReport;
 
 /// Room for frames to a process of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,5 +76,11 @@ pub trait Network: Send + Sync {
     fn figures(&self, node: u32) -> LinkFigures {
         let _ = node;
         LinkFigures::default()
+    }
+    /// Returns the state of the cluster with at most `names_max` of its names, for an observer who looks at it now: the
+    /// network may ask other nodes for their vitals for some seconds.
+    fn report(&self, names_max: usize) -> NetworkReport {
+        let _ = names_max;
+        NetworkReport::default()
     }
 }

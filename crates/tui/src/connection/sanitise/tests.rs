@@ -61,8 +61,13 @@ fn no_message_keeps_an_escape_in_any_field() {
             ..crate::demo::time::time(&rusm_protocol::TimeView::default(), 1, 60_000)
         })),
         encode(&ServerMessage::Topics(crate::demo::topics::topics(&rusm_protocol::TopicsView::default(), 1, 60_000))),
-        encode(&ServerMessage::Serve(Box::new(crate::demo::serve::serve(
+        encode(&ServerMessage::Serve(Box::new(crate::demo::network::serve::serve(
             &rusm_protocol::ServeView::default(),
+            1,
+            60_000,
+        )))),
+        encode(&ServerMessage::Cluster(Box::new(crate::demo::network::cluster::cluster(
+            &rusm_protocol::ClusterView::default(),
             1,
             60_000,
         )))),

@@ -6,6 +6,7 @@ use crate::model::causes::CausesPane;
 use crate::model::detail::DetailPane;
 use crate::model::overlay::waits::WaitsPane;
 use crate::model::panes::bench::results::ResultsPane;
+use crate::model::panes::cluster::ClusterPane;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::events::EventsPane;
 use crate::model::panes::sched::SchedPane;
@@ -33,6 +34,7 @@ pub(crate) struct LiveData {
     pub(crate) cpu: CpuPane,
     pub(crate) sched: SchedPane,
     pub(crate) serve: ServePane,
+    pub(crate) cluster: ClusterPane,
     pub(crate) waits: WaitsPane,
     pub(crate) results: ResultsPane,
     pub(crate) detail: Option<DetailPane>,

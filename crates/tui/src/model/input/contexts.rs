@@ -48,6 +48,7 @@ impl Model {
             Tab::Time | Tab::Sched => contexts.push(Context::List),
             Tab::Cpu => contexts.extend([Context::Cpu, Context::List]),
             Tab::Serve => contexts.extend([Context::Serve, Context::List]),
+            Tab::Cluster => contexts.extend([Context::Cluster, Context::List]),
         }
         contexts.push(Context::Global);
         contexts

@@ -23,6 +23,8 @@ fn no_panel_leaves_the_screen_at_any_size() {
             let more = more.chain([sched.schedulers, sched.memory, sched.chart]);
             let serve = [serve::panels(size, height.into(), false), serve::panels(size, 3, true)];
             let more = more.chain(serve.into_iter().flat_map(|of| [of.totals, of.limits, of.routes, of.requests]));
+            let cluster = [cluster::panels(size, height.into()), cluster::panels(size, 3)];
+            let more = more.chain(cluster.into_iter().flat_map(|of| [of.own, of.nodes, of.node, of.names]));
             for cells in all.into_iter().chain(more).filter(|cells| cells.height > 0 && cells.width > 0) {
                 assert!(cells.x + cells.width <= width, "{cells:?} at {size:?}");
                 assert!(cells.y + cells.height <= height, "{cells:?} at {size:?}");

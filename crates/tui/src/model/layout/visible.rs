@@ -81,6 +81,18 @@ impl Model {
         layout::sched(self.size, self.scheduler_count()).schedulers.inner().height.saturating_sub(2)
     }
 
+    /// Returns the panels of the Cluster view.
+    pub(crate) fn cluster_layout(&self) -> layout::cluster::ClusterLayout {
+        layout::cluster::panels(self.size, self.cluster.newest.as_ref().map_or(0, |newest| newest.total))
+    }
+
+    /// Returns the numbers of other nodes and of unique names that the Cluster view shows.
+    pub(crate) fn visible_cluster(&self) -> (u16, u16) {
+        let layout = self.cluster_layout();
+        let rows = |panel: layout::Cells| panel.inner().height.saturating_sub(1);
+        (rows(layout.nodes), rows(layout.names))
+    }
+
     /// Returns the panels of the Serve view.
     pub(crate) fn serve_layout(&self) -> layout::serve::ServeLayout {
         let routes = self.serve.newest.as_ref().map_or(0, |newest| newest.total);

@@ -5,6 +5,8 @@
 //!   query = Some(view) ──▶ set_observer_detail{true}, view
 //! ```
 
+mod arrived;
+
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Rows, View};

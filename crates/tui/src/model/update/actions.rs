@@ -16,6 +16,7 @@ use crate::model::message::{Effect, Export, QuitReason};
 use crate::model::overlay::columns::ColumnChooser;
 use crate::model::overlay::{Overlay, Question};
 use crate::model::panes::bench::results::BenchPane;
+use crate::model::panes::cluster::ClusterFocus;
 use crate::model::panes::columns::ColumnSet;
 use crate::model::panes::cpu::CpuPane;
 use crate::model::panes::serve::ServeFocus;
@@ -109,6 +110,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Unfold => model.tree.unfold(model.visible_tree()),
         Action::Fold => model.tree.fold(model.visible_tree()),
         Action::FoldAll => model.tree.fold_all(model.visible_tree()),
+        Action::Panel(steps) if model.tab == Tab::Cluster => {
+            let has_names = model.cluster_layout().names.height > 0;
+            model.cluster.focus = if steps > 0 && has_names { ClusterFocus::Names } else { ClusterFocus::Nodes };
+            model.cluster.clamp(model.visible_cluster());
+        }
         Action::Panel(steps) if model.tab == Tab::Serve => {
             model.serve.focus = if steps > 0 { ServeFocus::Requests } else { ServeFocus::Routes };
             model.serve.clamp(model.visible_serve());
@@ -257,6 +263,7 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::Ask { ask, .. }) => bench::confirmed(model, ask, effects),
         None if model.table.field.is_some() => close_filter(model, true),
         None if model.tab == Tab::Serve => process::open_request(model, effects),
+        None if model.tab == Tab::Cluster => process::open_in_cluster(model, effects),
         None if matches!(model.tab, Tab::Topics | Tab::Time) => process::follow_slowest(model, effects),
         None if model.tab == Tab::Processes && model.detail_in_full() => process::follow_link(model, effects),
         None if model.tab == Tab::Bench && model.bench.find.is_some() => model.bench.end_find(true),

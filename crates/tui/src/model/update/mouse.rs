@@ -5,6 +5,7 @@ use crate::model::input::key::{Mouse, MouseKind};
 use crate::model::message::Effect;
 use crate::model::panes::bench::menu::{self, MenuRow};
 use crate::model::panes::bench::results::BenchPane;
+use crate::model::panes::cluster::ClusterFocus;
 use crate::model::panes::serve::ServeFocus;
 use crate::model::panes::store::StoreFocus;
 use crate::model::panes::wasm::WasmFocus;
@@ -40,7 +41,15 @@ fn wheel(model: &mut Model, notches: i64) {
         model.events.scroll(notches * WHEEL_ROWS, visible);
     } else if matches!(
         model.tab,
-        Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched | Tab::Serve
+        Tab::Bench
+            | Tab::Wasm
+            | Tab::Time
+            | Tab::Store
+            | Tab::Topics
+            | Tab::Cpu
+            | Tab::Sched
+            | Tab::Serve
+            | Tab::Cluster
     ) {
         movement::lines_by(model, notches);
     }
@@ -80,6 +89,7 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         Tab::Node | Tab::Time | Tab::Sched => {}
         Tab::Cpu => click_cpu(model, x, y, effects),
         Tab::Serve => click_serve(model, x, y, effects),
+        Tab::Cluster => click_cluster(model, x, y, effects),
     }
 }
 
@@ -176,6 +186,20 @@ fn click_topics(model: &mut Model, x: u16, y: u16) {
     if inner.contains(x, y) && y > inner.y {
         let position = model.topics.list.top + u64::from(y - inner.y - 1);
         model.topics.go_to(position, model.visible_topics());
+    }
+}
+
+fn click_cluster(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
+    let (panels, before) = (model.cluster_layout(), model.cluster.focus);
+    let lists = [(panels.nodes, ClusterFocus::Nodes), (panels.names, ClusterFocus::Names)];
+    let hit = lists.into_iter().find(|(panel, _)| panel.height > 0 && panel.inner().contains(x, y));
+    let Some((panel, focus)) = hit.filter(|(panel, _)| y > panel.inner().y) else { return };
+    model.cluster.focus = focus;
+    let cursor = if focus == ClusterFocus::Nodes { &model.cluster.nodes } else { &model.cluster.names };
+    let (at, position) = (cursor.at, cursor.top + u64::from(y - panel.inner().y - 1));
+    model.cluster.go_to(position, model.visible_cluster());
+    if before == focus && at == position {
+        actions::open(model, effects);
     }
 }
 

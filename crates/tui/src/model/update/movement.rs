@@ -5,6 +5,7 @@ use rusm_protocol::Column;
 use super::bench;
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::menu;
+use crate::model::panes::cluster::ClusterFocus;
 use crate::model::panes::serve::ServeFocus;
 use crate::model::selection::wrapped;
 use crate::model::tab::Tab;
@@ -21,6 +22,10 @@ pub(super) fn page(model: &Model) -> u16 {
         (Tab::Store, _) => model.visible_buckets(),
         (Tab::Topics, _) => model.visible_topics(),
         (Tab::Cpu, _) => model.visible_groups(),
+        (Tab::Cluster, _) => match model.cluster.focus {
+            ClusterFocus::Nodes => model.visible_cluster().0,
+            ClusterFocus::Names => model.visible_cluster().1,
+        },
         (Tab::Serve, _) => match model.serve.focus {
             ServeFocus::Requests => model.visible_serve().1,
             ServeFocus::Routes => model.visible_serve().0,
@@ -73,6 +78,7 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
         None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
         None if model.serve.filter.field.is_some() => model.serve.filter.recall(lines),
+        None if model.tab == Tab::Cluster => model.cluster.move_by(lines, model.visible_cluster()),
         None if model.tab == Tab::Serve => model.serve.move_by(lines, model.visible_serve()),
         None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
         None if model.tab == Tab::Sched => to_memory_kind(model, lines),
@@ -94,6 +100,7 @@ pub(super) fn to_position(model: &mut Model, position: u64) {
     match model.tab {
         Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
         Tab::Serve => model.serve.go_to(position, model.visible_serve()),
+        Tab::Cluster => model.cluster.go_to(position, model.visible_cluster()),
         Tab::Sched => {
             model.sched.kind = None;
             to_memory_kind(model, i64::try_from(position).unwrap_or(i64::MAX));

@@ -121,6 +121,7 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
         | ServerMessage::Cpu(_)
         | ServerMessage::Schedulers(_)
         | ServerMessage::Serve(_)
+        | ServerMessage::Cluster(_)
         | ServerMessage::Results(_)
         | ServerMessage::Waits(_)
         | ServerMessage::Process { .. } => {}
@@ -175,6 +176,7 @@ fn apply(model: &mut Model, past: Past) {
     model.cpu.newest = None;
     model.sched.newest = None;
     model.serve.forget_answers();
+    model.cluster.newest = None;
     model.time.newest = None;
     model.store.forget_stores();
     model.topics.forget_topics();
@@ -196,6 +198,10 @@ fn apply(model: &mut Model, past: Past) {
             ServerMessage::Causes(causes) => model.causes.newest = Some(causes),
             ServerMessage::Schedulers(schedulers) => model.sched.newest = Some(schedulers),
             ServerMessage::Cpu(cpu) => model.cpu.newest = Some(cpu),
+            ServerMessage::Cluster(cluster) => {
+                let visible = model.visible_cluster();
+                model.cluster.show(*cluster, visible);
+            }
             ServerMessage::Serve(serve) => {
                 let visible = model.visible_serve();
                 model.serve.show(*serve, visible);
@@ -331,6 +337,7 @@ fn live_data(model: &Model) -> LiveData {
         cpu: model.cpu.clone(),
         sched: model.sched.clone(),
         serve: model.serve.clone(),
+        cluster: model.cluster.clone(),
         waits: model.waits.clone(),
         results: model.results.clone(),
         detail: model.detail.clone(),
@@ -352,6 +359,7 @@ fn put_back(model: &mut Model, live: LiveData) {
     model.cpu = live.cpu;
     model.sched = live.sched;
     model.serve = live.serve;
+    model.cluster = live.cluster;
     model.waits = live.waits;
     model.results = live.results;
     if let Some(pane) = &mut model.detail {

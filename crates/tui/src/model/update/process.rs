@@ -7,6 +7,7 @@ use crate::model::detail::{DetailPane, Place};
 use crate::model::input::key::{Key, KeyCode};
 use crate::model::message::Effect;
 use crate::model::overlay::{Overlay, Question};
+use crate::model::panes::cluster::ClusterFocus;
 use crate::model::panes::events::Item;
 use crate::model::panes::serve::ServeFocus;
 use crate::model::panes::table::{Selection, text};
@@ -78,6 +79,34 @@ pub(super) fn open_request(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(pid) => follow(model, pid, effects),
         None => model.show_notice("no request is handled now", false),
     }
+}
+
+/// Watches the selected node, or follows the process that owns the selected unique name.
+pub(super) fn open_in_cluster(model: &mut Model, effects: &mut Vec<Effect>) {
+    if model.cluster.focus == ClusterFocus::Nodes {
+        let node = model.cluster.node().map(|node| (node.name.clone(), node.state == "up"));
+        return match node {
+            Some((name, true)) => attach(model, name, effects),
+            Some((name, false)) => model.show_notice(format!("node {name} is not connected"), true),
+            None => model.show_notice("no other node is known", false),
+        };
+    }
+    let owner = model.cluster.owner().map(str::to_owned);
+    let node = model.cluster.name_at(model.cluster.names.at).map(|name| name.node.clone());
+    match (owner, node) {
+        (Some(pid), _) if pid.starts_with("<0.") => follow(model, pid, effects),
+        (Some(_), Some(node)) => {
+            model.show_notice(format!("its owner runs on node {node}: select that node and press enter"), false);
+        }
+        _ => model.show_notice("this name has no owner that is connected", false),
+    }
+}
+
+fn attach(model: &mut Model, node: String, effects: &mut Vec<Effect>) {
+    if model.demo || model.replay {
+        return model.show_notice(format!("node {node} is only a row here: its data is not in this source"), false);
+    }
+    effects.push(Effect::Attach(node));
 }
 
 /// Follows the selected link of the process on the screen.
@@ -335,6 +364,7 @@ pub(super) fn copy(model: &mut Model, effects: &mut Vec<Effect>) {
         Tab::Processes => subject(model),
         Tab::Tree => model.tree.selected_row().and_then(|row| row.pid.as_deref()),
         Tab::Serve => model.serve.request().map(|request| request.pid.as_str()),
+        Tab::Cluster => model.cluster.owner().or_else(|| model.cluster.node().map(|node| node.name.as_str())),
         Tab::Events => model.events.opened().map(|(item, _)| item).or_else(|| model.events.selected()).map(Item::text),
         _ => None,
     };

@@ -68,6 +68,10 @@ pub(super) fn server(model: &mut Model, message: ServerMessage, effects: &mut Ve
         // Events are sent once, so a pause must not lose them.
         ServerMessage::Trace(trace) => model.dirty |= model.trace.take(trace),
         ServerMessage::Schedulers(schedulers) => model.dirty |= model.sched.take(schedulers),
+        ServerMessage::Cluster(cluster) => {
+            let visible = model.visible_cluster();
+            model.dirty |= model.cluster.take(*cluster, visible);
+        }
         ServerMessage::Serve(serve) => {
             let visible = model.visible_serve();
             model.dirty |= model.serve.take(*serve, visible);
@@ -206,6 +210,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.cpu.forget();
         model.sched.newest = None;
         model.serve.forget();
+        model.cluster.forget();
         model.results.forget();
         model.waits.forget();
         model.trace.forget();

@@ -69,6 +69,27 @@ fn servers_on_the_largest_and_on_a_middle_screen() {
 }
 
 #[test]
+fn the_cluster_on_the_largest_and_on_a_middle_screen() {
+    for (width, height) in [(97, 31), (200, 50)] {
+        let name = format!("cluster_{width}x{height}");
+        insta::assert_snapshot!(name, busy(Tab::Cluster, Size::new(width, height), false).text());
+    }
+}
+
+#[test]
+fn a_lost_node_keeps_its_last_figures_and_a_name_leads_to_its_owner() {
+    let mut watched = busy(Tab::Cluster, LARGE, false);
+    watched.press("jj").pass(1);
+    insta::assert_snapshot!("cluster_lost", watched.text());
+
+    watched.press("l").pass(1);
+    watched.press("\n");
+    assert!(watched.text().contains("runs on node berlin: select"), "{}", watched.text());
+    watched.press("j\n").pass(1);
+    assert_eq!(watched.model.detail.as_ref().map(|pane| pane.pid.as_str()), Some("<0.98.1>"));
+}
+
+#[test]
 fn the_process_that_holds_up_others_is_one_key_away_on_time_and_topics() {
     for tab in [Tab::Time, Tab::Topics] {
         let mut watched = busy(tab, USUAL, false);

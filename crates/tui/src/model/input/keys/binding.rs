@@ -44,6 +44,8 @@ pub enum Context {
     Cpu,
     /// The Serve view.
     Serve,
+    /// The Cluster view.
+    Cluster,
     /// The filter's text field.
     Filter,
     /// The help overlay.
@@ -76,7 +78,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order of the README.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Global,
         Self::List,
         Self::Node,
@@ -95,6 +97,7 @@ impl Context {
         Self::Topics,
         Self::Cpu,
         Self::Serve,
+        Self::Cluster,
         Self::Filter,
         Self::SortMenu,
         Self::Columns,
@@ -132,6 +135,7 @@ impl Context {
             Self::Topics => "topics",
             Self::Cpu => "cpu",
             Self::Serve => "serve",
+            Self::Cluster => "cluster",
             Self::Filter => "filter",
             Self::Help => "help",
             Self::Kill => "kill",

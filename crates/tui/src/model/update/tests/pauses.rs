@@ -21,9 +21,18 @@ fn rate_limited(model: &mut Model, now: Duration) -> Vec<Effect> {
 #[test]
 fn what_the_node_dropped_is_asked_once_more_after_a_second() {
     let ms = Duration::from_millis;
-    for tab in
-        [Tab::Processes, Tab::Events, Tab::Tree, Tab::Wasm, Tab::Time, Tab::Store, Tab::Topics, Tab::Sched, Tab::Serve]
-    {
+    for tab in [
+        Tab::Processes,
+        Tab::Events,
+        Tab::Tree,
+        Tab::Wasm,
+        Tab::Time,
+        Tab::Store,
+        Tab::Topics,
+        Tab::Sched,
+        Tab::Serve,
+        Tab::Cluster,
+    ] {
         let asks = |message: &&ClientMessage| match message {
             ClientMessage::View(_) => tab == Tab::Processes,
             ClientMessage::Events(request) => tab == Tab::Events && request.enabled,
@@ -33,6 +42,7 @@ fn what_the_node_dropped_is_asked_once_more_after_a_second() {
             ClientMessage::Stores { view } => tab == Tab::Store && view.is_some(),
             ClientMessage::Topics { view } => tab == Tab::Topics && view.is_some(),
             ClientMessage::Serve { view } => tab == Tab::Serve && view.is_some(),
+            ClientMessage::Cluster { view } => tab == Tab::Cluster && view.is_some(),
             ClientMessage::Schedulers { view } => tab == Tab::Sched && view.is_some(),
             _ => false,
         };

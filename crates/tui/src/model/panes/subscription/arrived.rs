@@ -28,6 +28,11 @@ impl Model {
         self.sched.newest.is_some()
     }
 
+    /// Returns true if the node has sent the state of the cluster.
+    pub(crate) fn has_cluster(&self) -> bool {
+        self.cluster.newest.is_some()
+    }
+
     /// Returns true if the node has sent its servers.
     pub(crate) fn has_servers(&self) -> bool {
         self.serve.newest.is_some()

@@ -4,7 +4,7 @@ use rusm_protocol::{
     LimitInfo, RequestFilter, RequestInfo, RequestSort, RequestSubject, RouteInfo, Serve, ServeView, ServerInfo,
 };
 
-use super::random::random;
+use crate::demo::random::random;
 
 /// A route: server, label, requests per second, shares of 4xx and 5xx in thousandths, median and 99th percentile in
 /// microseconds, bytes of a response.

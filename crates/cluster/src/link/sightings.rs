@@ -1,0 +1,209 @@
+//! Nodes that the link sees, and whether another node has the name of this one.
+//!
+//! ```text
+//!   token NAME/LIFE ──▶ first life of a name: up        last life of a name is gone: down
+//!                   └─▶ own name: before this node is visible, it is refused; later, the younger node leaves
+//! ```
+//!
+//! A node sees only tokens of nodes to which it has a connection of its own, so the token of an ended process is not
+//! among them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::contract::LinkEvents;
+use crate::identity::NodeName;
+
+/// One life of a node on the link: the time of its start first, so that the older of two is the smaller.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LinkLife {
+    started_at_ms: u64,
+    id: String,
+}
+
+impl LinkLife {
+    pub(super) const fn new(started_at_ms: u64, id: String) -> Self {
+        Self { started_at_ms, id }
+    }
+
+    /// Parses the part of a key.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (started_at_ms, id) = text.split_once('-')?;
+        Some(Self { started_at_ms: u64::from_str_radix(started_at_ms, 16).ok()?, id: id.to_owned() })
+    }
+
+    /// Returns the part of a key.
+    pub(super) fn key(&self) -> String {
+        format!("{:x}-{}", self.started_at_ms, self.id)
+    }
+}
+
+/// What a link sees. Reports are made under the lock, so they keep their order.
+pub(super) struct Sightings {
+    own: NodeName,
+    own_life: LinkLife,
+    events: Arc<dyn LinkEvents>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lives: BTreeMap<NodeName, BTreeSet<LinkLife>>,
+    /// True from the moment at which this node is visible to others.
+    is_visible: bool,
+    is_taken: bool,
+}
+
+impl Sightings {
+    pub(super) fn new(own: NodeName, own_life: LinkLife, events: Arc<dyn LinkEvents>) -> Self {
+        Self { own, own_life, events, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Notes a token. Returns true if the link must close, because another node had the name before.
+    pub(super) fn on_token(&self, name: NodeName, life: LinkLife, is_present: bool) -> bool {
+        let mut state = self.state.lock();
+        if name == self.own {
+            let is_other = is_present && life != self.own_life;
+            let is_older = life < self.own_life;
+            let before = state.is_taken;
+            // Before this node is visible, the other one is part of the cluster, whatever its clock says.
+            state.is_taken |= is_other && (is_older || !state.is_visible);
+            self.changed.notify_all();
+            let leaves = state.is_taken && !before && state.is_visible;
+            if leaves {
+                self.events.name_taken();
+            }
+            return leaves;
+        }
+        let lives = state.lives.entry(name.clone()).or_default();
+        let was_seen = !lives.is_empty();
+        if is_present {
+            lives.insert(life);
+        } else {
+            lives.remove(&life);
+        }
+        let is_seen = !lives.is_empty();
+        if !is_seen {
+            state.lives.remove(&name);
+        }
+        self.changed.notify_all();
+        if state.is_visible {
+            match (was_seen, is_seen) {
+                (false, true) => self.events.up(name),
+                (true, false) => self.events.down(&name),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Waits up to `settle` until another node with the name of this one is seen. Returns false if that happened.
+    pub(super) fn name_is_free(&self, settle: Duration) -> bool {
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !state.is_taken, settle);
+        !state.is_taken
+    }
+
+    /// Reports the nodes that were seen so far, and from now on each change.
+    pub(super) fn become_visible(&self) {
+        let mut state = self.state.lock();
+        state.is_visible = true;
+        for name in state.lives.keys() {
+            self.events.up(name.clone());
+        }
+    }
+
+    /// Returns the nodes that are seen.
+    pub(super) fn peers(&self) -> Vec<NodeName> {
+        self.state.lock().lives.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Reports(Mutex<Vec<String>>);
+
+    impl LinkEvents for Reports {
+        fn up(&self, peer: NodeName) {
+            self.0.lock().push(format!("up {peer}"));
+        }
+
+        fn down(&self, peer: &NodeName) {
+            self.0.lock().push(format!("down {peer}"));
+        }
+
+        fn name_taken(&self) {
+            self.0.lock().push("taken".to_owned());
+        }
+
+        fn packet(&self, _from: &NodeName, _packet: Bytes) {}
+    }
+
+    fn name(text: &str) -> NodeName {
+        NodeName::new(text).unwrap()
+    }
+
+    fn life(started_at_ms: u64, id: &str) -> LinkLife {
+        LinkLife::new(started_at_ms, id.to_owned())
+    }
+
+    fn sightings() -> (Sightings, Arc<Reports>) {
+        let reports = Arc::new(Reports::default());
+        (Sightings::new(name("b"), life(50, "own"), Arc::clone(&reports) as Arc<dyn LinkEvents>), reports)
+    }
+
+    #[test]
+    fn a_life_reads_back_from_its_key() {
+        let life = life(0x18f, "a0c4");
+        assert_eq!((life.key().as_str(), LinkLife::parse("18f-a0c4")), ("18f-a0c4", Some(life)));
+        assert_eq!(LinkLife::parse("a0c4"), None);
+    }
+
+    #[test]
+    fn a_restart_that_overlaps_its_predecessor_is_seen_all_the_time() {
+        let (sightings, reports) = sightings();
+
+        sightings.on_token(name("a"), life(1, "x"), true);
+        assert_eq!(reports.0.lock().len(), 0, "this node is not visible yet");
+        sightings.become_visible();
+        sightings.on_token(name("a"), life(9, "y"), true);
+        sightings.on_token(name("a"), life(1, "x"), false);
+        assert_eq!((reports.0.lock().clone(), sightings.peers()), (vec!["up a".to_owned()], vec![name("a")]));
+
+        sightings.on_token(name("a"), life(9, "y"), false);
+        assert_eq!(*reports.0.lock(), ["up a", "down a"]);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_at_the_start() {
+        let (sightings, _reports) = sightings();
+        assert!(sightings.name_is_free(Duration::ZERO));
+
+        // The clock of the other node is ahead. It is part of the cluster all the same.
+        sightings.on_token(name("b"), life(99, "other"), true);
+
+        assert!(!sightings.name_is_free(Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn of_two_nodes_that_meet_later_the_younger_one_leaves() {
+        let (older, reports) = sightings();
+        older.become_visible();
+        assert!(!older.on_token(name("b"), life(50, "own"), true), "its own token");
+        assert!(!older.on_token(name("b"), life(51, "younger"), true));
+        assert_eq!(reports.0.lock().len(), 0);
+
+        assert!(older.on_token(name("b"), life(49, "older"), true));
+        assert!(!older.on_token(name("b"), life(48, "older still"), true), "it leaves once");
+        assert_eq!(*reports.0.lock(), ["taken"]);
+    }
+}

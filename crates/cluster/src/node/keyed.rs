@@ -1,0 +1,277 @@
+//! Keyed processes: a process for each key, started by its first message on the node that the key belongs to.
+//!
+//! ```text
+//!   entity(key) ─▶ place: rendezvous hash over the hosts of the kind ─▶ host there: table of keys ─▶ pid
+//!                                                                     └─ new key: ask the other hosts ─▶ start it
+//! ```
+//!
+//! Every node that serves a kind runs one host, and all hosts of a kind are a group. A caller sends to the process itself
+//! and asks a host only for its pid. A process that is idle, or whose node drains, gets [`Deactivate`] behind all its
+//! messages and ends. Its next message starts it where the key belongs then, and not before it has ended.
+
+mod host;
+mod kind;
+mod table;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rusm_runtime::{CallError, Context, ExitReason, Handle, Pid, SpawnError};
+use thiserror::Error;
+
+use self::host::Host;
+use self::kind::{Body, GROUP, Hosts};
+pub use self::kind::{Deactivate, KEY_BYTES_MAX, KeyedConfig};
+use self::wire::{Answer, Question};
+use super::member::Node;
+use crate::identity::NodeName;
+
+/// Time between two attempts while a key moves.
+const RETRY: Duration = Duration::from_millis(5);
+/// Time after which a key that cannot be resolved is an error.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(10);
+/// Number of pids that a node remembers.
+const CACHE_MAX: usize = 1 << 17;
+
+/// Error returned when a keyed process cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeyedError {
+    /// The key is too long.
+    #[error("a key has at most {KEY_BYTES_MAX} bytes, not {0}")]
+    Length(usize),
+    /// The runtime has no room for a process.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// All nodes that serve the kind drain.
+    #[error("no node takes keys of kind {0:?}")]
+    NoNode(Arc<str>),
+    /// The node of the key has as many keys as it may have, or cannot start a process.
+    #[error("node {node} does not start a process for key {key:?} of kind {kind:?}")]
+    Refused {
+        /// Node of the key.
+        node: String,
+        /// Kind.
+        kind: Arc<str>,
+        /// Key.
+        key: String,
+    },
+    /// The key was not resolved in time, for example because the node where it was live hangs.
+    #[error("key {key:?} of kind {kind:?} was not resolved in time")]
+    Timeout {
+        /// Kind.
+        kind: Arc<str>,
+        /// Key.
+        key: String,
+    },
+    /// The call failed. The process may have received the request.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// A kind of keyed processes, as the processes of this node use it. Clones are the same. The host ends with the last one.
+#[derive(Clone)]
+pub struct Keyed(Arc<Kind>);
+
+struct Kind {
+    handle: Handle,
+    name: Arc<str>,
+    hosts: Arc<RwLock<Hosts>>,
+    host: Pid,
+}
+
+impl Drop for Kind {
+    fn drop(&mut self) {
+        self.handle.exit(self.host, ExitReason::Shutdown);
+    }
+}
+
+impl fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keyed").field(&self.0.name).finish()
+    }
+}
+
+impl Node {
+    /// Serves a kind of keyed processes on this node. `body` runs for each key, and should end after [`Deactivate`]. All
+    /// nodes that serve the kind must run the same code.
+    ///
+    /// # Errors
+    /// [`KeyedError::Length`] if the name of the kind is too long, [`KeyedError::Spawn`] without room for the host.
+    pub fn keyed<F, T>(&self, kind: &str, config: KeyedConfig, body: F) -> Result<Keyed, KeyedError>
+    where
+        F: Fn(Context, String) -> T + Send + Sync + 'static,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        if GROUP.len() + kind.len() > 255 {
+            return Err(KeyedError::Length(kind.len()));
+        }
+        let start = move |ctx: Context, key: String| -> Body {
+            let body = body(ctx, key);
+            Box::pin(async move {
+                body.await;
+                ExitReason::Normal
+            })
+        };
+        let hosts = Arc::new(RwLock::new(Hosts::default()));
+        let (handle, name) = (self.runtime(), Arc::<str>::from(kind));
+        let drains = self.drains();
+        let host =
+            Host::new(Arc::clone(&name), self.identity().name.clone(), config, Arc::new(start), Arc::clone(&hosts));
+        let host = handle.spawn(move |ctx: Context| host.run(ctx, drains))?;
+        Ok(Keyed(Arc::new(Kind { handle, name, hosts, host })))
+    }
+}
+
+impl Keyed {
+    /// Returns the process of a key.
+    pub fn entity(&self, key: &str) -> Entity {
+        Entity { kind: self.clone(), key: key.to_owned() }
+    }
+
+    /// Returns the node that new keys like this one are placed on, as this node sees it.
+    pub fn place(&self, key: &str) -> Option<NodeName> {
+        self.0.hosts.read().placement.node_of(&self.0.name, key).cloned()
+    }
+}
+
+/// A keyed process.
+#[derive(Clone, Debug)]
+pub struct Entity {
+    kind: Keyed,
+    key: String,
+}
+
+impl Entity {
+    /// Returns the key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns the pid of the process, and starts it if it is not live. The process may end at any time.
+    ///
+    /// # Errors
+    /// [`KeyedError`] if no node starts it.
+    pub async fn pid(&self, ctx: &Context) -> Result<Pid, KeyedError> {
+        let known = self.kind.0.hosts.read().known.get(&self.key).copied();
+        match known {
+            Some(pid) => Ok(pid),
+            None => self.resolve(ctx).await,
+        }
+    }
+
+    /// Sends a message. It is lost if the process has ended in this moment.
+    ///
+    /// # Errors
+    /// [`KeyedError`] if no node starts the process.
+    pub async fn send<T: Send + 'static>(&self, ctx: &Context, message: T) -> Result<(), KeyedError> {
+        let mut pid = self.pid(ctx).await?;
+        if pid.node() == 0 && !self.kind.0.handle.is_alive(pid) {
+            self.forget(pid);
+            pid = self.resolve(ctx).await?;
+        }
+        ctx.send(pid, message).await;
+        Ok(())
+    }
+
+    /// Sends a request and waits for its reply. A request that the process did not receive, because it had ended, is sent to
+    /// the next one.
+    ///
+    /// # Errors
+    /// [`KeyedError::Call`] if the process ended or its node was lost; it may have received the request.
+    pub async fn call<M, R>(&self, ctx: &Context, request: M, timeout: Duration) -> Result<R, KeyedError>
+    where
+        M: Clone + Send + 'static,
+        R: Send + 'static,
+    {
+        let until = Instant::now() + timeout;
+        loop {
+            let pid = self.pid(ctx).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            let error = match ctx.call::<M, R>(pid, request.clone(), left).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            self.forget(pid);
+            let was_received = match &error {
+                CallError::NoProcess { .. } => false,
+                // It ended after `Deactivate`, and the request came behind that.
+                CallError::Ended { reason, .. } => *reason != ExitReason::Normal,
+                CallError::Dropped { .. } => self.resolve(ctx).await? == pid,
+                _ => true,
+            };
+            if was_received || Instant::now() >= until {
+                return Err(error.into());
+            }
+        }
+    }
+
+    fn forget(&self, pid: Pid) {
+        let mut hosts = self.kind.0.hosts.write();
+        if hosts.known.get(&self.key) == Some(&pid) {
+            hosts.known.remove(&self.key);
+        }
+    }
+
+    /// Asks the host of the key for its process.
+    async fn resolve(&self, ctx: &Context) -> Result<Pid, KeyedError> {
+        let kind = &*self.kind.0;
+        if self.key.len() > KEY_BYTES_MAX {
+            return Err(KeyedError::Length(self.key.len()));
+        }
+        let until = Instant::now() + RESOLVE_WITHIN;
+        let mut refused = None;
+        while Instant::now() < until {
+            let place = {
+                let hosts = kind.hosts.read();
+                let node = hosts.placement.node_of(&kind.name, &self.key).cloned();
+                node.and_then(|node| hosts.pids.get(&node).map(|host| (node, *host)))
+            };
+            let Some((node, host)) = place else {
+                refused = Some(KeyedError::NoNode(Arc::clone(&kind.name)));
+                ctx.sleep(RETRY).await;
+                continue;
+            };
+            let question = Question::Find(&self.key).encode();
+            // A host that is lost is no longer a member soon.
+            if let Ok(answer) = ctx.call::<Bytes, Bytes>(host, question, RESOLVE_WITHIN).await {
+                match Answer::decode(&answer) {
+                    Some(Answer::Live { node, slot, generation }) => {
+                        if let Some(pid) = self.kind.0.pid_on(&node, slot, generation) {
+                            self.remember(pid);
+                            return Ok(pid);
+                        }
+                    }
+                    Some(Answer::Refused) => {
+                        let (kind, key) = (Arc::clone(&kind.name), self.key.clone());
+                        return Err(KeyedError::Refused { node: node.to_string(), kind, key });
+                    }
+                    _ => {}
+                }
+            }
+            ctx.sleep(RETRY).await;
+        }
+        let timeout = || KeyedError::Timeout { kind: Arc::clone(&kind.name), key: self.key.clone() };
+        Err(refused.unwrap_or_else(timeout))
+    }
+
+    fn remember(&self, pid: Pid) {
+        let mut hosts = self.kind.0.hosts.write();
+        if hosts.known.len() >= CACHE_MAX {
+            hosts.known.clear();
+        }
+        hosts.known.insert(self.key.clone(), pid);
+    }
+}
+
+impl Kind {
+    /// Returns the pid of a process of a node; `None` if that is not connected.
+    fn pid_on(&self, node: &str, slot: u32, generation: u32) -> Option<Pid> {
+        let is_own = self.handle.node().is_some_and(|own| &*own.name == node);
+        let node = if is_own { 0 } else { self.handle.node_named(node)? };
+        Some(Pid::from_parts(node, slot, generation))
+    }
+}

@@ -1,0 +1,248 @@
+//! The host of a kind on one node: the process that knows which keys are live here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rusm_runtime::observe;
+use rusm_runtime::{CallError, Context, Down, Joined, Left, Pid, ReplyTo, Request};
+
+use super::kind::{Deactivate, GROUP, Hosts, KeyedConfig, Start};
+use super::table::{KeyState, KeyTable};
+use super::wire::{Answer, Question};
+use crate::identity::NodeName;
+
+/// Minimum time between two looks at all keys.
+const TICK: Duration = Duration::from_millis(100);
+/// Looks at all keys take at most this part of the time: one in so many.
+const TICK_SHARE: u32 = 20;
+/// Time within which another host has to say whether a key is live there.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+type Waiter = ReplyTo<Bytes>;
+
+/// The host of a kind.
+pub(super) struct Host {
+    kind: Arc<str>,
+    own: NodeName,
+    config: KeyedConfig,
+    start: Arc<Start>,
+    hosts: Arc<RwLock<Hosts>>,
+    table: KeyTable<Waiter>,
+    started: Instant,
+}
+
+/// What the other hosts have said about a key.
+struct Resolved {
+    key: String,
+    /// `No` if it may be started here.
+    answer: Answer,
+}
+
+impl Host {
+    pub(super) fn new(
+        kind: Arc<str>,
+        own: NodeName,
+        config: KeyedConfig,
+        start: Arc<Start>,
+        hosts: Arc<RwLock<Hosts>>,
+    ) -> Self {
+        Self { kind, own, config, start, hosts, table: KeyTable::new(), started: Instant::now() }
+    }
+
+    pub(super) async fn run(mut self, ctx: Context, drains: impl Fn(&NodeName) -> bool) {
+        ctx.set_label("host of keyed processes");
+        let group = format!("{GROUP}{}", self.kind);
+        let Ok((_, members)) = ctx.monitor_group(&group) else { return };
+        members.into_iter().for_each(|member| self.add(&ctx, member));
+        self.add(&ctx, ctx.pid());
+        if ctx.join(&group).is_err() {
+            return;
+        }
+        let mut next_tick = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= next_tick {
+                self.tick(&ctx, &drains);
+                next_tick = Instant::now() + TICK.max(now.elapsed() * TICK_SHARE);
+            }
+            let left = next_tick.saturating_duration_since(Instant::now());
+            let Some(message) = ctx.receive_timeout(left).await else { continue };
+            let message = match message.downcast::<Request<Bytes, Bytes>>() {
+                Ok(request) => {
+                    self.answer(&ctx, request, &drains);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Down>() {
+                Ok(down) => {
+                    self.table.ended(down.pid);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Resolved>() {
+                Ok(resolved) => {
+                    self.resolved(&ctx, resolved);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            match message.downcast::<Joined>() {
+                Ok(joined) => self.add(&ctx, joined.pid),
+                Err(other) => {
+                    if let Ok(left) = other.downcast::<Left>() {
+                        self.remove(left.pid);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a host.
+    fn add(&self, ctx: &Context, host: Pid) {
+        let node = ctx.runtime().node_of(host).and_then(|node| NodeName::new(&node.name).ok());
+        if let Some(node) = node {
+            let mut hosts = self.hosts.write();
+            hosts.placement.add(node.clone());
+            hosts.pids.insert(node, host);
+        }
+    }
+
+    fn remove(&self, host: Pid) {
+        let mut hosts = self.hosts.write();
+        // A node that has restarted may have another host already.
+        let node = hosts.pids.iter().find(|(_, pid)| **pid == host).map(|(node, _)| node.clone());
+        if let Some(node) = node {
+            hosts.pids.remove(&node);
+            hosts.placement.remove(&node);
+            hosts.known.retain(|_, pid| pid.node() != host.node());
+        }
+    }
+
+    /// Notes which nodes drain, and tells processes to end that are idle or whose node drains.
+    fn tick(&mut self, ctx: &Context, drains: &impl Fn(&NodeName) -> bool) {
+        {
+            let mut hosts = self.hosts.write();
+            let nodes: Vec<NodeName> = hosts.pids.keys().cloned().collect();
+            for node in nodes {
+                if drains(&node) {
+                    hosts.placement.drain(&node);
+                } else {
+                    hosts.placement.add(node);
+                }
+            }
+        }
+        let runtime = ctx.runtime();
+        let messages = |pid: Pid| {
+            let process = observe::process_ref(&runtime, pid)?;
+            (process.mailbox_len() == 0).then(|| process.messages())
+        };
+        let moves = drains(&self.own);
+        for pid in self.table.take_ending(self.started.elapsed(), self.config.idle, moves, messages) {
+            if ctx.try_send(pid, Deactivate).is_err() {
+                self.table.keep(pid);
+            }
+        }
+    }
+
+    fn answer(&mut self, ctx: &Context, request: Request<Bytes, Bytes>, drains: &impl Fn(&NodeName) -> bool) {
+        let Request { request, reply } = request;
+        let answer = match Question::decode(&request) {
+            Some(Question::Has(key)) => match self.table.get(key) {
+                Some(KeyState::Live { pid, is_ending: false, .. }) => self.live(*pid),
+                Some(KeyState::Live { .. }) => Answer::Wait,
+                Some(KeyState::Starting(_)) => Answer::Starting,
+                None => Answer::No,
+            },
+            Some(Question::Find(key)) => return self.find(ctx, key, reply, drains),
+            None => Answer::Refused,
+        };
+        reply.send(ctx, answer.encode());
+    }
+
+    fn live(&self, pid: Pid) -> Answer {
+        Answer::Live { node: self.own.as_str().to_owned(), slot: pid.slot(), generation: pid.generation() }
+    }
+
+    /// Answers where the process of a key is, after it is known.
+    fn find(&mut self, ctx: &Context, key: &str, reply: Waiter, drains: &impl Fn(&NodeName) -> bool) {
+        let is_full = self.table.len() >= self.config.keys_max;
+        let answer = match self.table.get_mut(key) {
+            Some(KeyState::Starting(waiters)) => return waiters.push(reply),
+            Some(KeyState::Live { pid, is_ending: false, .. }) => {
+                let pid = *pid;
+                self.live(pid)
+            }
+            Some(KeyState::Live { .. }) => Answer::Wait,
+            None if drains(&self.own) => Answer::Wait,
+            None if is_full => Answer::Refused,
+            None => {
+                self.table.begin(key, reply);
+                return self.ask_others(ctx, key);
+            }
+        };
+        reply.send(ctx, answer.encode());
+    }
+
+    /// Asks the other hosts whether the key is live there: a key that moves stays where it is until it is idle.
+    fn ask_others(&mut self, ctx: &Context, key: &str) {
+        let others: Vec<(NodeName, Pid)> = {
+            let hosts = self.hosts.read();
+            hosts.pids.iter().filter(|(node, _)| **node != self.own).map(|(node, pid)| (node.clone(), *pid)).collect()
+        };
+        if others.is_empty() {
+            return self.resolved(ctx, Resolved { key: key.to_owned(), answer: Answer::No });
+        }
+        let (host, own, of) = (ctx.pid(), self.own.clone(), key.to_owned());
+        let ask = move |ctx: Context| async move {
+            let answer = ask_all(&ctx, &own, &others, &of).await;
+            ctx.send(host, Resolved { key: of, answer }).await;
+        };
+        if ctx.runtime().spawn(ask).is_err() {
+            self.resolved(ctx, Resolved { key: key.to_owned(), answer: Answer::Refused });
+        }
+    }
+
+    /// Starts the process of a key if no other host has it, and answers those that wait.
+    fn resolved(&mut self, ctx: &Context, resolved: Resolved) {
+        let Resolved { key, mut answer } = resolved;
+        let mut process = None;
+        if answer == Answer::No {
+            let (start, of) = (Arc::clone(&self.start), key.clone());
+            answer = match ctx.spawn_monitor(move |ctx| start(ctx, of)) {
+                Ok((pid, _)) => {
+                    process = Some(pid);
+                    self.live(pid)
+                }
+                Err(_) => Answer::Refused,
+            };
+        }
+        let answer = answer.encode();
+        for waiter in self.table.started(&key, process, self.started.elapsed()) {
+            waiter.send(ctx, answer.clone());
+        }
+    }
+}
+
+/// Asks hosts one after the other. Returns `No` if the key may be started here.
+async fn ask_all(ctx: &Context, own: &NodeName, others: &[(NodeName, Pid)], key: &str) -> Answer {
+    for (node, host) in others {
+        match ctx.call::<Bytes, Bytes>(*host, Question::Has(key).encode(), ANSWER_WITHIN).await {
+            Ok(answer) => match Answer::decode(&answer) {
+                Some(live @ Answer::Live { .. }) => return live,
+                // Of two hosts that start the same key, the one with the smaller name goes on.
+                Some(Answer::Starting) if node > own => {}
+                Some(Answer::Wait | Answer::Starting) => return Answer::Wait,
+                _ => {}
+            },
+            // Its node is gone, and its keys with it.
+            Err(CallError::NoConnection { .. } | CallError::NoProcess { .. }) => {}
+            // It may hang. When it is known to be gone, the next attempt succeeds.
+            Err(_) => return Answer::Wait,
+        }
+    }
+    Answer::No
+}

@@ -1,0 +1,246 @@
+//! Topics that span nodes: what is published on one node reaches the subscribers of all nodes that share the topic.
+//!
+//! ```text
+//!   node a: topic ─▶ forwarder for b, with a cursor of its own ─▶ batches ─▶ receiver on b ─▶ topic of b ─▶ subscribers
+//!                └─▶ forwarder for c, …                                        ▲ waits for room in its topic
+//! ```
+//!
+//! The receivers of a topic are a group, so forwarders come and go with the nodes. A message has the node where it was
+//! published as an attribute, and only that node forwards it. A node that is slow lets only its own forwarder fall behind:
+//! it drops the oldest messages beyond its capacity, and tells the receiver how many.
+
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use rusm_runtime::topic::{Message, Overflow, PublishError, Topic};
+use rusm_runtime::{Context, ExitReason, Handle, Joined, Left, Pid, SpawnError};
+use thiserror::Error;
+
+use self::wire::Batch;
+pub use self::wire::ORIGIN;
+use super::member::Node;
+
+/// Number of messages that a forwarder takes at once.
+const BATCH_MESSAGES: usize = 64;
+/// Length of a batch from which no more messages are added, in bytes.
+const BATCH_BYTES: usize = 256 << 10;
+/// Prefix of the groups of receivers.
+const GROUP: &str = "~topic/";
+
+/// Settings of a shared topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareConfig {
+    /// Maximum number of messages that wait for one other node; older ones are dropped. Default 65,536, and never more than
+    /// the topic holds.
+    pub capacity: usize,
+}
+
+impl Default for ShareConfig {
+    fn default() -> Self {
+        Self { capacity: 65_536 }
+    }
+}
+
+/// Error returned when a topic cannot be shared.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ShareError {
+    /// The name has more than 248 bytes.
+    #[error("the name of a shared topic has at most 248 bytes, not {0}")]
+    Length(usize),
+    /// The runtime has no room for the process that receives.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+/// Numbers of messages of a shared topic on this node. They only increase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedAccount {
+    /// Messages sent to other nodes, counted once for each node.
+    pub sent: u64,
+    /// Messages dropped because another node was too slow, counted once for each node.
+    pub dropped: u64,
+    /// Messages received from other nodes.
+    pub received: u64,
+    /// Messages that other nodes have dropped because this one was too slow.
+    pub missed: u64,
+    /// Messages of other nodes that the topic here has refused.
+    pub refused: u64,
+}
+
+/// A topic that is shared with other nodes, until it is dropped.
+#[derive(Debug)]
+pub struct SharedTopic {
+    handle: Handle,
+    receiver: Pid,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    sent: AtomicU64,
+    dropped: AtomicU64,
+    received: AtomicU64,
+    missed: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Node {
+    /// Shares a topic with all nodes that share one of the same name, now or later. At most once: a message is lost for a
+    /// node that is too slow or is lost, and both nodes count it. The order of the messages of a node is kept.
+    ///
+    /// # Errors
+    /// [`ShareError`] if the name is too long, or a process cannot be spawned.
+    pub fn share_topic(&self, topic: &Topic, config: ShareConfig) -> Result<SharedTopic, ShareError> {
+        let group = format!("{GROUP}{}", topic.name());
+        if group.len() > 255 {
+            return Err(ShareError::Length(topic.name().len()));
+        }
+        let counters = Arc::new(Counters::default());
+        let sharing = Sharing {
+            topic: topic.clone(),
+            own: self.identity().name.as_str().into(),
+            group,
+            config,
+            counters: Arc::clone(&counters),
+        };
+        let handle = self.runtime();
+        let receiver = handle.spawn(move |ctx: Context| receive(ctx, sharing))?;
+        Ok(SharedTopic { handle, receiver, counters })
+    }
+}
+
+impl SharedTopic {
+    /// Returns what happened to messages so far.
+    pub fn account(&self) -> SharedAccount {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { sent, dropped, received, missed, refused } = &*self.counters;
+        SharedAccount {
+            sent: read(sent),
+            dropped: read(dropped),
+            received: read(received),
+            missed: read(missed),
+            refused: read(refused),
+        }
+    }
+}
+
+impl Drop for SharedTopic {
+    fn drop(&mut self) {
+        self.handle.exit(self.receiver, ExitReason::Shutdown);
+    }
+}
+
+/// What the processes of a shared topic need.
+#[derive(Clone)]
+struct Sharing {
+    topic: Topic,
+    own: Arc<str>,
+    group: String,
+    config: ShareConfig,
+    counters: Arc<Counters>,
+}
+
+/// Publishes what other nodes send, and keeps one forwarder for each receiver on another node.
+async fn receive(ctx: Context, sharing: Sharing) {
+    ctx.set_label("topic receiver");
+    let Ok((_, members)) = ctx.monitor_group(&sharing.group) else { return };
+    let mut forwarders: HashMap<Pid, Pid> = HashMap::new();
+    members.into_iter().for_each(|member| forward_to(&ctx, &sharing, member, &mut forwarders));
+    if ctx.join(&sharing.group).is_err() {
+        return;
+    }
+    loop {
+        let message = ctx.receive().await;
+        let message = match message.downcast::<Bytes>() {
+            Ok(batch) => {
+                publish(&sharing, batch).await;
+                continue;
+            }
+            Err(other) => other,
+        };
+        match message.downcast::<Joined>() {
+            Ok(joined) => forward_to(&ctx, &sharing, joined.pid, &mut forwarders),
+            Err(other) => {
+                if let Ok(left) = other.downcast::<Left>()
+                    && let Some(forwarder) = forwarders.remove(&left.pid)
+                {
+                    ctx.unlink(forwarder);
+                    ctx.exit(forwarder, ExitReason::Shutdown);
+                }
+            }
+        }
+    }
+}
+
+/// Starts the forwarder for a receiver, unless that is on this node.
+fn forward_to(ctx: &Context, sharing: &Sharing, receiver: Pid, forwarders: &mut HashMap<Pid, Pid>) {
+    if receiver.node() == 0 || forwarders.contains_key(&receiver) {
+        return;
+    }
+    let own = sharing.clone();
+    match ctx.spawn_link(move |ctx: Context| forward(ctx, own, receiver)) {
+        Ok(forwarder) => drop(forwarders.insert(receiver, forwarder)),
+        Err(error) => tracing::error!(topic = sharing.topic.name(), %error, "a topic is not forwarded to a node"),
+    }
+}
+
+/// Sends what is published on this node to the receiver of another one.
+async fn forward(ctx: Context, sharing: Sharing, to: Pid) {
+    ctx.set_label("topic forwarder");
+    let mut subscriber = sharing.topic.subscribe(Overflow::DropOldest { capacity: sharing.config.capacity });
+    let mut told = 0;
+    loop {
+        let mut batch = Batch::new(&sharing.own);
+        {
+            let Ok(messages) = subscriber.next_batch(BATCH_MESSAGES).await else { return };
+            for message in messages.filter(|message| message.attribute(ORIGIN).is_none()) {
+                batch.push(message);
+            }
+        }
+        while batch.bytes() < BATCH_BYTES {
+            match subscriber.try_next() {
+                Ok(Some(message)) if message.attribute(ORIGIN).is_none() => batch.push(message),
+                Ok(Some(_)) => {}
+                _ => break,
+            }
+        }
+        let dropped = subscriber.dropped();
+        let missed = dropped - told;
+        if batch.is_empty() && missed == 0 {
+            continue;
+        }
+        told = dropped;
+        sharing.counters.dropped.fetch_add(missed, Ordering::Relaxed);
+        sharing.counters.sent.fetch_add(batch.len(), Ordering::Relaxed);
+        // Waits for the credit of the receiver, and meanwhile falls behind.
+        ctx.send(to, batch.encode(missed)).await;
+    }
+}
+
+/// Publishes the messages of a batch here. Waits while the topic is full, and so does the forwarder then.
+async fn publish(sharing: &Sharing, batch: Bytes) {
+    let topic = sharing.topic.name();
+    let Some((origin, missed, messages)) = wire::decode(batch) else {
+        return tracing::error!(topic, "a batch of a topic was dropped: its bytes are not valid");
+    };
+    if missed > 0 {
+        sharing.counters.missed.fetch_add(missed, Ordering::Relaxed);
+        tracing::warn!(topic, node = %origin, missed, "this node was too slow for messages of a topic of another one");
+    }
+    for message in messages {
+        sharing.counters.received.fetch_add(1, Ordering::Relaxed);
+        let message: Message = message.with_attribute(ORIGIN, &*origin);
+        match sharing.topic.publish(message).await {
+            Ok(()) => {}
+            Err(PublishError::Closed { .. }) => return,
+            Err(error) => {
+                sharing.counters.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(topic, %error, "a message of another node was refused");
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Observers of other nodes: `rusm-top b@a` watches node `b` through node `a`.
+//!
+//! ```text
+//!   observer ─▶ socket b@a.sock ─▶ writer, reader on a ══ session of the nodes ══ writer, reader on b ─▶ socket of b
+//! ```
+//!
+//! Node `a` has a socket for each node that it is connected to. The bytes are not read, so each view of the observer works
+//! as if it were attached to `b`. A connection is two processes on each node, which wait for each other's credit.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusm_runtime::remote::{Decoder, Encoder, Exports, NodeDown, NodeUp, Portable};
+use rusm_runtime::{Context, Down, ExitReason, Handle, Pid, Request, SpawnError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Name under which nodes start the far end of a connection.
+const FAR_END: &str = "rusm/observe";
+/// Length of a piece of a stream, in bytes.
+const PIECE: usize = 32 << 10;
+/// Time within which the far end has to answer.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Question to the far end of a connection: the process that takes its bytes.
+#[derive(Debug)]
+struct Open(Pid);
+
+impl Portable for Open {
+    fn encode(&self, to: &mut Encoder<'_>) {
+        self.0.encode(to);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Option<Self> {
+        Pid::decode(from).map(Self)
+    }
+}
+
+/// The observers' socket of this node, for other nodes. It is known after the runtime has started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed(Arc<OnceLock<PathBuf>>);
+
+impl Observed {
+    /// Adds what other nodes need to reach the socket.
+    pub(crate) fn export(&self, exports: Exports) -> Exports {
+        let observed = self.clone();
+        exports.call::<Open, bool>(FAR_END).spawnable(FAR_END, move |ctx, _| far_end(ctx, observed.clone()))
+    }
+
+    /// Sets the socket, once.
+    pub(crate) fn set(&self, socket: &Path) {
+        drop(self.0.set(socket.to_owned()));
+    }
+}
+
+/// Starts the process that keeps a socket for each connected node.
+pub(crate) fn start(runtime: &Handle, dir: &Path, name: &str) -> Result<Pid, SpawnError> {
+    let (dir, name): (PathBuf, String) = (dir.to_owned(), name.to_owned());
+    runtime.spawn(move |ctx: Context| async move {
+        ctx.set_label("observers of other nodes");
+        let mut listeners: HashMap<u32, Pid> = HashMap::new();
+        for up in ctx.watch_nodes() {
+            listen(&ctx, &dir, &name, &up, &mut listeners);
+        }
+        loop {
+            match ctx.receive().await.downcast::<NodeUp>() {
+                Ok(up) => listen(&ctx, &dir, &name, &up, &mut listeners),
+                Err(other) => {
+                    if let Ok(down) = other.downcast::<NodeDown>()
+                        && let Some(listener) = listeners.remove(&down.node)
+                    {
+                        ctx.unlink(listener);
+                        ctx.exit(listener, ExitReason::Shutdown);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Starts the process that listens for observers of a node.
+fn listen(ctx: &Context, dir: &Path, own: &str, up: &NodeUp, listeners: &mut HashMap<u32, Pid>) {
+    let (node, socket) = (Arc::clone(&up.identity.name), dir.join(format!("{}@{own}.sock", up.identity.name)));
+    let started = ctx.spawn_link(move |ctx: Context| async move {
+        ctx.set_label("listener for observers of another node");
+        if let Err(error) = accept(&ctx, &node, socket).await {
+            tracing::warn!(%node, %error, "observers cannot watch a node through this one");
+            // Its link must not end the others.
+            std::future::pending::<()>().await;
+        }
+    });
+    match started {
+        Ok(listener) => drop(listeners.insert(up.node, listener)),
+        Err(error) => tracing::warn!(%error, "observers cannot watch a node through this one"),
+    }
+}
+
+/// A socket that is removed with its listener.
+struct OwnSocket(PathBuf);
+
+impl Drop for OwnSocket {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()> {
+    // The name of this node is locked, so the socket is that of a predecessor.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    let _socket = OwnSocket(path);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let node = Arc::clone(node);
+        let near = move |ctx: Context| async move {
+            if let Some(far) = open(&ctx, &node).await {
+                carry(ctx, stream, far).await;
+            }
+            ExitReason::Shutdown
+        };
+        if let Err(error) = ctx.runtime().spawn(near) {
+            tracing::debug!(%error, "an observer of another node was refused");
+        }
+    }
+}
+
+/// Starts the far end on a node, and returns its process.
+async fn open(ctx: &Context, node: &str) -> Option<Pid> {
+    ctx.set_label("observer of another node");
+    let opened = async {
+        let (far, _) = ctx.spawn_monitor_on(node, FAR_END, Bytes::new()).await.ok()?;
+        ctx.call::<Open, bool>(far, Open(ctx.pid()), OPEN_WITHIN).await.ok()?.then_some(far)
+    };
+    let far = opened.await;
+    if far.is_none() {
+        tracing::warn!(node, "a node does not let observers watch it through this one");
+    }
+    far
+}
+
+/// The end of a connection on the node that is watched.
+async fn far_end(ctx: Context, observed: Observed) -> ExitReason {
+    ctx.set_label("observer through another node");
+    let Request { request: Open(near), reply } = ctx.receive_of::<Request<Open, bool>>().await;
+    ctx.monitor(near);
+    let stream = match observed.0.get() {
+        Some(socket) => UnixStream::connect(socket).await.ok(),
+        None => None,
+    };
+    reply.send(&ctx, stream.is_some());
+    if let Some(stream) = stream {
+        carry(ctx, stream, near).await;
+    }
+    // Not normal, so that it ends the reader, which is linked.
+    ExitReason::Shutdown
+}
+
+/// Carries bytes between a socket and a process of another node, until one of them ends.
+async fn carry(ctx: Context, stream: UnixStream, other: Pid) {
+    let (from, to) = stream.into_split();
+    let reader = ctx.spawn_link(move |ctx: Context| read(ctx, from, other));
+    if reader.is_ok() {
+        write(&ctx, to).await;
+    }
+}
+
+/// Sends what the socket says to the other node. Its end ends the writer, to which it is linked.
+async fn read(ctx: Context, mut from: OwnedReadHalf, other: Pid) -> ExitReason {
+    let mut piece = vec![0; PIECE];
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
+        ctx.send(other, Bytes::copy_from_slice(&piece[..length])).await;
+    }
+    ExitReason::Shutdown
+}
+
+/// Writes what the other node sends.
+async fn write(ctx: &Context, mut to: OwnedWriteHalf) {
+    loop {
+        match ctx.receive().await.downcast::<Bytes>() {
+            Ok(piece) => {
+                if to.write_all(&piece).await.is_err() {
+                    return;
+                }
+            }
+            Err(other) if other.is::<Down>() => return,
+            Err(_) => {}
+        }
+    }
+}

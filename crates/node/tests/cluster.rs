@@ -1,0 +1,216 @@
+//! Nodes that join others, as processes on this machine: what `docs/cluster.md` tells a user to do.
+//!
+//! It needs the feature `cluster`. The nodes take any free ports, and each step waits for a line of a log.
+
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const DEADLINE: Duration = Duration::from_mins(2);
+/// Line of a node that listens for others.
+const PART: &str = "node is part of a cluster";
+/// Line of a node that has a session with another.
+const CONNECTED: &str = "connected to a node";
+/// Line of a node that has lost a session with another.
+const LOST: &str = "the connection to a node is lost";
+
+fn rusm(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
+    command.args(args).current_dir(dir).env_clear().env("XDG_RUNTIME_DIR", dir).stdin(Stdio::null());
+    command
+}
+
+fn run(dir: &Path, args: &[&str]) -> Output {
+    rusm(dir, args).output().unwrap()
+}
+
+/// Returns the exit code of a command that fails, and what it says.
+fn refusal(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output = run(dir, args);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A node in its own process, killed at the end of the test.
+struct Node {
+    name: &'static str,
+    child: Child,
+    log: Receiver<String>,
+    seen: Vec<String>,
+    /// Number of lines that earlier steps have used.
+    used: Vec<usize>,
+}
+
+impl Node {
+    fn start(dir: &Path, name: &'static str, args: &[&str]) -> Self {
+        let all = [&["node", "--name", name, "--cluster-listen", "127.0.0.1:0"], args].concat();
+        let mut child = rusm(dir, &all).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, log) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { name, child, log, seen: Vec::new(), used: Vec::new() }
+    }
+
+    /// Waits for a line with all of these words, which no earlier step has waited for.
+    fn wait(&mut self, words: &[&str]) -> String {
+        let until = Instant::now() + DEADLINE;
+        let mut next = 0;
+        loop {
+            while let Some(line) = self.seen.get(next) {
+                if !self.used.contains(&next) && words.iter().all(|word| line.contains(word)) {
+                    self.used.push(next);
+                    return line.clone();
+                }
+                next += 1;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.log.recv_timeout(left) else {
+                panic!("node {} did not say {words:?}: {:#?}", self.name, self.seen)
+            };
+            self.seen.push(line);
+        }
+    }
+
+    /// Waits until the node listens for others, and returns its address.
+    fn address(&mut self) -> String {
+        let line = self.wait(&[PART]);
+        let (_, rest) = line.split_once("address=\"").unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends the node, and returns its exit code.
+    fn ended_by(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.wait(&["node has stopped"]);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Returns the boot id in a line about a connection.
+fn boot(line: &str) -> String {
+    line.split_once("boot=").unwrap().1.split_whitespace().next().unwrap().to_owned()
+}
+
+fn status(dir: &Path, name: &str) -> Value {
+    let output = run(dir, &["cluster", "status", "--name", name, "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Returns the state of a peer, and the number of lost connections.
+fn peer(status: &Value, name: &str) -> (String, u64) {
+    let peer = status["peers"].as_array().unwrap().iter().find(|peer| peer["name"] == name).unwrap();
+    (peer["state"].as_str().unwrap().to_owned(), peer["downs"].as_u64().unwrap())
+}
+
+#[test]
+fn three_nodes_join_and_notice_one_that_is_killed_one_that_hangs_and_one_that_leaves() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let mut a = Node::start(dir, "a", &[]);
+    let seed = a.address();
+    let mut b = Node::start(dir, "b", &["--join", &seed]);
+    let mut c = Node::start(dir, "c", &["--join", &seed]);
+    let first_of_b = boot(&a.wait(&[CONNECTED, "peer=b"]));
+    let first_of_c = boot(&a.wait(&[CONNECTED, "peer=c"]));
+    // They have only joined `a`.
+    b.wait(&[CONNECTED, "peer=c"]);
+    c.wait(&[CONNECTED, "peer=b"]);
+    let joined = status(dir, "a");
+    assert_eq!((joined["link"].as_str(), joined["encrypted"].as_bool()), (Some("zenoh tcp"), Some(false)));
+    assert_eq!((peer(&joined, "b"), peer(&joined, "c")), (("up".to_owned(), 0), ("up".to_owned(), 0)));
+
+    let drained = run(dir, &["cluster", "drain", "--name", "b"]);
+    assert!(drained.status.success());
+    assert_eq!(status(dir, "b")["draining"], true);
+
+    c.kill();
+    a.wait(&[LOST, "peer=c"]);
+    b.wait(&[LOST, "peer=c"]);
+    assert_eq!(peer(&status(dir, "a"), "c"), ("down".to_owned(), 1));
+    let mut c = Node::start(dir, "c", &["--join", &seed]);
+    c.wait(&[CONNECTED, "peer=b"]);
+    assert_ne!(boot(&a.wait(&[CONNECTED, "peer=c"])), first_of_c, "another life of the node");
+
+    b.signal(Signal::STOP);
+    a.wait(&[LOST, "peer=b"]);
+    b.signal(Signal::CONT);
+    assert_eq!(boot(&a.wait(&[CONNECTED, "peer=b"])), first_of_b, "the same life");
+
+    let left = run(dir, &["cluster", "leave", "--name", "c"]);
+    assert!(String::from_utf8_lossy(&left.stdout).contains("everything sent was acknowledged"), "{left:?}");
+    a.wait(&["one of them left", "peer=c"]);
+    assert_eq!(peer(&status(dir, "a"), "c").0, "left");
+    assert_eq!(c.ended_by(Signal::TERM), Some(0));
+    assert_eq!(a.ended_by(Signal::TERM), Some(0));
+}
+
+#[test]
+fn nodes_with_certificates_of_one_authority_join_and_others_do_not() {
+    let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, foreign) = (temp.path(), other.path());
+    let created = run(dir, &["cluster", "init", "--node", "a=127.0.0.1", "--node", "b=127.0.0.1"]);
+    assert!(created.status.success(), "{created:?}");
+    assert!(run(foreign, &["cluster", "init", "--node", "d=127.0.0.1"]).status.success());
+    let mut a = Node::start(dir, "a", &["--cluster-certificates", "cluster"]);
+    let seed = a.address();
+    let mut b = Node::start(dir, "b", &["--cluster-certificates", "cluster", "--join", &seed]);
+    let mut d = Node::start(foreign, "d", &["--cluster-certificates", "cluster", "--join", &seed]);
+
+    a.wait(&[CONNECTED, "peer=b"]);
+    b.wait(&[CONNECTED, "peer=a"]);
+    d.wait(&["no other node was reached yet"]);
+
+    let joined = status(dir, "a");
+    assert_eq!((joined["link"].as_str(), joined["encrypted"].as_bool()), (Some("zenoh quic"), Some(true)));
+    assert_eq!(joined["peers"].as_array().map(Vec::len), Some(1), "{joined}");
+    assert_eq!(status(foreign, "d")["peers"].as_array().map(Vec::len), Some(0));
+    b.kill();
+    a.wait(&[LOST, "peer=b"]);
+}
+
+#[test]
+fn what_cannot_join_is_refused_with_one_line() {
+    let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (dir, elsewhere) = (temp.path(), other.path());
+    let mut a = Node::start(dir, "a", &[]);
+    let seed = a.address();
+    let again = ["node", "--name", "a", "--cluster-listen", "127.0.0.1:0", "--join", &seed];
+    let taken = ["node", "--name", "b", "--cluster-listen", &seed];
+    let open = ["node", "--name", "b", "--cluster-listen", "10.0.0.5"];
+    let far = ["node", "--name", "b", "--join", "10.0.0.4"];
+
+    for (args, wanted) in [
+        (&again[..], "a node named a is in the cluster already: choose another --name"),
+        (&taken, "Address already in use (os error 98): choose an address with --cluster-listen"),
+        (&open, "10.0.0.5:7447 is not a loopback address: a node without certificates stays on this machine"),
+        (&far, "10.0.0.4:7447 is not a loopback address: a node without certificates stays on this machine"),
+        (&["cluster", "status", "--name", "nobody"], "node \"nobody\" is not in a cluster on this machine"),
+        (&["cluster", "init", "--node", "x"], "--node x: must be NAME=ADDRESS, such as a=10.0.0.4"),
+    ] {
+        let (code, line) = refusal(elsewhere, args);
+        assert_eq!((code, line.contains(wanted), line.lines().count()), (Some(2), true, 1), "{args:?}: {line}");
+    }
+}
