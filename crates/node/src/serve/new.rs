@@ -119,9 +119,7 @@ fn build_with_npm(folder: &Path) -> Result<u8, Failure> {
 fn build_with_make(folder: &Path) -> Result<u8, Failure> {
     let status = Command::new("make").arg("--silent").current_dir(folder).status();
     if !status.map_err(system("run make, which builds components in C"))?.success() {
-        return Err(Failure::Usage(
-            "make has failed: it needs clang and wasm-ld, and wasm-component-ld of Rust or of the WASI SDK".to_owned(),
-        ));
+        return Err(Failure::Usage("make has failed to build the component".to_owned()));
     }
     Ok(0)
 }

@@ -18,9 +18,16 @@ rusm_response handle(rusm_request request) {
 
 /// What make runs: clang for each source, and the linker of components, which comes with Rust and with the WASI SDK.
 const MAKEFILE: &str = "\
-CLANG ?= $(firstword $(shell command -v clang clang-22 clang-21 clang-20 clang-19 clang-18))
-WASM_LD ?= $(firstword $(shell command -v wasm-ld wasm-ld-22 wasm-ld-21 wasm-ld-20 wasm-ld-19 wasm-ld-18))
-COMPONENT_LD ?= $(firstword $(shell command -v wasm-component-ld) $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/bin/wasm-component-ld))
+find = $(firstword $(foreach name,$(1),$(shell command -v $(name))))
+CLANG ?= $(call find,clang clang-22 clang-21 clang-20 clang-19 clang-18)
+WASM_LD ?= $(call find,wasm-ld wasm-ld-22 wasm-ld-21 wasm-ld-20 wasm-ld-19 wasm-ld-18)
+COMPONENT_LD ?= $(firstword $(call find,wasm-component-ld) $(wildcard $(shell rustc --print sysroot)/lib/rustlib/*/bin/wasm-component-ld))
+ifeq ($(and $(CLANG),$(WASM_LD)),)
+$(error clang or wasm-ld is missing: install both, for example with apt-get install clang lld)
+endif
+ifeq ($(COMPONENT_LD),)
+$(error wasm-component-ld is missing: it comes with Rust, and with the WASI SDK)
+endif
 OBJECTS = build/app.o build/rusm.o build/rusm_http.o
 
 build/NAME.wasm: $(OBJECTS) wit/app.wit
