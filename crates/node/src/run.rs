@@ -61,7 +61,8 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         topics::open(node.handle(), &app.topics, store.as_ref())?;
         drop(store);
         let mut node = node;
-        if let Err(failure) = node.serve(&app, Some(wasm.clone())) {
+        let serving = node.serve(&app, Some(wasm.clone())).and_then(|()| node.follow_changes(flags.watch));
+        if let Err(failure) = serving {
             drain(node, &mut signals).await?;
             return Err(failure);
         }

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
 use super::{Served, failure};
-use crate::run::harness::folder;
+use crate::run::harness::{Run, folder, prebuilt};
 
 const WITH_CERTIFICATE: [&str; 8] = ["serve", ".", "--listen", "0", "--certificate", "cert.pem", "--key", "key.pem"];
 
@@ -62,4 +62,28 @@ fn a_node_does_not_start_with_a_pipe_as_its_key() {
 
     assert!(line.contains("cannot read key.pem: it is not a regular file"), "{line}");
     assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_run_uses_changed_certificates_and_with_watch_changed_modules_of_its_routes() {
+    let settings = "[[serve]]\nlisten = 0\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n[[serve.route]]\npattern = \
+                    \"/*\"\nmodule = \"app.wasm\"\n[[process]]\nmodule = \"echo.wasm\"\n";
+    let dir = folder(&[("rusm.toml", settings)]);
+    write_certificate(dir.path());
+    fs::copy(prebuilt("wasi/http.wasm"), dir.path().join("app.wasm")).unwrap();
+    fs::copy(prebuilt("rust/parked.wasm"), dir.path().join("echo.wasm")).unwrap();
+    let mut run = Run::start(dir.path(), &["rusm.toml", "--watch"]);
+    run.wait("guests have started");
+
+    write_certificate(dir.path());
+    run.wait("certificate has changed, and is in use");
+    // A custom section makes it another file with the same behaviour.
+    let mut bytes = fs::read(dir.path().join("app.wasm")).unwrap();
+    bytes.extend([0, 3, 1, b'x', 0]);
+    fs::write(dir.path().join("new.wasm"), bytes).unwrap();
+    fs::rename(dir.path().join("new.wasm"), dir.path().join("app.wasm")).unwrap();
+    run.wait("module has changed, and answers from now on");
+    run.signal(Signal::TERM);
+
+    assert_eq!(run.ended(), Some(0));
 }
