@@ -13,17 +13,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, X_CONTENT_TYPE_OPTIONS,
+    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
 use rusm_runtime::Context;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 
 use crate::body::Body;
 use crate::handler::{Handler, ResponseFuture};
@@ -31,6 +33,8 @@ use crate::request::{IntoResponse, Request, Response, plain};
 
 /// Bytes of a file that are read at once.
 const CHUNK_BYTES: u64 = 64 * 1024;
+/// Minimum time between two log lines about files that cannot be read: any client may cause them.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// The file that answers for its folder.
 const INDEX: &str = "index.html";
 
@@ -69,7 +73,14 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
 /// It answers `GET` and `HEAD`, with an entity tag, the date of the last change, and single ranges of bytes. A folder is
 /// answered by its `index.html`. Hidden files, such as `.git`, are not served.
 #[derive(Clone, Debug)]
-pub struct Files(Arc<OwnedFd>);
+pub struct Files(Arc<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    fd: OwnedFd,
+    /// Instant of the last log line about a file that cannot be read.
+    last_logged: Mutex<Option<Instant>>,
+}
 
 /// An opened file with the properties that its response names.
 struct Opened {
@@ -94,7 +105,8 @@ impl Files {
     /// The operating system's error if the folder cannot be opened.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(Arc::new(openat(CWD, folder.as_ref(), flags, Mode::empty())?)))
+        let fd = openat(CWD, folder.as_ref(), flags, Mode::empty())?;
+        Ok(Self(Arc::new(Folder { fd, last_logged: Mutex::new(None) })))
     }
 
     async fn answer(self, request: Request) -> Response {
@@ -104,15 +116,58 @@ impl Files {
         let path = request.param("rest").unwrap_or_else(|| request.path()).trim_start_matches('/');
         let Some(path) = decoded(path) else { return not_found() };
         let folder = Arc::clone(&self.0);
-        let found = request.context().spawn_blocking(move || find(&folder, &path)).await;
+        let found = request.context().spawn_blocking(move || find(&folder.fd, &path)).await;
         match found {
-            Ok(Found::File(opened)) => opened.answer(request.headers(), Arc::clone(&request.context)).await,
-            Ok(Found::Folder) => redirect(request.path()),
-            Err(error) => {
-                tracing::debug!(%error, "a file was not served");
-                not_found()
+            Ok(Found::File(opened)) => {
+                let answer = opened.answer(request.headers(), Arc::clone(&request.context)).await;
+                answer.unwrap_or_else(|error| self.refusal(&error))
             }
+            Ok(Found::Folder) => redirect(request.path()),
+            Err(error) => self.refusal(&error),
         }
+    }
+
+    /// Returns the response for a file that was not read.
+    fn refusal(&self, error: &io::Error) -> Response {
+        let status = status_of(error);
+        if status == StatusCode::NOT_FOUND {
+            tracing::debug!(%error, "a file was not served");
+            return not_found();
+        }
+        let mut last = self.0.last_logged.lock();
+        if last.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            *last = Some(Instant::now());
+            drop(last);
+            tracing::warn!(%error, status = status.as_u16(), "cannot read a file");
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let mut response = plain(status, "too busy to read a file");
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return response;
+        }
+        plain(status, "the file cannot be read")
+    }
+}
+
+/// Returns the status for a file that was not read: clients must not know it, the system has no room to open it
+/// now, or its disk fails.
+fn status_of(error: &io::Error) -> StatusCode {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => StatusCode::SERVICE_UNAVAILABLE,
+        Some(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::ACCESS
+            | Errno::NAMETOOLONG
+            | Errno::INVAL
+            // A socket, or a device without a driver.
+            | Errno::NXIO
+            | Errno::NODEV,
+        ) => StatusCode::NOT_FOUND,
+        None if error.kind() == io::ErrorKind::InvalidInput => StatusCode::NOT_FOUND,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -185,13 +240,13 @@ fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
 }
 
 impl Opened {
-    async fn answer(self, asked: &HeaderMap, context: Arc<Context>) -> Response {
+    async fn answer(self, asked: &HeaderMap, context: Arc<Context>) -> io::Result<Response> {
         let mut response = Response::default();
         self.describe(response.headers_mut());
         if self.is_unchanged(asked) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response.headers_mut().remove(CONTENT_TYPE);
-            return response;
+            return Ok(response);
         }
         let (start, end) = match self.range(asked) {
             Ok(None) => (0, self.bytes),
@@ -203,19 +258,16 @@ impl Opened {
             Err(()) => {
                 *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
                 set(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{}", self.bytes));
-                return response;
+                return Ok(response);
             }
         };
         response.headers_mut().insert(CONTENT_LENGTH, (end - start).into());
         *response.body_mut() = if end - start <= CHUNK_BYTES {
-            match context.spawn_blocking(move || read(&self.file, start, end)).await {
-                Ok(bytes) => bytes.into(),
-                Err(error) => return plain(StatusCode::INTERNAL_SERVER_ERROR, error),
-            }
+            context.spawn_blocking(move || read(&self.file, start, end)).await?.into()
         } else {
             self.stream(start, end, context)
         };
-        response
+        Ok(response)
     }
 
     fn describe(&self, headers: &mut HeaderMap) {
@@ -293,6 +345,19 @@ mod tests {
     #[test]
     fn the_content_types_are_sorted() {
         assert!(CONTENT_TYPES.is_sorted_by_key(|(ending, _)| ending));
+    }
+
+    #[test]
+    fn only_a_file_that_does_not_exist_for_clients_is_not_found() {
+        let status = |errno: Errno| status_of(&errno.into()).as_u16();
+
+        let missing = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV, Errno::ACCESS, Errno::NAMETOOLONG];
+        assert_eq!(missing.map(status), [404; 6]);
+        assert_eq!([Errno::INVAL, Errno::NXIO].map(status), [404; 2]);
+        assert_eq!([Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(status), [503; 3]);
+        assert_eq!([Errno::IO, Errno::STALE].map(status), [500; 2]);
+        // The file has become shorter while it was read.
+        assert_eq!(status_of(&io::ErrorKind::UnexpectedEof.into()), 500);
     }
 
     #[test]

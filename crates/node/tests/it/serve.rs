@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::run::harness::{folder, prebuilt};
 
@@ -157,6 +157,41 @@ fn a_folder_is_served_without_a_file() {
     assert_eq!((node.get("/../secret.txt").0, node.get("/missing").0), (404, 404));
     node.signal(Signal::INT);
     assert_eq!(node.ended(), Some(0));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_for_now_is_not_missing() {
+    let dir = folder(&[]);
+    std::fs::create_dir(dir.path().join("site")).unwrap();
+    std::fs::write(dir.path().join("site/a.txt"), "a file").unwrap();
+    let mut node = Served::start(dir.path(), &["serve", "site", "--listen", "0"]);
+    let mut connection = BufReader::new(TcpStream::connect(&node.address).unwrap());
+    connection.get_ref().set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut get = |path: &str| {
+        write!(connection.get_mut(), "GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(connection.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        connection.read_exact(&mut body).unwrap();
+        head
+    };
+
+    let before = get("/a.txt");
+    let pid = Some(rustix::process::Pid::from_child(&node.child));
+    let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Nofile).maximum };
+    let old = prlimit(pid, Resource::Nofile, none).unwrap();
+    let during = get("/a.txt");
+    prlimit(pid, Resource::Nofile, old).unwrap();
+    let after = get("/a.txt");
+    let missing = get("/b.txt");
+
+    assert!(before.starts_with("HTTP/1.1 200") && after.starts_with("HTTP/1.1 200"), "{before}{after}");
+    assert!(during.starts_with("HTTP/1.1 503") && during.contains("retry-after: 1\r\n"), "{during}");
+    assert!(missing.starts_with("HTTP/1.1 404"), "{missing}");
+    node.wait("cannot read a file error=\"Too many open files");
 }
 
 #[test]
