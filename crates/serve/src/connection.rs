@@ -11,6 +11,7 @@ mod handling;
 pub(crate) mod io;
 pub(crate) mod reply;
 pub(crate) mod rest;
+mod stall;
 mod state;
 mod tracked;
 pub(crate) mod wait;

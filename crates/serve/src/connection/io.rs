@@ -15,9 +15,10 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
+use crate::connection::stall::Stall;
 use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
 use crate::stats::record::RequestRecord;
@@ -27,6 +28,15 @@ use crate::stats::record::RequestRecord;
 pub(crate) enum Socket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
 }
 
 /// Activity of a stream, shared by hyper, which owns the stream, and the connection's process.
@@ -159,8 +169,8 @@ pub(crate) struct Io {
     notices_end: bool,
     /// True if no bytes are known to wait behind those that were read.
     may_be_at_end: bool,
-    /// Exists while the client accepts no bytes.
-    blocked: Option<Pin<Box<Sleep>>>,
+    /// Exists while a write waits for the client.
+    stall: Option<Stall>,
 }
 
 impl Io {
@@ -173,7 +183,7 @@ impl Io {
     ) -> Self {
         // The bytes of TLS do not tell its end, and HTTP/2 is read all the time.
         let notices_end = !is_h2 && matches!(socket, Socket::Plain(_));
-        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, blocked: None }
+        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, stall: None }
     }
 
     /// Returns true if hyper need not read to notice that the client has gone.
@@ -223,12 +233,11 @@ impl Io {
     /// Ends the wait for the client if it is too long.
     fn check_write<T>(&mut self, task: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.blocked = None;
+            self.stall = None;
             return written;
         }
-        let timeout = self.write_timeout;
-        let blocked = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        ready!(blocked.as_mut().poll(task));
+        let stall = self.stall.get_or_insert_with(|| Stall::new(self.socket.tcp(), self.write_timeout));
+        ready!(stall.poll_over(self.socket.tcp(), task));
         self.stats.hit(Limit::WriteTimeout);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client accepts no bytes")))
     }
@@ -352,5 +361,61 @@ impl AsyncWrite for Socket {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(task),
             Self::Tls(socket) => Pin::new(socket).poll_shutdown(task),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpStream as Client;
+
+    use rustix::net::sockopt;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::connection::stall::queued_bytes;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Returns a stream with a full queue, and its client.
+    async fn stalled() -> (Io, Client) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
+        // A small window of the client: each of its reads then moves the queue.
+        sockopt::set_socket_recv_buffer_size(&listener, 16 * 1024).expect("allowed");
+        let client = Client::connect(listener.local_addr().expect("bound")).expect("it listens");
+        client.set_read_timeout(Some(Duration::from_mins(1))).expect("it is open");
+        sockopt::set_socket_recv_buffer_size(&client, 16 * 1024).expect("allowed");
+        let (socket, _) = listener.accept().await.expect("a client");
+        let stats = Arc::new(ServerStats::new(Vec::new()));
+        let mut io = Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new())), LIMIT, false);
+        let bytes = vec![0; 1 << 20];
+        // The clock is paused, and goes on when only a timer is left: then the queue is full.
+        while tokio::time::timeout(LIMIT / 100, io.write(&bytes)).await.is_ok_and(|written| written.is_ok()) {}
+        (io, client)
+    }
+    #[tokio::test(start_paused = true)]
+    async fn only_a_client_that_has_stopped_to_read_is_cut() {
+        let (mut io, mut client) = stalled().await;
+        let queued = |io: &Io| queued_bytes(io.socket.tcp()).expect("a socket of TCP");
+
+        // The queue moves, but not enough of it is free for a write.
+        for _ in 0..4 {
+            let before = queued(&io);
+            while queued(&io) == before {
+                assert_ne!(client.read(&mut [0; 4096]).expect("the server writes"), 0);
+            }
+            let waited = tokio::time::timeout(LIMIT * 3 / 4, io.write(b"more")).await;
+            assert!(!matches!(waited, Ok(Err(_))), "{waited:?}");
+        }
+        let stopped = Instant::now();
+        let error = loop {
+            if let Err(error) = io.write(b"more").await {
+                break error;
+            }
+        };
+
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(stopped.elapsed() <= LIMIT * 5 / 4, "{:?}", stopped.elapsed());
     }
 }
