@@ -3,6 +3,7 @@
 //! A request reads the totals of the runtime itself; the scenario, the log and the resident memory are as old as the
 //! sampler's last sample.
 
+mod application;
 mod serve;
 
 use std::sync::atomic::AtomicU64;
@@ -30,9 +31,12 @@ pub(super) fn text(runtime: &Handle, sample: Sample, clients: u32) -> String {
     // Its names are those of OpenTelemetry, without the prefix.
     let mut servers = Registry::default();
     servers.register_collector(Box::new(serve::Servers(runtime.clone())));
+    let mut application = Registry::default();
+    application.register_collector(Box::new(application::Application(runtime.clone())));
     let mut text = String::new();
     let encoded = encode_registry(&mut text, &registry)
         .and_then(|()| encode_registry(&mut text, &servers))
+        .and_then(|()| encode_registry(&mut text, &application))
         .and_then(|()| encode_eof(&mut text));
     match encoded {
         Ok(()) => text,

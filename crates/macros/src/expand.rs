@@ -240,6 +240,12 @@ fn actor(block: &Block) -> TokenStream {
                 }
             }
 
+            fn debug_state(&self) -> ::std::string::String {
+                #[allow(unused_imports, reason = "the compiler chooses one of them")]
+                use #library::actor::{ShowDebug as _, ShowName as _};
+                (&#library::actor::Shown(self)).show()
+            }
+
             #info
             #terminate
         }

@@ -33,6 +33,11 @@ pub mod test;
 mod time;
 pub mod topic;
 
+/// Metrics of the application, beside those of the node.
+pub mod metrics {
+    pub use crate::observe::metrics::*;
+}
+
 pub use links::groups::{GroupError, Joined, Left};
 pub use links::registry::RegisterError;
 pub use links::signal::{Down, Exit, MonitorRef};
@@ -50,6 +55,7 @@ pub use process::start::Starting;
 pub use runtime::config::{Config, StartError, defaults};
 pub use runtime::crashes::{Crash, CrashHook};
 pub use runtime::handle::{Handle, Watch};
+pub use runtime::hooks::{Hook, ProcessExit, ProcessSpawn, SlowPoll};
 pub use runtime::panics::PanicInfo;
 pub use runtime::{Runtime, ShutdownReport, cgroup, remote};
 pub use stream::ring;

@@ -22,6 +22,7 @@ pub(crate) mod extensions;
 pub(crate) mod inspect;
 pub(crate) mod kinds;
 mod memory;
+pub(crate) mod metrics;
 pub(crate) mod processes;
 mod schedulers;
 mod streams;
@@ -57,6 +58,7 @@ pub use inspect::{
 };
 pub use kinds::{EndedGroup, ProcessKind};
 pub use memory::{RuntimeMemory, memory, resident_bytes};
+pub use metrics::metrics;
 pub use processes::{
     ProcessRef, ProcessReport, ProcessState, TABLE_PART_SLOTS, body_info, body_info_of, display_name, for_each_process,
     link_counts, links, names, process, process_in_slot, process_limit, process_ref, table_parts,

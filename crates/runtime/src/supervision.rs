@@ -6,6 +6,7 @@ pub mod pool;
 pub mod registry;
 pub mod server;
 pub mod state_machine;
+pub(crate) mod state_query;
 pub mod supervisor;
 pub mod table;
 pub(crate) mod tasks;

@@ -172,3 +172,36 @@ fn an_actor_is_a_child_of_a_supervisor() {
         assert_eq!(supervisor.count_children(&ctx).await.unwrap().active, 2);
     });
 }
+
+struct Secret(#[expect(dead_code, reason = "a state that is not shown")] u8);
+
+#[actor]
+impl Secret {
+    fn nothing(&self) {}
+}
+
+#[derive(Debug)]
+struct Plain {
+    number: u8,
+}
+
+#[actor]
+impl Plain {
+    fn set(&mut self, number: u8) {
+        self.number = number;
+    }
+}
+
+#[test]
+fn a_state_that_has_debug_is_shown_and_another_by_its_type() {
+    runtime().block_on(|ctx| async move {
+        let plain = Plain::start_link(&ctx, Plain { number: 1 }).await.unwrap();
+        plain.set(&ctx, 7).await;
+        assert_eq!(ctx.state_of(plain.pid()).await.unwrap(), "Plain { number: 7 }");
+        let secret = Secret::start_link(&ctx, Secret(1)).await.unwrap();
+        secret.nothing(&ctx).await;
+        assert_eq!(ctx.state_of(secret.pid()).await.unwrap(), "actors::Secret { .. }");
+        let shelf = Shelf::<u8>::start_link(&ctx, Shelf::default()).await.unwrap();
+        assert_eq!(ctx.state_of(shelf.pid()).await.unwrap(), "actors::Shelf<u8> { .. }");
+    });
+}

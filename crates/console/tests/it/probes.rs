@@ -23,7 +23,7 @@ fn open_metrics(text: &str) -> BTreeMap<String, f64> {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match words[..] {
             ["#", "HELP", name, _] => {
-                assert!(name.starts_with("rusm_"), "{line}");
+                assert!(name.starts_with("rusm_") || name.starts_with("shop_"), "{line}");
                 assert!(!series.keys().any(|key: &String| key.starts_with(&format!("{name} "))), "{name} comes twice");
                 name.clone_into(&mut family.0);
             }
@@ -53,6 +53,33 @@ async fn a_live_node_is_healthy() {
 
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert_eq!(body, "ok\n");
+}
+
+#[tokio::test]
+async fn the_metrics_of_the_application_are_beside_those_of_the_node() {
+    let node = node();
+    let metrics = node.runtime.metrics();
+    metrics.counter_with("shop_orders", "Orders", ["payment"]).unwrap().with(["card \"x\"\n"]).add(3);
+    metrics.gauge("shop_baskets", "Baskets").unwrap().set(1.5);
+    let times = metrics.histogram("shop_checkout_seconds", "Times", &[0.1, 1.0]).unwrap();
+    times.observe(0.05);
+    times.observe(7.0);
+
+    let (_, text) = get(&node, "/metrics").await;
+
+    for line in [
+        "# TYPE shop_orders counter",
+        "shop_orders_total{payment=\"card \\\"x\\\"\\n\"} 3",
+        "shop_baskets 1.5",
+        "shop_checkout_seconds_sum 7.05",
+        "shop_checkout_seconds_count 2",
+        "shop_checkout_seconds_bucket{le=\"0.1\"} 1",
+        "shop_checkout_seconds_bucket{le=\"1.0\"} 1",
+        "shop_checkout_seconds_bucket{le=\"+Inf\"} 2",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+    }
+    assert!(text.contains("rusm_processes ") && text.ends_with("# EOF\n"));
 }
 
 #[tokio::test]

@@ -108,9 +108,13 @@ impl SideTables {
             names.insert(Arc::clone(&name), pid);
             side_table.rare().names.push(Arc::clone(&name));
             slot.header().flags.fetch_or(NAMED, Ordering::Relaxed);
-            Ok(())
+            Ok(side_table.rare().span.clone())
         });
-        registered.unwrap_or(Err(RegisterError::NoProcess { pid }))
+        let span = registered.unwrap_or(Err(RegisterError::NoProcess { pid }))?;
+        if let Some(span) = span {
+            span.record("name", &*name);
+        }
+        Ok(())
     }
 
     /// Removes a name from its process; `slot_of` finds the slot of that process.
@@ -129,7 +133,25 @@ impl SideTables {
     /// Sets the label of a process, truncated to the maximum length.
     pub(crate) fn set_label(slot: Slot, pid: Pid, label: Arc<str>) {
         slot.header().flags.fetch_or(NAMED, Ordering::Relaxed);
-        Self::change(slot, pid, |side_table| side_table.set_label(label));
+        let span = Self::change(slot, pid, |side_table| {
+            side_table.set_label(label);
+            let span = side_table.rare.as_ref()?.span.clone()?;
+            Some((span, side_table.label.clone()?))
+        });
+        // Not under the lock of the process: this calls the subscriber.
+        if let Some((span, label)) = span.flatten() {
+            span.record("label", &*label);
+        }
+    }
+
+    /// Returns the span of a live process, which `make` creates the first time.
+    pub(crate) fn span(slot: Slot, pid: Pid, make: impl FnOnce() -> tracing::Span) -> tracing::Span {
+        let known = Self::change(slot, pid, |side_table| side_table.rare.as_ref()?.span.clone()).flatten();
+        known.unwrap_or_else(|| {
+            let span = make();
+            Self::change(slot, pid, |side_table| side_table.rare().span = Some(span.clone()));
+            span
+        })
     }
 
     /// Returns the first registered name and the label.

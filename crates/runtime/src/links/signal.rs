@@ -9,6 +9,18 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
 /// An exit signal, as a message to a process that traps exits.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::{Exit, ExitReason};
+///
+/// runtime.block_on(|ctx| async move {
+///     ctx.trap_exits(true);
+///     let child = ctx.spawn_link(|_| async { ExitReason::Shutdown }).expect("there is room for a process");
+///     assert_eq!(ctx.receive_of::<Exit>().await, Exit { from: child, reason: ExitReason::Shutdown });
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The process that ended or sent the signal.
@@ -18,6 +30,20 @@ pub struct Exit {
 }
 
 /// The end of a monitored process, as a message to the process that monitors it.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::{Down, ExitReason};
+///
+/// runtime.block_on(|ctx| async move {
+///     let brief = ctx.spawn(|_| async {});
+///     let reference = ctx.monitor(brief);
+///     let down = ctx.receive_of::<Down>().await;
+///     assert_eq!((down.pid, down.reference), (brief, reference));
+///     assert!(matches!(down.reason, ExitReason::Normal | ExitReason::NoProcess));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Down {
     /// The reference returned by [`monitor`](crate::Context::monitor).

@@ -35,6 +35,20 @@ use crate::runtime::shared::RuntimeShared;
 use crate::time::timers::timer::CallRef;
 
 /// Error returned by a call that received no reply.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use std::time::Duration;
+///
+/// use rusm_runtime::{CallError, Request};
+///
+/// runtime.block_on(|ctx| async move {
+///     let silent = ctx.spawn(|ctx| async move { drop(ctx.receive_of::<Request<(), ()>>().await) });
+///     let answer = ctx.call::<(), ()>(silent, (), Duration::from_secs(5)).await;
+///     assert_eq!(answer, Err(CallError::Dropped { to: silent }));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// A process called itself; it would wait forever.
@@ -165,6 +179,16 @@ fn reply<R: Send + 'static>(shared: &RuntimeShared, caller: Pid, reference: Moni
 
 /// A party that can call, send and reply: a process through its [`Context`], or code outside through a [`Handle`], for
 /// example in the state of an HTTP handler.
+///
+/// ```
+/// use rusm_runtime::actor::Address;
+/// use rusm_runtime::{CallError, Caller, ReplyTo};
+///
+/// /// Works in a process, with its `Context`, and elsewhere, with a `Handle`.
+/// async fn total(by: &impl Caller, counter: Address<ReplyTo<u64>>) -> Result<u64, CallError> {
+///     counter.call(by, |reply| reply).await
+/// }
+/// ```
 pub trait Caller: Sealed {
     /// Sends a request and waits at most `timeout` for its reply; see [`Context::call`].
     ///

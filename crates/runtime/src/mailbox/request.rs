@@ -10,6 +10,22 @@ use crate::links::signal::MonitorRef;
 use crate::process::pid::Pid;
 
 /// A call as the callee receives it.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use std::time::Duration;
+///
+/// use rusm_runtime::Request;
+///
+/// runtime.block_on(|ctx| async move {
+///     let doubling = ctx.spawn(|ctx| async move {
+///         let Request { request, reply } = ctx.receive_of::<Request<u32, u32>>().await;
+///         reply.send(&ctx, request * 2);
+///     });
+///     assert_eq!(ctx.call::<u32, u32>(doubling, 21, Duration::from_secs(5)).await, Ok(42));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Request<Q, R: Send + 'static> {
     /// Contents of the request.
@@ -21,6 +37,24 @@ pub struct Request<Q, R: Send + 'static> {
 /// Destination of the reply to one call; may be stored or passed to another process.
 ///
 /// Dropping it tells the caller so: its call returns [`CallError::Dropped`](crate::CallError::Dropped).
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::actor::Address;
+/// use rusm_runtime::ReplyTo;
+///
+/// runtime.block_on(|ctx| async move {
+///     let lengths: Address<(String, ReplyTo<usize>)> = ctx
+///         .spawn_typed(|ctx, mut inbox: rusm_runtime::actor::Inbox<(String, ReplyTo<usize>)>| async move {
+///             let (text, reply) = inbox.receive(&ctx).await;
+///             // Another process could answer as well, or this one later.
+///             reply.send(&ctx, text.len());
+///         })
+///         .expect("there is room for a process");
+///     assert_eq!(lengths.call(&ctx, |reply| ("four".to_owned(), reply)).await, Ok(4));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the caller waits for its reply"]
 pub struct ReplyTo<R: Send + 'static>(pub(super) ReplyTarget<R>);
 

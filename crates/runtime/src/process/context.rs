@@ -26,6 +26,19 @@ use crate::scheduler;
 
 /// A handle to the current process and its runtime, passed to the body of the process.
 ///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let sum = runtime.block_on(|ctx| async move {
+///     let me = ctx.pid();
+///     for number in 1..=3 {
+///         ctx.spawn(move |ctx| async move { ctx.send(me, number).await });
+///     }
+///     ctx.receive_of::<i32>().await + ctx.receive_of::<i32>().await + ctx.receive_of::<i32>().await
+/// });
+/// assert_eq!(sum, 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Panics
 /// Methods panic when they are used outside the process that the context belongs to, for example after the context was
 /// moved into another task. Such a use is always a bug.

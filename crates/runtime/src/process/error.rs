@@ -73,6 +73,18 @@ impl fmt::Display for MailboxBound {
 }
 
 /// Error returned when a message cannot be sent; contains the message.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::TrySendError;
+///
+/// let ended = runtime.spawn(|_| async {})?;
+/// runtime.wait(ended);
+/// let Err(error) = runtime.try_send(ended, "too late") else { panic!("it has ended") };
+/// assert!(matches!(error, TrySendError::NoProcess { .. }));
+/// assert_eq!(error.into_message().downcast::<&str>().ok(), Some("too late"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Error)]
 pub enum TrySendError {
     /// The mailbox is full: its process is slower than the senders. Wait with `send`, or drop the message and count it.

@@ -12,6 +12,20 @@ use crate::runtime::panics::{self, PanicInfo};
 const TEXT_MAX_BYTES: usize = 4096;
 
 /// Reason why a process ended, sent to the processes that are linked to it or monitor it.
+///
+/// ```
+/// use rusm_runtime::ExitReason;
+///
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config { log_crashes: false, ..Default::default() })?;
+/// let fine = runtime.spawn(|_| async {})?;
+/// let failed = runtime.spawn(|_| async { "seven".parse::<u32>().map(drop) })?;
+/// let panicked = runtime.spawn(|_| async { if true { panic!("no paper") } })?;
+///
+/// assert_eq!(runtime.wait(fine), ExitReason::Normal);
+/// assert_eq!(runtime.wait(failed).to_string(), "invalid digit found in string");
+/// assert!(matches!(runtime.wait(panicked), ExitReason::Panic(info) if info.message == "no paper"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitReason {
     /// The body of the process returned.

@@ -9,6 +9,15 @@ use thiserror::Error;
 ///
 /// Prints as `<node.slot.generation>`. A pid may outlive its process: messages sent to it are then dropped. The
 /// generation of a slot grows with every tenant, and a slot is retired when its generations are used up.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let pid = runtime.spawn(|_| async {})?;
+/// let text = pid.to_string();
+/// assert!(text.starts_with("<0.") && text.ends_with('>'));
+/// assert_eq!(text.parse::<rusm_runtime::Pid>()?, pid);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid {
     // Two whole words: a pid travels in registers, and a message that begins with one is copied without a

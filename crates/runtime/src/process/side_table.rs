@@ -41,6 +41,8 @@ pub(crate) struct SideTable {
 #[derive(Default)]
 pub(crate) struct RareEntries {
     pub(crate) names: Vec<Arc<str>>,
+    /// Span of the process, while a subscriber of `tracing` wants one.
+    pub(crate) span: Option<tracing::Span>,
     pub(crate) watchers: Vec<oneshot::Sender<ExitReason>>,
     pub(crate) waiting_senders: Vec<Waker>,
     /// Wakers of futures inside the process itself.

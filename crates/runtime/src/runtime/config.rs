@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::runtime::crashes::CrashHook;
+use crate::runtime::hooks::{Hook, ProcessExit, ProcessSpawn, SlowPoll};
 use crate::runtime::remote::exports::Exports;
 use crate::scheduler::parking::SCHEDULERS_MAX;
 
@@ -35,9 +36,20 @@ pub mod defaults {
     pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
     /// Duration of a poll after which its process is reported as stuck.
     pub const STUCK_AFTER: Duration = Duration::from_millis(200);
+    /// Duration of a poll from which it counts as slow.
+    pub const SLOW_POLL: Duration = Duration::from_millis(10);
 }
 
 /// Configuration of a runtime.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let config = Config { schedulers: 2, mailbox_capacity: 100, ..Config::default() };
+/// let runtime = Runtime::start(config)?;
+/// assert_eq!(runtime.config().schedulers, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of scheduler threads, 1–64. Default: one for each core. More threads than cores only add thread switches;
@@ -64,6 +76,15 @@ pub struct Config {
     pub log_crashes: bool,
     /// Called with each crash. Default: none.
     pub on_crash: Option<CrashHook>,
+    /// Called before the first poll of each process. Default: none. Without it, a spawn costs what it did.
+    pub on_spawn: Option<Hook<ProcessSpawn>>,
+    /// Called with the end of each process. Default: none.
+    pub on_exit: Option<Hook<ProcessExit>>,
+    /// Called after each poll that took [`slow_poll`](Self::slow_poll) or longer. Default: none. With it, each poll reads
+    /// the clock twice.
+    pub on_slow_poll: Option<Hook<SlowPoll>>,
+    /// Duration of a poll from which [`on_slow_poll`](Self::on_slow_poll) is called. Default 10 ms.
+    pub slow_poll: Duration,
     /// Types of messages, and process bodies, that this runtime shares with other nodes. Default: bytes and simple
     /// values.
     pub exports: Exports,
@@ -80,6 +101,10 @@ impl Default for Config {
             stuck_after: defaults::STUCK_AFTER,
             log_crashes: true,
             on_crash: None,
+            on_spawn: None,
+            on_exit: None,
+            on_slow_poll: None,
+            slow_poll: defaults::SLOW_POLL,
             exports: Exports::default(),
         }
     }

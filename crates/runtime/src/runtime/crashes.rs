@@ -20,7 +20,7 @@ use rusm_text::escaped;
 use crate::observe::inspect::causes::CAUSES_MAX;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::runtime::panics;
+use crate::runtime::hooks::Hook;
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
@@ -72,26 +72,7 @@ impl fmt::Display for Crash {
 }
 
 /// Function that is called with each crash; see [`Config::on_crash`](crate::Config::on_crash).
-#[derive(Clone)]
-pub struct CrashHook(Arc<dyn Fn(&Crash) + Send + Sync>);
-
-impl CrashHook {
-    /// Creates a hook. It runs on the scheduler on which the process ended, so it must be quick and must not block. A
-    /// panic in it is caught.
-    pub fn new(hook: impl Fn(&Crash) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(hook))
-    }
-
-    pub(crate) fn call(&self, crash: &Crash) {
-        panics::contain(|| (self.0)(crash));
-    }
-}
-
-impl fmt::Debug for CrashHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CrashHook")
-    }
-}
+pub type CrashHook = Hook<Crash>;
 
 /// When each cause was last logged, and what was not.
 struct LoggedCause {

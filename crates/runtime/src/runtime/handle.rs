@@ -20,6 +20,17 @@ use crate::runtime::config::Config;
 use crate::runtime::shared::RuntimeShared;
 
 /// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let handle: rusm_runtime::Handle = runtime.clone();
+/// let printer = handle.spawn(|ctx| async move {
+///     println!("{}", ctx.receive_of::<String>().await);
+/// })?;
+/// std::thread::spawn(move || handle.try_send(printer, "from a thread".to_owned()));
+/// runtime.wait(printer);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<RuntimeShared>,
@@ -200,6 +211,13 @@ impl Context {
 
 /// Future returned by [`Handle::watch`]: completes with the exit reason when the process ends, or at once with
 /// [`ExitReason::NoProcess`] if the process had ended before the call.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let (_, end) = runtime.spawn_monitored(|_| async { rusm_runtime::ExitReason::Shutdown })?;
+/// assert_eq!(end.wait(), rusm_runtime::ExitReason::Shutdown);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "await this, or call `wait`, to get the exit reason"]
 pub struct Watch(Option<oneshot::Receiver<ExitReason>>);

@@ -25,6 +25,7 @@ use crate::observe::extensions::tables::Collections;
 use crate::observe::inspect::causes::Causes;
 use crate::observe::inspect::ended::EndedMemory;
 use crate::observe::inspect::watch::Watches;
+use crate::observe::metrics::family::MetricsRegistry;
 use crate::process::error::SpawnError;
 use crate::process::free_list::{FreeList, SharedPool};
 use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, WATCHED, pinned_to};
@@ -81,6 +82,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) stores: Stores,
     pub(crate) servers: Servers,
     pub(crate) collections: Collections,
+    pub(crate) metrics: MetricsRegistry,
     pub(crate) mailboxes: MailboxBudget,
     /// Free slots for threads that are not schedulers.
     outside_slots: Mutex<FreeList<Slot>>,
@@ -146,6 +148,7 @@ impl RuntimeShared {
             stores: Stores::default(),
             servers: Servers::default(),
             collections: Collections::default(),
+            metrics: MetricsRegistry::default(),
             mailboxes: MailboxBudget::new(config.mailbox_total_bytes),
             outside_slots: Mutex::new(FreeList::new()),
             outside_spawned: AtomicU64::new(0),

@@ -52,6 +52,10 @@ pub(crate) struct Local {
     pub(crate) budget: Cell<u32>,
     /// True while a trace is on; read anew at each slice.
     pub(crate) tracing: Cell<bool>,
+    /// Instruments that are on in this slice; see `instruments.rs`.
+    pub(super) instruments: Cell<u8>,
+    /// Span of the running process, if it was entered.
+    pub(super) span: Cell<Option<tracing::Span>>,
     /// Wake-ups that the running process owes to rings.
     pub(crate) turn: Turn,
     /// Number of processes that may still run from the LIFO slot before the queue gets its turn.

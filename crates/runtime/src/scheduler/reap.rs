@@ -96,6 +96,9 @@ impl Local {
             let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
             self.remember_end(slot, pid, released.as_ref(), reason, mailbox_len);
         }
+        if self.reports_exits() {
+            self.report_exit(slot, pid, released.as_ref(), exit.as_deref().unwrap_or(&ExitReason::Normal));
+        }
         if let Some(released) = released {
             self.recycle_side_table(self.shared.release_side_table(pid, released, exit.as_deref()));
         }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "owns the slots that it runs; each block states why")]
 
 pub(crate) mod dropped_replies;
+mod instruments;
 pub(crate) mod traced;
 
 use std::ptr;
@@ -74,7 +75,7 @@ impl Local {
         self.events_left.set(EVENTS_PER_SLICE);
         self.samples.set(self.shared.watches.is_active());
         self.ends_left.set(EVENTS_PER_SLICE);
-        self.tracing.set(self.shared.tracer.is_on());
+        self.set_instruments();
         // A seeded schedule must not depend on the clock, so its slices end after a number of polls.
         let seeded = self.fuzzer.is_some();
         let slice_end_ns = if seeded { 0 } else { now_ns + SLICE_NS };
@@ -186,10 +187,10 @@ impl Local {
         bump(&header.polls, 1);
         bump(&self.me.counters.polls, 1);
         let timing = self.busy_timer.begin_poll(slot, self.first.replace(false));
-        let traced_from_ns = if self.tracing.get() { self.begin_traced_poll(slot) } else { 0 };
+        let instrumented_ns = if self.instruments.get() == 0 { 0 } else { self.begin_instrumented(slot) };
         let polled = self.poll(slot);
-        if traced_from_ns != 0 {
-            self.note_poll(slot, traced_from_ns, &polled);
+        if instrumented_ns != 0 {
+            self.end_instrumented(slot, instrumented_ns, &polled);
         }
         self.turn.end();
         let end_ns = self.busy_timer.end_poll(slot, timing, &self.me.counters);

@@ -62,6 +62,8 @@ impl Local {
             signalled: Cell::new(false),
             budget: Cell::new(0),
             tracing: Cell::new(false),
+            instruments: Cell::new(0),
+            span: Cell::default(),
             turn: Turn::new(),
             lifo_left: Cell::new(0),
             in_reactor: Cell::new(true),

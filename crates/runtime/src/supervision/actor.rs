@@ -25,6 +25,8 @@ pub use unmatched::Unmatched;
 pub(crate) use unmatched::UnmatchedLog;
 
 pub use crate::supervision::server::Flow;
+#[doc(hidden)]
+pub use crate::supervision::state_query::{ShowDebug, ShowName, Shown};
 
 use crate::links::signal::Exit;
 use crate::mailbox::message::Message;
@@ -35,6 +37,7 @@ use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 use crate::supervision::server::Stop;
+use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
 /// A process that keeps a state and handles messages of one type.
@@ -119,6 +122,11 @@ pub trait Actor: Sized + Send + 'static {
         async { Err(message) }
     }
 
+    /// Returns the state as text, for [`Context::state_of`]. The default implementation returns the name of the type.
+    fn debug_state(&self) -> String {
+        opaque::<Self>()
+    }
+
     /// Cleans up before the actor ends. Not called after a panic or an untrapped exit signal.
     fn terminate(self, ctx: &Context, reason: &ExitReason) -> impl Future<Output = ()> + Send {
         let _ = (self, ctx, reason);
@@ -191,6 +199,13 @@ async fn run<A: Actor>(ctx: Context, starting: Starting, args: A::Args) -> ExitR
 async fn handle_other<A: Actor>(actor: &mut A, ctx: &Context, message: Message, unmatched: &mut UnmatchedLog) -> Flow {
     let message = match message.downcast::<Stop>() {
         Ok(Stop(reason)) => return Flow::Stop(reason),
+        Err(message) => message,
+    };
+    let message = match message.downcast::<GetState>() {
+        Ok(asked) => {
+            asked.answer(ctx, actor.debug_state());
+            return Flow::Continue;
+        }
         Err(message) => message,
     };
     match message.downcast_ref::<Exit>() {

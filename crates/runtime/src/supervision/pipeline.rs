@@ -35,6 +35,13 @@ use worker::{Item, Output};
 pub const DEMAND: u32 = 16;
 
 /// Workers of a stage, and the number of items that each of them takes at a time.
+///
+/// ```
+/// use rusm_runtime::pipeline::Stage;
+///
+/// let stage = Stage { demand: 4, ..Stage::workers(8) };
+/// assert_eq!((stage.workers, stage.demand), (8, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
     /// Number of workers, at least 1. Default: 1.

@@ -29,9 +29,21 @@ use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 use crate::supervision::actor::Next;
+use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
 /// The next step of a server after it has handled a message.
+///
+/// ```
+/// use rusm_runtime::ExitReason;
+/// use rusm_runtime::server::Flow;
+///
+/// /// Ends after the last piece of work.
+/// fn after(left: u32) -> Flow {
+///     if left == 0 { Flow::Stop(ExitReason::Normal) } else { Flow::Continue }
+/// }
+/// # assert_eq!(after(1), Flow::Continue);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Waits for the next message.
@@ -113,6 +125,11 @@ pub trait Server: Sized + Send + 'static {
             tracing::debug!(server = %ctx.pid(), ?message, "unexpected message");
             Flow::Continue
         }
+    }
+
+    /// Returns the state as text, for [`Context::state_of`]. The default implementation returns the name of the type.
+    fn debug_state(&self) -> String {
+        opaque::<Self>()
     }
 
     /// Cleans up before the server ends. Not called after a panic or an untrapped exit signal.
@@ -267,6 +284,13 @@ async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
     };
     let message = match message.downcast::<Stop>() {
         Ok(Stop(reason)) => return Flow::Stop(reason),
+        Err(message) => message,
+    };
+    let message = match message.downcast::<GetState>() {
+        Ok(asked) => {
+            asked.answer(ctx, server.debug_state());
+            return Flow::Continue;
+        }
         Err(message) => message,
     };
     match message.downcast_ref::<Exit>() {

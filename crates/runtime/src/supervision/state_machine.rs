@@ -31,6 +31,7 @@ use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
 use crate::supervision::server::Stop;
+use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
 /// An event of a state machine.
@@ -167,6 +168,12 @@ pub trait StateMachine: Sized + Send + 'static {
     fn timeout(&self, state: &Self::State) -> Option<Duration> {
         let _ = state;
         None
+    }
+
+    /// Returns the state as text, for [`Context::state_of`]. The default implementation returns the name of the type.
+    fn debug_state(&self, state: &Self::State) -> String {
+        let _ = state;
+        opaque::<Self>()
     }
 
     /// Cleans up before the machine ends. Not called after a panic or an untrapped exit signal.
@@ -330,7 +337,16 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
     let until = deadline(&handler, &state);
     let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
     loop {
-        let event = machine.next(&ctx).await;
+        let event = match machine.next(&ctx).await {
+            Event::Info(message) => match message.downcast::<GetState>() {
+                Ok(asked) => {
+                    asked.answer(&ctx, machine.handler.debug_state(&machine.state));
+                    continue;
+                }
+                Err(message) => Event::Info(message),
+            },
+            event => event,
+        };
         let step = match stop_reason(&event, parent) {
             Some(reason) => Step::Stop(reason),
             None if machine.handler.postpones(&machine.state, &event) => Step::Postpone(event),

@@ -106,6 +106,15 @@ impl Handle {
 }
 
 /// Future of the value that a process computes; see [`Context::task`].
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let task = ctx.task(|_| async { 6 * 7 }).expect("there is room for a process");
+///     assert_eq!(task.await, Ok(42));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the process is killed if its task is dropped"]
 pub struct Task<'a, T: 'static> {
     context: &'a Context,

@@ -24,6 +24,21 @@ use state::SubscriberState;
 /// removes it from the topic.
 ///
 /// Created by [`Topic::subscribe`](super::Topic::subscribe).
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::topic::{Message, Overflow};
+///
+/// let prices = runtime.topics().create("prices")?;
+/// // Only the newest two are of interest.
+/// let mut screen = prices.subscribe(Overflow::DropOldest { capacity: 2 });
+/// for price in ["1", "2", "3"] {
+///     prices.blocking_publish(Message::new(price))?;
+/// }
+/// assert_eq!(screen.blocking_next()?.payload(), "2");
+/// assert_eq!(screen.dropped(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Subscriber {
     topic: Arc<TopicShared>,
     state: Arc<SubscriberState>,

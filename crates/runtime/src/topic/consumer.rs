@@ -21,6 +21,21 @@ use crate::stream::ring::turn;
 /// process does the same.
 ///
 /// Created by [`Subscription::consumer`].
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::topic::{AckStatus, Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+/// orders.blocking_publish(Message::new("tea"))?;
+/// let mut consumer = billing.consumer();
+/// let first = consumer.blocking_next()?;
+/// assert_eq!(consumer.nack(first.id), AckStatus::Done);
+/// let again = consumer.blocking_next()?;
+/// assert_eq!((again.attempt, consumer.ack(again.id)), (2, AckStatus::Done));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Consumer {
     subscription: Subscription,
     consumer_id: u32,

@@ -16,6 +16,17 @@ use crate::runtime::shared::RuntimeShared;
 /// A topic; cheap to clone.
 ///
 /// It exists until it is [closed](Self::close) or its runtime ends, even if no handle is left.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::topic::{Message, Overflow};
+///
+/// let news = runtime.topics().find_or_create("news")?;
+/// let mut reader = news.subscribe(Overflow::Block);
+/// news.blocking_publish(Message::new("hello"))?;
+/// assert_eq!(reader.blocking_next()?.payload(), "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Topic {
     pub(super) shared: Arc<TopicShared>,

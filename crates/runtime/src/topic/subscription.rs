@@ -157,6 +157,18 @@ impl Waiter for SubscriptionWaiter {
 /// A subscription. It retains published messages until they are finished, also without any consumer.
 ///
 /// Cheap to clone. Created by [`Topic::create_subscription`](super::Topic::create_subscription).
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::topic::{Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.find_or_create_subscription("billing", SubscriptionConfig::default())?;
+/// orders.blocking_publish(Message::new("tea"))?;
+/// // It keeps the message until a consumer acknowledges it.
+/// assert_eq!((billing.account().published, billing.account().backlog), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Subscription(pub(super) Arc<SubscriptionInner>);
 

@@ -18,12 +18,14 @@ mod ending;
 mod eventually;
 mod groups;
 mod guarded;
+mod hooks;
 mod last_words;
 mod life;
 mod limiters;
 mod mailbox_budget;
 mod mailbox_capacity;
 mod messages;
+mod metrics;
 #[path = "../common/network.rs"]
 mod network;
 mod pipelines;

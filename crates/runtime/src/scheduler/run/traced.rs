@@ -80,12 +80,6 @@ impl Local {
         }
     }
 
-    /// Returns the start of a poll of a traced process; 0 for other processes.
-    #[cold]
-    pub(in crate::scheduler) fn begin_traced_poll(&self, slot: Slot) -> u64 {
-        if slot.header().is_traced() { self.shared.now_ns().max(1) } else { 0 }
-    }
-
     /// Records a poll of a traced process, before the process can run elsewhere.
     #[cold]
     pub(in crate::scheduler) fn note_poll(&self, slot: Slot, start_ns: u64, polled: &Polled) {

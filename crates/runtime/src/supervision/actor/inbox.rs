@@ -16,6 +16,18 @@ use crate::runtime::handle::Handle;
 ///
 /// A message of another type is handled as [`Unmatched`] says. [`Down`](crate::Down) and [`Exit`](crate::Exit) stay in the mailbox, where
 /// [`Context::receive_of`] finds them.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::actor::Inbox;
+///
+/// runtime.block_on(|ctx| async move {
+///     let mut inbox = Inbox::<u32>::new();
+///     inbox.address(&ctx).send(&ctx, 7).await;
+///     assert_eq!(inbox.receive(&ctx).await, 7);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Inbox<M> {
     policy: Unmatched,
     unmatched: UnmatchedLog,

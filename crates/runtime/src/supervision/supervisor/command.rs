@@ -159,6 +159,23 @@ pub(super) enum Reply {
 /// [`Handle`](crate::Handle).
 ///
 /// A supervisor replies when it has finished its current work: starts, stops and restarts.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::supervisor::{ChildSpec, Restart, Supervisor};
+///
+/// runtime.block_on(|ctx| async move {
+///     let session = ChildSpec::template("session", |ctx, user: &'static str| async move {
+///         ctx.set_label(user);
+///         ctx.receive().await;
+///     });
+///     let sessions = Supervisor::simple_one_for_one(session.restart(Restart::Temporary));
+///     let sessions = sessions.start_link(&ctx).await.expect("it has no children yet");
+///     sessions.start_one(&ctx, "Ada").await.expect("there is room for a process");
+///     assert_eq!(sessions.count_children(&ctx).await.expect("it runs").active, 1);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SupervisorRef(Pid);
 

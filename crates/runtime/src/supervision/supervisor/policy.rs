@@ -5,6 +5,24 @@ use std::time::Duration;
 use crate::process::exit::ExitReason;
 
 /// Selects the children that are restarted together with a child that died.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::Context;
+/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+///
+/// async fn part(ctx: Context) {
+///     ctx.receive().await;
+/// }
+///
+/// // If the store ends, the cache and the server that use it are started again after it.
+/// let tree = Supervisor::new(Strategy::RestForOne)
+///     .child(ChildSpec::new("store", part))
+///     .child(ChildSpec::new("cache", part))
+///     .child(ChildSpec::new("server", part));
+/// # runtime.block_on(|ctx| async move { tree.start_link(&ctx).await.map(drop) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// No other child.

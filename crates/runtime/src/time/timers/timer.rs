@@ -8,6 +8,19 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
 /// Reference to a timer, unique in its runtime.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use std::time::Duration;
+///
+/// runtime.block_on(|ctx| async move {
+///     let never = ctx.send_after(ctx.pid(), Duration::from_secs(60), "late");
+///     ctx.send_after(ctx.pid(), Duration::from_millis(1), "soon");
+///     assert_eq!(ctx.receive_of::<&str>().await, "soon");
+///     assert!(ctx.cancel(never).is_some());
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerRef {
     pub(super) target: Pid,

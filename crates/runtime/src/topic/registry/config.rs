@@ -9,6 +9,18 @@ use crate::topic::retention::{LogLimits, Retention};
 pub const NAME_MAX_BYTES: usize = 255;
 
 /// Bounds of a topic, and its policy for unread messages.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// use rusm_runtime::topic::{Message, PublishError, TopicConfig};
+///
+/// let small = TopicConfig { messages: 1, ..TopicConfig::default() };
+/// let topic = runtime.topics().create_with("small", small)?;
+/// let _kept = topic.create_subscription("kept", Default::default())?;
+/// topic.try_publish(Message::new("fits"))?;
+/// assert!(matches!(topic.try_publish(Message::new("does not")), Err(PublishError::Full { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicConfig {
     /// Maximum number of messages, between 1 and 2²⁴; default 65,536. More absorbs longer bursts but uses memory.

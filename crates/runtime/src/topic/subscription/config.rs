@@ -13,6 +13,21 @@ use crate::topic::registry::config::UnknownTopic;
 pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);
 
 /// Configuration of a subscription.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::topic::{DeadLetter, Retry, SubscriptionConfig};
+///
+/// let config = SubscriptionConfig {
+///     ack_deadline: Duration::from_secs(30),
+///     ordered: true,
+///     retry: Retry { first: Duration::from_millis(100), limit: Duration::from_secs(10) },
+///     dead_letter: Some(DeadLetter { topic: "failed".to_owned(), attempts_max: 5 }),
+///     ..SubscriptionConfig::default()
+/// };
+/// # assert!(config.outstanding_max > 0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionConfig {
     /// Time for a consumer to acknowledge, at most [`ACK_DEADLINE_MAX`]; default 10 s. A short one retries soon, but
