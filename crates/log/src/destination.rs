@@ -50,6 +50,15 @@ impl Destination {
         Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false })
     }
 
+    /// Opens the file under its name again: another program may have renamed it. On an error, the old file stays in use.
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
+        if let Output::File { path, file, bytes, .. } = &mut self.output {
+            (*file, *bytes) = open(path)?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
     /// Writes complete lines. Returns the number of lines that were written completely, and the first error.
     pub(crate) fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
         // If rotation fails, the file keeps growing: losing lines would be worse than exceeding the size.
@@ -167,6 +176,27 @@ mod tests {
         assert_eq!(read("node.log.1"), "a line that is longer than a file\n");
         assert_eq!(read("node.log.2"), "two\nthree\n".get(4..).unwrap());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_is_created_again_when_it_is_reopened() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("node.log"), directory.path().join("node.log.old"));
+        let mut log = Destination::file(path.clone(), None).unwrap();
+        assert!(log.write(b"one\n").1.is_ok());
+        fs::rename(&path, &moved).unwrap();
+        assert!(log.write(b"two\n").1.is_ok());
+
+        log.reopen().unwrap();
+        assert!(log.write(b"three\n").1.is_ok());
+
+        assert_eq!(fs::read_to_string(&moved).unwrap(), "one\ntwo\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(log.reopen().is_err());
+        assert!(log.write(b"four\n").1.is_ok(), "the old file stays in use");
+        assert!(Destination::stderr().reopen().is_ok());
     }
 
     #[test]

@@ -140,6 +140,11 @@ impl Log {
         self.2.clone()
     }
 
+    /// Opens the file again before the next line, after another program has renamed it. Without effect on stderr.
+    pub fn reopen(&self) {
+        self.0.reopen.store(true, Relaxed);
+    }
+
     /// Waits up to `within` until every queued line has been written or dropped. Returns false on timeout.
     pub fn flush(&self, within: Duration) -> bool {
         self.0.queue.wait_until_empty(Instant::now() + within)

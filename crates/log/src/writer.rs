@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use rusm_text::{escape_json_into, escaped};
@@ -19,6 +19,8 @@ pub(crate) struct LogState {
     pub(crate) queue: Queue,
     pub(crate) counts: Counts,
     json: bool,
+    /// Set when the file must be opened again before the next line.
+    pub(crate) reopen: AtomicBool,
 }
 
 /// Monotonic counters. Relaxed ordering is enough: they are read for display only.
@@ -32,7 +34,7 @@ pub(crate) struct Counts {
 
 impl LogState {
     pub(crate) fn new(queue: Queue, json: bool) -> Self {
-        Self { queue, counts: Counts::default(), json }
+        Self { queue, counts: Counts::default(), json, reopen: AtomicBool::new(false) }
     }
 
     /// Writes queued lines for as long as the program runs.
@@ -41,7 +43,9 @@ impl LogState {
         loop {
             self.queue.take(&mut lines);
             let count = count_lines(&lines);
+            let reopened = if self.reopen.swap(false, Relaxed) { destination.reopen() } else { Ok(()) };
             let (written, outcome) = destination.write(&lines);
+            let outcome = outcome.and(reopened);
             lines.clear();
             self.counts.lines.fetch_add(written, Relaxed);
             self.counts.dropped.fetch_add(count - written, Relaxed);

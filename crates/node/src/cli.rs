@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod cluster;
 mod common;
 pub(crate) mod loadtest;
@@ -83,7 +84,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Prints files for operating a node: a unit of systemd, a container, a dashboard of Grafana.
+    /// Checks a configuration, and the files that it names, without starting a node.
+    Check {
+        /// The configuration.
+        #[arg(default_value = "rusm.toml")]
+        file: PathBuf,
+    },
+    /// Prints files for operating a node: a unit of systemd, a container, a dashboard of Grafana, completions, a manual.
     #[command(subcommand)]
     Ops(OpsCommand),
     /// Prints the completions of a shell.

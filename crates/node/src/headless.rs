@@ -4,6 +4,7 @@ use crate::cli::NodeFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
+use crate::signals::service::Service;
 use crate::signals::{Signals, drain, start};
 use crate::start::{DefaultName, Node};
 
@@ -15,7 +16,8 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("wait for signals"))?.block_on(async {
         // Listen before the node becomes visible: an early signal must also drain it.
-        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let mut signals = Signals::of_service().map_err(system("wait for signals"))?;
+        let mut service = Service::start()?;
         let of = settings.clone();
         let node = start(&mut signals, move || {
             let mut node = Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))?;
@@ -38,7 +40,12 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
                 "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );
         }
-        let signal = signals.next().await.name;
+        let signal = tokio::select! {
+            biased;
+            signal = signals.next() => signal.name,
+            never = service.attend(&node, || Ok(Settings::read(flags)?)) => match never {},
+        };
+        service.stopping();
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
         let shutdown = drain(node, &mut signals).await?;
         for pid in &shutdown.stuck {

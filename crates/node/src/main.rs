@@ -11,6 +11,7 @@
 //!        rusm new, rusm build ──▶ serve/new.rs: a project for rusm serve
 //!        rusm store ──▶ store.rs: the file of a store, without a node
 //!        rusm cluster ──▶ cluster.rs: certificates, and requests to a node that has joined others
+//!        rusm check, rusm ops ──▶ cli/check.rs, cli/ops.rs: for operating a node
 //!        rusm completions, rusm man ──▶ cli/shell.rs: for the user's shell
 //! ```
 //!
@@ -79,7 +80,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Store(command)) => store::run(command),
         Some(Command::Cluster(command)) => cluster::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
-        Some(Command::Ops(command)) => cli::ops::run(command),
+        Some(Command::Check { file }) => cli::check::run(file),
+        Some(Command::Ops(command)) => cli::ops::run(command, Cli::command()),
         Some(Command::Completions { shell }) => cli::shell::completions(Cli::command(), shell),
         Some(Command::Man { command }) => cli::shell::manual(Cli::command(), &command),
     }

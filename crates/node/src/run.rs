@@ -31,6 +31,7 @@ use crate::logging;
 use crate::run::guests::Guests;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
+use crate::signals::service::Service;
 use crate::signals::{Signals, TerminationSignal, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
@@ -54,7 +55,9 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("wait for signals"))?.block_on(async {
         // Listen before the node becomes visible: an early signal must also drain it.
-        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let listen = if flags.top { Signals::listen } else { Signals::of_service };
+        let mut signals = listen().map_err(system("wait for signals"))?;
+        let mut service = if flags.top { None } else { Some(Service::start()?) };
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
         let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
         let node = start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
@@ -77,13 +80,28 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         }
         let mut guests = Guests::new(wasm, node.handle().clone(), app, &name, flags.watch);
         let end = match guests.start().await {
-            Ok(()) => run_until_end(&node, &mut signals, &mut guests, modules, observer, flags.watch).await,
+            Ok(()) => {
+                let attended = async {
+                    match &mut service {
+                        Some(service) => service.attend(&node, || Plan::read(flags).map(|plan| plan.settings)).await,
+                        None => pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    end = run_until_end(&node, &mut signals, &mut guests, modules, observer, flags.watch) => end,
+                    never = attended => match never {},
+                }
+            }
             Err(failure) => {
                 drain(node, &mut signals).await?;
                 return Err(failure);
             }
         };
         signals.discard();
+        if let Some(service) = &service {
+            service.stopping();
+        }
         if let RunEnd::Signal(signal) = &end {
             let signal = signal.name;
             tracing::info!(signal, drain = ?grace, "guests are being stopped in reverse order; a second signal ends the node at once");

@@ -20,6 +20,7 @@ use crate::run::topics;
 use crate::settings::app::stem;
 use crate::settings::raw::{RawSetting, RawSettings};
 use crate::settings::{DEFAULT_NAME, Settings};
+use crate::signals::service::Service;
 use crate::signals::{Signals, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
@@ -34,7 +35,8 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     reactor.map_err(system("wait for signals"))?.block_on(async {
         // Listen before the node becomes visible: an early signal must also drain it.
-        let mut signals = Signals::listen().map_err(system("wait for signals"))?;
+        let mut signals = Signals::of_service().map_err(system("wait for signals"))?;
+        let mut service = Service::start()?;
         let (of, watch) = (settings.clone(), flags.watch);
         let starting = move || {
             let store = open_store(&of)?;
@@ -51,7 +53,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         for url in node.urls() {
             print(&format!("listening on {url}"))?;
         }
-        let signal = signals.next().await.name;
+        let signal = tokio::select! {
+            biased;
+            signal = signals.next() => signal.name,
+            never = service.attend(&node, || plan(flags).map(|(settings, _)| settings)) => match never {},
+        };
+        service.stopping();
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");
         let shutdown = drain(node, &mut signals).await?;
         for pid in &shutdown.stuck {

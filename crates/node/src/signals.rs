@@ -2,6 +2,7 @@
 //! at once.
 
 pub(crate) mod file_size;
+pub(crate) mod service;
 
 use std::future::poll_fn;
 use std::io;
@@ -66,7 +67,18 @@ impl Signals {
     /// # Errors
     /// Returns the error of the system.
     pub(crate) fn listen() -> io::Result<Self> {
-        let streams = TERMINATION_SIGNALS.into_iter().map(|termination| Ok((termination, signal(termination.kind)?)));
+        Self::listen_to(|_| true)
+    }
+
+    /// Like [`listen`](Self::listen), for a [`Service`](service::Service): SIGHUP may have another meaning.
+    pub(crate) fn of_service() -> io::Result<Self> {
+        let is_reload = |kind| kind == SignalKind::hangup() && service::reloads_on_hangup();
+        Self::listen_to(|kind| !is_reload(kind))
+    }
+
+    fn listen_to(ends: impl Fn(SignalKind) -> bool) -> io::Result<Self> {
+        let ending = TERMINATION_SIGNALS.into_iter().filter(|termination| ends(termination.kind));
+        let streams = ending.map(|termination| Ok((termination, signal(termination.kind)?)));
         Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None })
     }
 

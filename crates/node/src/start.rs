@@ -98,6 +98,13 @@ impl Node {
         }
     }
 
+    /// Reads the certificates and modules of the servers again.
+    pub(crate) fn reload(&self) {
+        if let Some(Err(error)) = self.sites.as_ref().map(Sites::reload_all) {
+            tracing::error!("certificates and modules stay as they are: {error}");
+        }
+    }
+
     /// Returns the runtime, for callers that start processes on it.
     pub(crate) fn handle(&self) -> &Handle {
         &self.runtime

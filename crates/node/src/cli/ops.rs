@@ -1,13 +1,13 @@
 //! Files for operating a node: a unit of systemd, a container, a dashboard of Grafana.
 
-use clap::Subcommand;
+use clap::{Command, Subcommand};
 use serde_json::{Value, json};
 
-use super::shell::print;
+use super::shell::{ShellName, completions, manual, print};
 use crate::failure::Failure;
 
 /// Files that `rusm ops` prints.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum OpsCommand {
     /// Prints a hardened unit of systemd that runs /etc/rusm/rusm.toml.
     Systemd,
@@ -15,14 +15,26 @@ pub(crate) enum OpsCommand {
     Container,
     /// Prints a dashboard of Grafana for the metrics of `GET /metrics`.
     Grafana,
+    /// Prints the completions of a shell, as `rusm completions` does.
+    Completions {
+        /// The shell.
+        shell: ShellName,
+    },
+    /// Prints the manual page, or the one of a command such as `bench run`, as `rusm man` does.
+    Man {
+        /// The command.
+        command: Vec<String>,
+    },
 }
 
-/// Prints a file.
-pub(crate) fn run(command: OpsCommand) -> Result<u8, Failure> {
+/// Prints a file; `root` is the command line of the program.
+pub(crate) fn run(command: OpsCommand, root: Command) -> Result<u8, Failure> {
     match command {
         OpsCommand::Systemd => print(include_bytes!("ops/rusm.service")),
         OpsCommand::Container => print(include_bytes!("ops/Containerfile")),
         OpsCommand::Grafana => print(format!("{:#}\n", dashboard()).as_bytes()),
+        OpsCommand::Completions { shell } => completions(root, shell),
+        OpsCommand::Man { command } => manual(root, &command),
     }
 }
 

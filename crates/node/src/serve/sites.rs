@@ -183,12 +183,7 @@ impl Sites {
     /// # Errors
     /// The operating system's error if the thread cannot start.
     pub(crate) fn follow_changes(this: &Arc<Self>, modules: bool) -> io::Result<()> {
-        let certificates = this.servers.iter().filter_map(|running| running.site.tls.as_ref());
-        let mut files: Vec<PathBuf> = certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect();
-        if modules {
-            let routes = this.app.sites.iter().flat_map(|site| &site.routes);
-            files.extend(routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())));
-        }
+        let files = this.files(modules);
         if files.is_empty() {
             return Ok(());
         }
@@ -203,6 +198,27 @@ impl Sites {
             }
         };
         thread::Builder::new().name("rusm-reload".to_owned()).spawn(follow).map(drop)
+    }
+
+    /// Returns the certificates, and with `modules` also the modules.
+    fn files(&self, modules: bool) -> Vec<PathBuf> {
+        let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
+        let mut files: Vec<PathBuf> = certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect();
+        if modules {
+            let routes = self.app.sites.iter().flat_map(|site| &site.routes);
+            files.extend(routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())));
+        }
+        files
+    }
+
+    /// Reads all certificates and modules again, on a thread of its own as in [`follow_changes`](Self::follow_changes).
+    ///
+    /// # Errors
+    /// The operating system's error if the thread cannot start.
+    pub(crate) fn reload_all(this: &Arc<Self>) -> io::Result<()> {
+        let sites = Arc::clone(this);
+        let reload = move || sites.reload(&sites.files(true));
+        thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload).map(drop)
     }
 
     /// Puts changed files into use.
