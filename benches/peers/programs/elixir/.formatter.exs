@@ -1,0 +1,1 @@
+[line_length: 120, inputs: ["*.exs"]]
