@@ -43,7 +43,10 @@ use crate::time::timers::timer::CallRef;
 /// use rusm_runtime::{CallError, Request};
 ///
 /// runtime.block_on(|ctx| async move {
-///     let silent = ctx.spawn(|ctx| async move { drop(ctx.receive_of::<Request<(), ()>>().await) });
+///     let silent = ctx.spawn(|ctx| async move {
+///         drop(ctx.receive_of::<Request<(), ()>>().await);
+///         ctx.receive().await;
+///     });
 ///     let answer = ctx.call::<(), ()>(silent, (), Duration::from_secs(5)).await;
 ///     assert_eq!(answer, Err(CallError::Dropped { to: silent }));
 /// });

@@ -17,13 +17,13 @@ const TEXT_MAX_BYTES: usize = 4096;
 /// use rusm_runtime::ExitReason;
 ///
 /// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config { log_crashes: false, ..Default::default() })?;
-/// let fine = runtime.spawn(|_| async {})?;
-/// let failed = runtime.spawn(|_| async { "seven".parse::<u32>().map(drop) })?;
-/// let panicked = runtime.spawn(|_| async { if true { panic!("no paper") } })?;
+/// let (_, fine) = runtime.spawn_monitored(|_| async {})?;
+/// let (_, failed) = runtime.spawn_monitored(|_| async { "seven".parse::<u32>().map(drop) })?;
+/// let (_, panicked) = runtime.spawn_monitored(|_| async { if true { panic!("no paper") } })?;
 ///
-/// assert_eq!(runtime.wait(fine), ExitReason::Normal);
-/// assert_eq!(runtime.wait(failed).to_string(), "invalid digit found in string");
-/// assert!(matches!(runtime.wait(panicked), ExitReason::Panic(info) if info.message == "no paper"));
+/// assert_eq!(fine.wait(), ExitReason::Normal);
+/// assert_eq!(failed.wait().to_string(), "invalid digit found in string");
+/// assert!(matches!(panicked.wait(), ExitReason::Panic(info) if info.message == "no paper"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
