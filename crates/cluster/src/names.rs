@@ -22,4 +22,4 @@ mod own;
 mod registry;
 
 pub use event::{Minority, NAME_BYTES_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
-pub use registry::Registry;
+pub use registry::{ListedName, Registry};

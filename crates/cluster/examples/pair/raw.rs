@@ -83,8 +83,8 @@ impl Pinger {
         let block = CongestionControl::Block;
         let ping = session.declare_publisher("bench/ping").congestion_control(block).express(true).wait()?;
         let flood = session.declare_publisher("bench/flood").congestion_control(block).wait()?;
-        let (sent, _subscribers, _session) = (AtomicU64::new(0), subscribers, session);
-        Ok(Self { address, ping, flood, pongs, acknowledged, sent, _subscribers, _session })
+        let sent = AtomicU64::new(0);
+        Ok(Self { address, ping, flood, pongs, acknowledged, sent, _subscribers: subscribers, _session: session })
     }
 
     pub(crate) const fn address(&self) -> SocketAddr {

@@ -106,7 +106,7 @@ fn received(member: &Member, pids: Vec<Pid>) -> Measured<u64> {
         for sink in pids {
             let count = ctx.call::<Bytes, Bytes>(sink, Bytes::new(), SOON).await?;
             received += u64::from_le_bytes(count.as_ref().try_into()?);
-            ctx.exit(sink, rusm_runtime::ExitReason::Kill);
+            ctx.exit(sink, rusm_runtime::ExitReason::Killed);
         }
         Ok(received)
     })

@@ -1,7 +1,8 @@
 //! Settings of the link over the network, and their checks: between machines only with certificates.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -86,7 +87,8 @@ impl NetworkSettings {
     pub fn to_json5(&self) -> Result<String, LinkError> {
         self.check()?;
         let protocol = self.protocol();
-        let join: Vec<String> = self.join.iter().map(|address| quoted(&format!("{protocol}/{address}"))).collect();
+        let join = self.join.iter().flat_map(|address| addresses_of(address));
+        let join: Vec<String> = join.map(|address| quoted(&format!("{protocol}/{address}"))).collect();
         let (tls, access) = self.certificates.as_ref().map(tls).unwrap_or_default();
         let lease_ms = self.lease.as_millis();
         Ok(format!(
@@ -156,6 +158,19 @@ fn tls(certificates: &Certificates) -> (String, String) {
     (tls, access)
 }
 
+/// Returns a node to join, and each address of a host name that has several: all nodes behind one name are joined. The
+/// name stays, since it may have no address yet.
+fn addresses_of(node: &str) -> Vec<String> {
+    let mut all = vec![node.to_owned()];
+    if node.parse::<SocketAddr>().is_err() {
+        let found: BTreeSet<SocketAddr> = node.to_socket_addrs().into_iter().flatten().collect();
+        if found.len() > 1 {
+            all.extend(found.iter().map(ToString::to_string));
+        }
+    }
+    all
+}
+
 /// Returns a text as a string of JSON5.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
@@ -207,6 +222,15 @@ mod tests {
 
         let text = settings.check().unwrap_err().to_string();
         assert_eq!(text, "the certificate file /nowhere/ca.pem does not exist");
+    }
+
+    #[test]
+    fn a_name_is_joined_by_all_of_its_addresses() {
+        assert_eq!(addresses_of("10.0.0.4:7447"), ["10.0.0.4:7447"]);
+        assert_eq!(addresses_of("no-such-host.invalid:7447"), ["no-such-host.invalid:7447"]);
+        let of_this_machine = addresses_of("localhost:7447");
+        assert_eq!(of_this_machine[0], "localhost:7447");
+        assert!(of_this_machine[1..].iter().all(|address| address.parse::<SocketAddr>().unwrap().ip().is_loopback()));
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub struct Registry {
     events: VecDeque<NameEvent>,
 }
 
+/// A name, its owner, and a word for its state.
+pub type ListedName = (Arc<str>, Owner, &'static str);
+
 #[derive(Debug)]
 struct Peer {
     identity: Identity,
@@ -123,7 +126,7 @@ impl Registry {
 
     /// Returns the first names in their order, at most `max`, each with its owner and a word for its state, and the number
     /// of all names that are known.
-    pub fn list(&self, max: usize) -> (Vec<(Arc<str>, Owner, &'static str)>, usize) {
+    pub fn list(&self, max: usize) -> (Vec<ListedName>, usize) {
         let own = self.own.iter().map(|(name, own)| {
             let owner = Owner { node: self.local.clone(), process: own.process, epoch: own.epoch };
             let state = match own.state {

@@ -21,7 +21,7 @@ use rusm_runtime::{Context, Down, ExitReason, Handle, Pid, SpawnError};
 use thiserror::Error;
 
 use crate::identity::{Address, Identity, NodeName};
-use crate::names::{Minority, NameEvent, Owner, RegisterError, RegisterRefused, Registry};
+use crate::names::{ListedName, Minority, NameEvent, Owner, RegisterError, RegisterRefused, Registry};
 
 /// Minimum time between two ticks of the registry.
 const TICK_MIN: Duration = Duration::from_millis(80);
@@ -172,7 +172,7 @@ impl Names {
             let (list, total) = inner.registry.list(max);
             (list, total, inner.registry.nodes(), inner.registry.local().clone())
         };
-        let name = |(name, owner, state): (Arc<str>, Owner, &'static str)| ClusterName {
+        let name = |(name, owner, state): ListedName| ClusterName {
             pid: self.reachable(&owner, owner.node == local).map(|owner| owner.pid),
             node: owner.node.name.as_str().into(),
             epoch: owner.epoch,

@@ -149,7 +149,9 @@ async fn receive(ctx: Context, sharing: Sharing) {
     ctx.set_label("topic receiver");
     let Ok((_, members)) = ctx.monitor_group(&sharing.group) else { return };
     let mut forwarders: HashMap<Pid, Pid> = HashMap::new();
-    members.into_iter().for_each(|member| forward_to(&ctx, &sharing, member, &mut forwarders));
+    for member in members {
+        forward_to(&ctx, &sharing, member, &mut forwarders);
+    }
     if ctx.join(&sharing.group).is_err() {
         return;
     }

@@ -83,19 +83,19 @@ mod tests {
         }
     }
 
-    fn node(name: &str) -> Option<Next> {
-        Some(Next::Node(Target::Named(name.to_owned())))
+    fn node(name: &str) -> Next {
+        Next::Node(Target::Named(name.to_owned()))
     }
 
     #[test]
     fn from_any_node_of_the_cluster_the_way_back_leads_to_the_first_one() {
         let mut sources = Sources::new(Options { source: Source::Node("a".parse().unwrap()), ..Options::default() });
 
-        assert!(sources.advance(node("b@a")) && sources.advance(node("c@a")));
+        assert!(sources.advance(Some(node("b@a"))) && sources.advance(Some(node("c@a"))));
         assert_eq!(at(&sources), "c@a");
         assert!(sources.advance(None));
         assert_eq!(at(&sources), "a");
-        assert!(sources.advance(node("b@a")) && sources.advance(node("a")));
+        assert!(sources.advance(Some(node("b@a"))) && sources.advance(Some(node("a"))));
         assert_eq!(at(&sources), "a");
         assert!(!sources.advance(None));
     }

@@ -55,7 +55,9 @@ impl Host {
         ctx.set_label("host of keyed processes");
         let group = format!("{GROUP}{}", self.kind);
         let Ok((_, members)) = ctx.monitor_group(&group) else { return };
-        members.into_iter().for_each(|member| self.add(&ctx, member));
+        for member in members {
+            self.add(&ctx, member);
+        }
         self.add(&ctx, ctx.pid());
         if ctx.join(&group).is_err() {
             return;

@@ -81,17 +81,17 @@ fn what_a_slow_node_misses_is_counted_on_both_sides() {
     let network = MemoryNetwork::new();
     let (a, b) = (start(&network, "a", 1, 1024), start(&network, "b", 2, 4));
     connected(&[&a, &b]);
-    let (from, sender) = share(&a, 50);
+    let (topic_of_a, sender) = share(&a, 50);
     let small = TopicConfig { messages: 100, ..TopicConfig::default() };
     let topic = b.runtime.topics().create_with("news", small).unwrap();
     let receiver = b.node.share_topic(&topic, ShareConfig::default()).unwrap();
-    forwarded(&[&from], 1);
+    forwarded(&[&topic_of_a], 1);
     // A subscriber that reads nothing and may lose nothing fills the topic of the slow node.
     let mut reader = topic.subscribe(Overflow::Block);
 
     let payload = vec![0_u8; 4_096];
     for _ in 0..TOTAL {
-        from.blocking_publish(Message::new(payload.clone())).unwrap();
+        topic_of_a.blocking_publish(Message::new(payload.clone())).unwrap();
     }
     eventually("a loss", || sender.account().dropped > 0 || sender.account().sent < TOTAL);
     let mut read = 0;
@@ -99,8 +99,8 @@ fn what_a_slow_node_misses_is_counted_on_both_sides() {
         while let Ok(Some(_)) = reader.try_next() {
             read += 1;
         }
-        let (sent, received) = (sender.account(), receiver.account());
-        sent.sent + sent.dropped == TOTAL && received.received == sent.sent && received.missed == sent.dropped
+        let (from, to) = (sender.account(), receiver.account());
+        from.sent + from.dropped == TOTAL && to.received == from.sent && to.missed == from.dropped
     });
     while let Ok(Some(_)) = reader.try_next() {
         read += 1;

@@ -126,7 +126,9 @@ mod tests {
 
     fn batch() -> Bytes {
         let mut batch = Batch::new("north");
-        messages().iter().for_each(|message| batch.push(message));
+        for message in &messages() {
+            batch.push(message);
+        }
         assert_eq!(batch.len(), 2);
         batch.encode(7)
     }

@@ -172,7 +172,7 @@ fn put(painter: &mut Painter<'_>, area: Rect, at: u16, name: (&str, Role), colum
 fn cells(node: &ClusterNode, theme: Theme) -> Vec<TableCell> {
     let is_up = node.state == "up";
     let dash = || ("-".to_owned(), Role::Dim);
-    let if_up = |cell: TableCell| if is_up { cell } else { dash() };
+    let connected = |cell: TableCell| if is_up { cell } else { dash() };
     let rate = |rate: f64| (format::short(rate), if rate > 0.0 { Role::Text } else { Role::Dim });
     let bytes = node.bytes_out_per_sec + node.bytes_in_per_sec;
     // What a lost node last said about itself stays visible, in the style of the past.
@@ -186,10 +186,10 @@ fn cells(node: &ClusterNode, theme: Theme) -> Vec<TableCell> {
         node.since_ms.map_or_else(dash, |ms| (format::age(ms), Role::Text)),
         node.rtt_ns.map_or_else(dash, |ns| (format::nanos(ns, theme.micro()), Role::Text)),
         node.clock_offset_ns.map_or_else(dash, |ns| clock(ns, theme)),
-        if_up(rate(node.messages_out_per_sec)),
-        if_up(rate(node.messages_in_per_sec)),
-        if_up((format::bytes_short(bytes as u64), if bytes > 0.0 { Role::Text } else { Role::Dim })),
-        if_up(credit(node)),
+        connected(rate(node.messages_out_per_sec)),
+        connected(rate(node.messages_in_per_sec)),
+        connected((format::bytes_short(bytes as u64), if bytes > 0.0 { Role::Text } else { Role::Dim })),
+        connected(credit(node)),
         said(&|vitals| Some(format::short(vitals.processes as f64))),
         said(&|vitals| vitals.busy_pct.map(format::percent)),
         said(&|vitals| Some(format::bytes_short(vitals.memory_bytes))),
@@ -246,7 +246,7 @@ fn names(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let row = |cells: [TableCell; 5]| -> Vec<Span<'static>> {
         let hidden: u16 = match inner.width {
             ..40 => 12,
-            ..52 => 14,
+            40..52 => 14,
             _ => 0,
         };
         let widths =
