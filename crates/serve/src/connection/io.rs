@@ -170,7 +170,7 @@ pub(crate) struct Io {
     /// True if no bytes are known to wait behind those that were read.
     may_be_at_end: bool,
     /// Exists while a write waits for the client.
-    stall: Option<Stall>,
+    stall: Option<Box<Stall>>,
 }
 
 impl Io {
@@ -236,7 +236,7 @@ impl Io {
             self.stall = None;
             return written;
         }
-        let stall = self.stall.get_or_insert_with(|| Stall::new(self.socket.tcp(), self.write_timeout));
+        let stall = self.stall.get_or_insert_with(|| Box::new(Stall::new(self.socket.tcp(), self.write_timeout)));
         ready!(stall.poll_over(self.socket.tcp(), task));
         self.stats.hit(Limit::WriteTimeout);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client accepts no bytes")))
