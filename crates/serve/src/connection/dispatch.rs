@@ -14,7 +14,7 @@ use std::sync::Arc;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderValue, StatusCode, Version};
+use http::{HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
@@ -69,6 +69,7 @@ impl Service<http::Request<Incoming>> for RequestService {
         let handling = Handling::new(inner, record);
         let inner = &handling.inner;
         match (checked, routed) {
+            (Ok(()), _) if !has_path(&head) => Answer::refusal(no_path(), handling),
             (Ok(()), _) if !has_valid_host(&head) => Answer::refusal(invalid_host(), handling),
             (Err(limit), _) => Answer::refusal(inner.refuse(limit), handling),
             (Ok(()), Routed::Found(_, params)) => {
@@ -83,6 +84,15 @@ impl Service<http::Request<Incoming>> for RequestService {
             (Ok(()), Routed::NotFound) => Answer::refusal(Routed::refusal(None), handling),
         }
     }
+}
+
+/// Returns false for a request of HTTP/2 without `:path`, which only `CONNECT` may lack (RFC 9113, 8.3.1).
+fn has_path(head: &Parts) -> bool {
+    head.version != Version::HTTP_2 || head.method == Method::CONNECT || !head.uri.path().is_empty()
+}
+
+fn no_path() -> crate::Response {
+    plain(StatusCode::BAD_REQUEST, "the request must have a :path")
 }
 
 /// Returns true if a request of HTTP/1.1 names exactly one valid host. Servers in front might choose another one of

@@ -1,6 +1,7 @@
 //! HTTP/2, with and without encryption, and the reload of a certificate.
 
 use std::fs;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::client::Client;
 use crate::serve;
 
 fn router() -> Router {
@@ -81,6 +83,46 @@ fn streams_of_one_connection_are_answered_apart() {
         std::thread::yield_now();
     }
     assert_eq!(server.report(0).connections_total, 1);
+}
+
+#[test]
+fn a_request_without_a_path_is_malformed() {
+    let (_runtime, server) =
+        serve(Router::new().route("/*", async |_: rusm_serve::Request| "ok").expect("valid"), Limits::default());
+    // Entries of HPACK's static table: `:method GET`, `:scheme http`, `:path /`.
+    let (get, http, root) = (0x82, 0x86, 0x84);
+
+    assert_eq!(status_entry(server.local_addr(), &[get, http, root]), Some(STATUS_200));
+    assert_eq!(status_entry(server.local_addr(), &[get, http]), Some(STATUS_400));
+}
+
+/// Entry of HPACK's static table for `:status 200`.
+const STATUS_200: u8 = 0x88;
+/// Entry of HPACK's static table for `:status 400`.
+const STATUS_400: u8 = 0x8c;
+
+/// Sends a request with this block of fields; returns the first byte of the response's block, or `None` if the stream is
+/// reset.
+fn status_entry(address: SocketAddr, fields: &[u8]) -> Option<u8> {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    let mut client = Client::connect(address);
+    client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.write([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    // END_STREAM and END_HEADERS, on stream 1.
+    client.write([0, 0, fields.len() as u8, HEADERS, 5, 0, 0, 0, 1]);
+    client.write(fields);
+    loop {
+        let mut head = [0; 9];
+        client.0.read_exact(&mut head).expect("a frame");
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        client.0.read_exact(&mut payload).expect("the frame is complete");
+        match head[3] {
+            HEADERS => return Some(payload[0]),
+            RST_STREAM => return None,
+            _ => {}
+        }
+    }
 }
 
 #[test]
