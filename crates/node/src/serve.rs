@@ -4,6 +4,7 @@
 //!   app.wasm │ folder │ rusm.toml ─▶ Sites ─▶ a line for each address ─▶ signal ─▶ drained, 0
 //! ```
 
+mod created;
 pub(crate) mod new;
 mod new_c;
 mod new_ts;

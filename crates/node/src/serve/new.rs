@@ -9,7 +9,6 @@
 //!   rusm build ─▶ make ─▶ build/shop.wasm ◀─ rusm serve
 //! ```
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +17,7 @@ use rusm_text::escape;
 use crate::bench::output::print;
 use crate::cli::{BuildFlags, NewFlags};
 use crate::failure::{Failure, system};
+use crate::serve::created::Created;
 use crate::serve::{new_c, new_ts};
 
 /// The target of components of WASI 0.2.
@@ -54,12 +54,7 @@ pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
         }
     };
     files.push(("rusm.toml", settings(&component)));
-    for (file, text) in files {
-        let path = folder.join(file);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).map_err(system(format!("create {}", parent.display())))?;
-        fs::write(&path, text).map_err(system(format!("write {}", path.display())))?;
-    }
+    Created::write(folder, &files)?;
     print(&format!(
         "created {0}\n  cd {0}\n  rusm build             # {needs}\n  rusm serve --watch     # http://127.0.0.1:8080",
         escape(&folder.display().to_string())

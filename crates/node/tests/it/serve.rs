@@ -282,6 +282,23 @@ fn a_mistake_is_one_line_that_says_what_to_do() {
 }
 
 #[test]
+fn a_project_that_does_not_fit_on_the_disk_leaves_nothing() {
+    let dir = folder(&[]);
+    // A limit of the shell on the size of each file acts like a full disk, in the middle of the project.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 1; exec \"$0\" new --http rust sub/shop", env!("CARGO_BIN_EXE_rusm")]);
+
+    let failed = shell.current_dir(dir.path()).output().unwrap();
+    let again = rusm(dir.path(), &["new", "--http", "rust", "shop"]).output().unwrap();
+
+    let line = String::from_utf8(failed.stderr).unwrap();
+    assert!(line.starts_with("rusm: cannot write sub/shop/"), "{line}");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(!dir.path().join("sub").exists());
+    assert!(again.status.success());
+}
+
+#[test]
 fn a_new_project_has_a_program_that_answers() {
     let dir = folder(&[]);
     let created = rusm(dir.path(), &["new", "--http", "rust", "my-shop"]).output().unwrap();
