@@ -33,13 +33,14 @@ mod signals;
 mod start;
 mod store;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use rusm_tui::environment;
 
 use crate::cli::{Cli, Command};
-use crate::failure::Failure;
+use crate::failure::{Failure, system};
 
 /// Counts allocations, for the scenarios that report the allocations of their steps.
 #[global_allocator]
@@ -62,8 +63,16 @@ fn parse_and_run() -> Result<u8, Failure> {
     match Cli::try_parse() {
         Ok(cli) => run(cli),
         // Help and version are not errors, and go to stdout.
-        Err(answer) if !answer.use_stderr() => answer.exit(),
+        Err(answer) if !answer.use_stderr() => print_answer(&answer),
         Err(mistake) => Err(Failure::Usage(cli::usage::line(&mistake))),
+    }
+}
+
+/// Prints help or the version; a closed pipe is not an error.
+fn print_answer(answer: &clap::Error) -> Result<u8, Failure> {
+    match answer.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),
+        _ => Ok(0),
     }
 }
 

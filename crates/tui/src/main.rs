@@ -1,6 +1,6 @@
 //! `rusm-top`: reads the command line and the config file, runs the observer or a task, and exits with its exit code.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -61,7 +61,7 @@ fn read_command_line() -> Result<(Cli, Config), String> {
     let line = || std::env::args_os();
     let explain = |error: clap::Error| {
         // Requests for help and the version print to stdout and exit with 0.
-        if error.use_stderr() { one_line(&error) } else { error.exit() }
+        if error.use_stderr() { one_line(&error) } else { print_and_exit(&error) }
     };
     let cli = Cli::read(line()).map_err(explain)?;
     if cli.task().is_some() {
@@ -70,6 +70,17 @@ fn read_command_line() -> Result<(Cli, Config), String> {
     let config = Config::load(cli.config()).map_err(|error| error.to_string())?;
     let cli = Cli::read_with(line(), &config).map_err(explain)?;
     Ok((cli, config))
+}
+
+/// Prints help or the version; a closed pipe is not an error.
+fn print_and_exit(answer: &clap::Error) -> ! {
+    match answer.print().and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            report(&Error::Output(error));
+            std::process::exit(1)
+        }
+        _ => std::process::exit(0),
+    }
 }
 
 fn ended(ended: Result<Exit, Error>) -> ExitCode {

@@ -349,6 +349,18 @@ fn a_node_that_stops_leaves_the_files_of_another_alone() {
     assert!(socket.exists());
 }
 
+#[test]
+fn help_on_an_output_that_is_full_is_an_error() {
+    for args in [&["--help"][..], &["--version"], &["help", "run"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_rusm")).args(args).stdout(full).output().unwrap();
+
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert!(line.starts_with("rusm: cannot write to stdout: No space left on device"), "{args:?}: {line}");
+        assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{args:?}");
+    }
+}
+
 /// Returns a command that starts `rusm node` under a limit of the shell.
 fn limited(dir: &Path, limit: &str, args: &[&str]) -> Command {
     let mut shell = Command::new("sh");

@@ -203,10 +203,13 @@ fn an_output_that_is_full_is_named_so() {
     let folder = TempDir::new().expect("a temporary folder");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
 
-    let output = rusm_top(folder.path()).args(["--demo", "--once"]).stdout(full).output().expect("rusm-top runs");
+    for args in [&["--demo", "--once"][..], &["--help"], &["--version"]] {
+        let full = full.try_clone().expect("it is open");
+        let output = rusm_top(folder.path()).args(args).stdout(full).output().expect("rusm-top runs");
 
-    assert_eq!(code(&output), 1);
-    assert!(error_line(&output).starts_with("rusm-top: cannot write the output: No space left on device"));
+        assert_eq!(code(&output), 1, "{args:?}");
+        assert!(error_line(&output).starts_with("rusm-top: cannot write the output: No space left on device"));
+    }
 }
 
 #[test]
