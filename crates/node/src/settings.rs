@@ -37,7 +37,7 @@ use crate::settings::lints::LintSection;
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
-use crate::settings::value::{Address, NodeName, Number, Size, Text, Time, Word, Words, size};
+use crate::settings::value::{Address, FilePath, NodeName, Number, Size, Text, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -123,7 +123,7 @@ struct RecorderSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct StoreSection {
-    path: Option<Text>,
+    path: Option<FilePath>,
     durability: Option<Word<Durability>>,
 }
 
@@ -132,7 +132,7 @@ struct StoreSection {
 #[serde(default, deny_unknown_fields)]
 struct LogSection {
     level: Option<LogLevel>,
-    file: Option<Text>,
+    file: Option<FilePath>,
     format: Option<Word<LogFormat>>,
     max_bytes: Option<RawSetting>,
     keep: Option<Number<0, 1_000>>,
@@ -206,7 +206,7 @@ impl StoreSection {
     /// Returns the settings of the durable store, if a path is set.
     fn settings(self) -> Option<StoreSettings> {
         let durability = self.durability.map(|durability| durability.0).unwrap_or_default();
-        self.path.map(|path| StoreSettings { path: path.0.into(), durability })
+        self.path.map(|path| StoreSettings { path: path.0, durability })
     }
 }
 
@@ -216,7 +216,7 @@ impl LogSection {
         let max_bytes = self.max_bytes.map(|raw| rotated_bytes(&raw, self.file.is_some())).transpose()?;
         Ok(LogSettings {
             level: self.level.map_or_else(|| "info".to_owned(), |level| level.0),
-            file: self.file.map(|file| file.0.into()),
+            file: self.file.map(|file| file.0),
             rotation: max_bytes.map(|max_bytes| Rotation { max_bytes, keep }),
             json: matches!(self.format, Some(Word(LogFormat::Json))),
         })
@@ -434,6 +434,18 @@ mod tests {
             settings("[store]\npath = \"a\"\ndurability = \"imediate\"", &[]).unwrap_err().to_string(),
             "store.durability of \"imediate\" in rusm.toml must be immediate, eventual or none: did you mean \"immediate\"?"
         );
+    }
+
+    #[test]
+    fn an_empty_path_names_its_key() {
+        for (file, key) in [("[store]\npath = \"\"", "store.path"), ("[log]\nfile = \"\"", "log.file")] {
+            assert_eq!(
+                settings(file, &[]).unwrap_err().to_string(),
+                format!(
+                    "{key} of \"\" in rusm.toml must be the path of a file: leave the setting out if there is none"
+                )
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The types of the values: a value that exists is valid.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_console::check_name;
@@ -26,6 +27,22 @@ impl TryFrom<RawSetting> for Text {
 
     fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
         raw.text().map(|text| Self(text.to_owned()))
+    }
+}
+
+/// The path of a file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+pub(super) struct FilePath(pub(super) PathBuf);
+
+impl TryFrom<RawSetting> for FilePath {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        match raw.text()? {
+            "" => Err(raw.invalid("must be the path of a file: leave the setting out if there is none")),
+            path => Ok(Self(path.into())),
+        }
     }
 }
 
