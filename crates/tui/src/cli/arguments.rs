@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rusm_protocol::{Column, SortKey};
 
-use crate::cli::values::{column, interval, last, lint, pid, seconds, sort, speed, tab};
+use crate::cli::values::{column, interval, last, lint, pid, seconds, sort, speed, switch, tab};
 use crate::connection::Target;
 use crate::model::tab::Tab;
 
@@ -49,10 +48,10 @@ pub struct Cli {
     #[arg(long, value_name = "SECONDS", env = "RUSM_TOP_TIMEOUT", default_value = "5", value_parser = seconds)]
     pub(super) timeout: Duration,
     /// Quit when the connection is lost
-    #[arg(long, env = "RUSM_TOP_NO_RECONNECT", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_NO_RECONNECT", value_parser = switch)]
     pub(super) no_reconnect: bool,
     /// Never change the node: no runs, no kills
-    #[arg(long, env = "RUSM_TOP_READ_ONLY", value_parser = FalseyValueParser::new(), conflicts_with_all = ["run", "profile", "kill", "kill_all", "stop", "set_log"])]
+    #[arg(long, env = "RUSM_TOP_READ_ONLY", value_parser = switch, conflicts_with_all = ["run", "profile", "kill", "kill_all", "stop", "set_log"])]
     pub(super) read_only: bool,
     /// Frames per second, 1-60 [default: 10, over SSH 4]
     #[arg(long, value_name = "N", env = "RUSM_TOP_FPS", value_parser = clap::value_parser!(u8).range(1..=60))]
@@ -92,7 +91,7 @@ pub struct Cli {
     #[arg(long, value_name = "REASON", env = "RUSM_TOP_REASON")]
     pub(super) reason: Option<String>,
     /// Stop the run and exit
-    #[arg(long, env = "RUSM_TOP_STOP", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_STOP", value_parser = switch)]
     pub(super) stop: bool,
     /// Change the level or filter of the node's log and exit
     #[arg(long, value_name = "LEVEL", env = "RUSM_TOP_SET_LOG")]
@@ -101,7 +100,7 @@ pub struct Cli {
     #[arg(long, value_name = "COMMAND", env = "RUSM_TOP_SSH", default_value = "ssh")]
     pub(super) ssh: String,
     /// Draw with ASCII characters only [default: when the locale is not UTF-8]
-    #[arg(long, env = "RUSM_TOP_ASCII", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_ASCII", value_parser = switch)]
     pub(super) ascii: bool,
     /// When to use colours, or how many
     #[arg(long, value_name = "WHEN", env = "RUSM_TOP_COLOR", value_enum, default_value = "auto")]
@@ -110,26 +109,26 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", env = "RUSM_TOP_THEME", default_value = "auto")]
     pub(super) theme: String,
     /// Do not capture the mouse
-    #[arg(long, env = "RUSM_TOP_NO_MOUSE", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_NO_MOUSE", value_parser = switch)]
     pub(super) no_mouse: bool,
     /// Show made-up data, without a node
-    #[arg(long, env = "RUSM_TOP_DEMO", value_parser = FalseyValueParser::new(), conflicts_with = "target")]
+    #[arg(long, env = "RUSM_TOP_DEMO", value_parser = switch, conflicts_with = "target")]
     pub(super) demo: bool,
     /// Print one frame and exit
-    #[arg(long, env = "RUSM_TOP_ONCE", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_ONCE", value_parser = switch)]
     pub(super) once: bool,
     /// Print frames without a screen, until -n of them or a signal
-    #[arg(long, env = "RUSM_TOP_BATCH", value_parser = FalseyValueParser::new(), conflicts_with = "once")]
+    #[arg(long, env = "RUSM_TOP_BATCH", value_parser = switch, conflicts_with = "once")]
     pub(super) batch: bool,
     /// With --batch: number of frames
     #[arg(short = 'n', long, value_name = "N", env = "RUSM_TOP_FRAMES", requires = "batch",
         value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) frames: Option<u64>,
     /// Watch the node for 8 seconds, and print what is wrong with it
-    #[arg(long, env = "RUSM_TOP_DIAGNOSE", value_parser = FalseyValueParser::new(), conflicts_with_all = ["once", "batch"])]
+    #[arg(long, env = "RUSM_TOP_DIAGNOSE", value_parser = switch, conflicts_with_all = ["once", "batch"])]
     pub(super) diagnose: bool,
     /// With --once, --batch or --diagnose: print JSON, one object a line
-    #[arg(long, env = "RUSM_TOP_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "RUSM_TOP_JSON", value_parser = switch)]
     pub(super) json: bool,
     /// Lints to hide, separated by commas, or all
     #[arg(long, value_name = "LINTS", env = "RUSM_TOP_ALLOW", value_parser = lint, value_delimiter = ',')]

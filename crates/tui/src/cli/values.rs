@@ -14,6 +14,15 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 /// Shortest and longest time between two frames.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(10);
 
+/// Parses the variable of a flag.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" | "t" | "y" => Ok(true),
+        "" | "0" | "false" | "no" | "off" | "f" | "n" => Ok(false),
+        _ => Err("expected 1, 0 or nothing".to_owned()),
+    }
+}
+
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
         text.trim_end_matches('s').parse().map_err(|_no_number| "expected seconds, such as 5 or 0.5".to_owned())?;

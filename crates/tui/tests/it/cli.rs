@@ -199,6 +199,25 @@ fn a_reader_that_has_read_enough_ends_it_silently_as_sigpipe_would() {
 }
 
 #[test]
+fn the_variable_of_a_flag_says_yes_or_no() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let run = |value: &str, arguments: &[&str]| {
+        let mut command = rusm_top(folder.path());
+        command.env("RUSM_TOP_BATCH", value).arg("--demo").args(arguments).output().expect("rusm-top runs")
+    };
+
+    let wrong = run("NaN", &["-n", "1"]);
+
+    assert_eq!(error_line(&wrong), "rusm-top: invalid value 'NaN' for '--batch': expected 1, 0 or nothing");
+    assert_eq!(code(&wrong), 2);
+    assert_eq!(["1", "true", "Yes"].map(|yes| code(&run(yes, &["-n", "1"]))), [0; 3]);
+    for no in ["", "0", "off"] {
+        let screen = run(no, &[]);
+        assert!(error_line(&screen).starts_with("rusm-top: stdout is not a terminal"), "{no:?}: {screen:?}");
+    }
+}
+
+#[test]
 fn an_output_that_is_full_is_named_so() {
     let folder = TempDir::new().expect("a temporary folder");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
