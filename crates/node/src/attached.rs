@@ -10,7 +10,7 @@ use crate::cli::NodeFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
-use crate::signals::{Signals, drain, start};
+use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node};
 
 /// Runs until the user leaves the observer, or until a signal.
@@ -18,12 +18,12 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let observer = observer("use \"rusm node\" for a node without a screen")?;
     let settings = Settings::read(flags)?;
     logging::start(&settings.log, true)?;
-    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    reactor.map_err(system("start the observer"))?.block_on(async {
+    block_on("start the observer", async {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let node = start(&mut signals, move || {
             let mut node = Node::start(&settings, DefaultName::Free(DEFAULT_NAME))?;
             node.serve(&settings.app, None)?;
+            node.follow_changes(false)?;
             Ok(node)
         })
         .await?;

@@ -5,7 +5,7 @@ use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::service::Service;
-use crate::signals::{Signals, drain, start};
+use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node};
 
 /// Runs until a signal, drains the node, and returns 0.
@@ -13,8 +13,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let settings = Settings::read(flags)?;
     logging::start(&settings.log, false)?;
     let grace = settings.drain;
-    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    reactor.map_err(system("wait for signals"))?.block_on(async {
+    block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::of_service().map_err(system("wait for signals"))?;
         let mut service = Service::start()?;

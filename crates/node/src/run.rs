@@ -32,7 +32,7 @@ use crate::run::guests::Guests;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
 use crate::signals::service::Service;
-use crate::signals::{Signals, TerminationSignal, drain, start};
+use crate::signals::{Signals, TerminationSignal, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
 /// Reason why the run is over.
@@ -52,15 +52,15 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let store = open_store(&plan.settings)?;
     let wasm = Wasm::start(WasmConfig { store: store.clone(), ..plan.settings.app.wasm.clone() })?;
     let modules = Modules::load(&wasm, &plan.settings.app)?;
-    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    reactor.map_err(system("wait for signals"))?.block_on(async {
+    block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.
         let listen = if flags.top { Signals::listen } else { Signals::of_service };
         let mut signals = listen().map_err(system("wait for signals"))?;
         let mut service = if flags.top { None } else { Some(Service::start()?) };
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
         let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
-        let node = start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
+        let node =
+            start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
         topics::open(node.handle(), &app.topics, store.as_ref())?;
         drop(store);
         let mut node = node;

@@ -22,7 +22,7 @@ use crate::settings::app::stem;
 use crate::settings::raw::{RawSetting, RawSettings};
 use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::service::Service;
-use crate::signals::{Signals, drain, start};
+use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
 /// File to serve if the command line names nothing.
@@ -33,8 +33,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     let (settings, name) = plan(flags)?;
     logging::start(&settings.log, false)?;
     let grace = settings.drain;
-    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    reactor.map_err(system("wait for signals"))?.block_on(async {
+    block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.
         let mut signals = Signals::of_service().map_err(system("wait for signals"))?;
         let mut service = Service::start()?;

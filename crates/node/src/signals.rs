@@ -161,6 +161,15 @@ impl StopOnSignal {
     }
 }
 
+/// Runs a command on a reactor of this thread. What it has left on other threads, such as a compilation, ends with the
+/// program, and does not delay its end.
+pub(crate) fn block_on<T>(what: &str, command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(system(what))?;
+    let ended = reactor.block_on(command);
+    reactor.shutdown_background();
+    ended
+}
+
 /// Starts a node on its own thread: a start that waits for the system must not keep signals from ending the program.
 ///
 /// After a signal the start gets [`START_TIMEOUT`] to finish; the signal then ends the node in the usual way.
@@ -207,5 +216,33 @@ pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<ShutdownR
                 logging::exit(termination.code());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn what_still_runs_on_another_thread_does_not_delay_the_end() {
+        let (release, released) = channel::<()>();
+        let (ended, end) = channel();
+        std::thread::spawn(move || {
+            let command = async move {
+                let (begun, has_begun) = tokio::sync::oneshot::channel();
+                drop(tokio::task::spawn_blocking(move || {
+                    _ = begun.send(());
+                    _ = released.recv();
+                }));
+                _ = has_begun.await;
+                Ok(())
+            };
+            _ = ended.send(block_on("wait", command).is_ok());
+        });
+
+        assert_eq!(end.recv_timeout(Duration::from_mins(1)), Ok(true));
+        drop(release);
     }
 }
