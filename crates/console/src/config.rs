@@ -1,6 +1,7 @@
 //! Configuration of a console: names, rates, and the limits beyond which clients are refused, slowed down or
 //! disconnected.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,12 +60,18 @@ pub trait LogLines: Send + Sync {
     fn newest(&self, len: usize) -> (u64, Vec<LogLine>);
 }
 
+/// Returns the directory of sockets where a variable says so, or the usual one.
+fn socket_dir(variable: Option<OsString>) -> PathBuf {
+    variable.filter(|dir| !dir.is_empty()).map_or_else(runtime_dir, PathBuf::from)
+}
+
 /// Configuration of a [`Console`](crate::Console).
 #[derive(Clone)]
 pub struct ConsoleConfig {
     /// Name of the node and of its socket: 1 to 64 letters, digits, `-`, `_`, `.`.
     pub name: String,
-    /// Directory of the socket and of the token files. Default: [`runtime_dir`]. Created with mode 0700.
+    /// Directory of the socket and of the token files. Default: `$RUSM_SOCKET_DIR`, in which rusm-top looks too, else
+    /// [`runtime_dir`]. Created with mode 0700.
     pub dir: PathBuf,
     /// Loopback address to listen on in addition to the Unix socket. Default: none. Port 0 selects a free port.
     pub listen: Option<SocketAddr>,
@@ -97,7 +104,7 @@ impl ConsoleConfig {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            dir: runtime_dir(),
+            dir: socket_dir(std::env::var_os("RUSM_SOCKET_DIR")),
             listen: None,
             tick: TickRate::DEFAULT,
             limits: Limits::default(),
@@ -182,5 +189,16 @@ impl Default for Limits {
             ping_every: Duration::from_secs(15),
             dead_after: Duration::from_secs(45),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_where_the_variable_of_the_observer_says() {
+        assert_eq!(socket_dir(Some("/run/shop".into())), PathBuf::from("/run/shop"));
+        assert_eq!((socket_dir(None), socket_dir(Some(OsString::new()))), (runtime_dir(), runtime_dir()));
     }
 }

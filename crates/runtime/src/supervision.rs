@@ -10,3 +10,4 @@ pub(crate) mod state_query;
 pub mod supervisor;
 pub mod table;
 pub(crate) mod tasks;
+pub(crate) mod tied;

@@ -65,7 +65,8 @@ fn each_process_is_told_once_at_its_start_and_once_at_its_end() {
     assert_eq!(reasons, [ExitReason::other("broken"), ExitReason::Killed, ExitReason::Normal]);
     let last = exits[2];
     assert_eq!((last.name.as_deref(), last.label.as_deref()), (Some("the root"), Some("root")));
-    assert!(last.polls >= 2 && last.messages == 2, "{last:?}");
+    // Its children may run on the other scheduler, and end before it waits.
+    assert!(last.polls >= 1 && last.messages == 2, "{last:?}");
     drop(runtime);
     assert!(receiver.iter().next().is_none(), "nothing is told twice");
 }

@@ -49,3 +49,32 @@ fn a_process_is_watched_from_its_start_and_a_runtime_ends_without_blocking() {
     let report = outside.block_on(runtime.shutdown_async(Duration::from_mins(1)));
     assert_eq!((report.killed, report.stuck), (0, Vec::new()));
 }
+
+#[test]
+fn a_tied_task_of_tokio_ends_with_its_process_and_returns_its_value_or_its_panic() {
+    struct Told(std::sync::mpsc::Sender<&'static str>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            _ = self.0.send("aborted");
+        }
+    }
+
+    let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() }).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let owner = runtime.spawn(move |ctx: Context| async move {
+        assert_eq!(ctx.tie(async { 7 }).await, Ok(7));
+        let failed = ctx.tie(async { if true { panic!("no luck") } else { 1_u8 } }).await;
+        assert!(matches!(failed, Err(ExitReason::Panic(_))), "{failed:?}");
+        let alive = Told(tell.clone());
+        let endless = ctx.tie(async move {
+            let _alive = alive;
+            pending::<()>().await;
+        });
+        tell.send("tied").expect("the test waits");
+        drop(endless.await);
+    });
+    let long = Duration::from_mins(2);
+    assert_eq!(told.recv_timeout(long), Ok("tied"));
+    runtime.exit(owner.unwrap(), ExitReason::other("ended"));
+    assert_eq!(told.recv_timeout(long), Ok("aborted"));
+}
