@@ -58,12 +58,14 @@ fn a_process_has_the_mailbox_that_its_spawn_asks_for() {
 #[test]
 fn a_linked_and_pinned_process_keeps_its_options() {
     let runtime = runtime();
-    let ended = runtime.spawn(|ctx: Context| async move {
-        let options = SpawnOptions::default().link().pinned(1).mailbox_capacity(1);
-        ctx.spawn_with(&options, |_| async { ExitReason::other("broken") }).unwrap();
-        ctx.sleep(Duration::from_hours(1)).await;
-    });
-    assert_eq!(runtime.wait(ended.unwrap()), ExitReason::other("broken"));
+    let (_, end) = runtime
+        .spawn_monitored(|ctx: Context| async move {
+            let options = SpawnOptions::default().link().pinned(1).mailbox_capacity(1);
+            ctx.spawn_with(&options, |_| async { ExitReason::other("broken") }).unwrap();
+            ctx.sleep(Duration::from_hours(1)).await;
+        })
+        .unwrap();
+    assert_eq!(end.wait(), ExitReason::other("broken"));
 
     let missing = SpawnOptions::default().pinned(7);
     assert!(runtime.spawn_with(&missing, |_| async {}).is_err());

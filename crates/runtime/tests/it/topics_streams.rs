@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt};
 use rusm_runtime::actor::{Address, Inbox};
 use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig};
-use rusm_runtime::{Config, Context, ExitReason, Runtime, SpawnOptions, observe};
+use rusm_runtime::{Config, Context, Runtime, SpawnOptions, observe};
 
 use super::eventually::eventually;
 
@@ -122,5 +122,4 @@ fn a_topic_that_exists_is_found_with_its_bounds() {
     assert_eq!(runtime.topics().find("shared").unwrap().view(0).subscribers, subscribers.len());
     let error = runtime.topics().find_or_create("").unwrap_err();
     assert_eq!(error.to_string(), "topic name of 0 bytes is not between 1 and 255");
-    assert_eq!(runtime.wait(runtime.spawn(|_| async {}).unwrap()), ExitReason::Normal);
 }
