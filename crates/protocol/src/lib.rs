@@ -42,8 +42,8 @@ pub use lints::{Lint, LintInfo};
 pub use scenario::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 pub use server::causes::{CauseDetail, CauseInfo, Causes, CausesView};
 pub use server::inspection::{
-    BondPage, BondView, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo,
-    SupervisedInfo, WaitsFor,
+    BacktraceInfo, BondPage, BondView, EndedInfo, InspectView, Inspection, MailboxInfo, MessageInfo, NamedPid,
+    PollInfo, ReachInfo, SenderInfo, SupervisedInfo, WaitsFor,
 };
 pub use server::trace::{Trace, TraceEvent, TraceRequest, TraceScope};
 pub use server::waits::{WaitRow, Waits, WaitsView};

@@ -30,7 +30,7 @@ mod supervision;
 mod time;
 pub(crate) mod totals;
 
-pub use body_info::{BodyFact, BodyInfo};
+pub use body_info::{BodyBacktrace, BodyFact, BodyInfo};
 pub use cpu::{ended_groups, kind};
 pub use diagnosis::queues::{SchedulerQueue, queues};
 pub use diagnosis::trace::{TraceEnd, TraceEvent, TraceKind, TraceLimits, TraceReport};

@@ -611,6 +611,7 @@ impl Demo {
             spawned_per_sec: rate,
             finished_per_sec: rate * 0.999,
             messages_per_sec: 1.21e6 * (1.0 + 0.1 * self.drift(9, ms)),
+            delays: Some(inspect::delays((ms / 100).max(1), 64.0)),
             schedulers: schedulers.collect(),
             memory,
             cpu_pct: (0..SCHEDULERS).map(load).sum::<f64>() * 100.0,

@@ -186,6 +186,8 @@ pub struct Model {
     pub(crate) size: Size,
     pub(crate) tab: Tab,
     pub(crate) tab_before: Option<Tab>,
+    /// Panel of the view that covers the screen, from 1; 0 for all panels.
+    pub(crate) zoom: usize,
     pub(crate) target: String,
     pub(crate) demo: bool,
     pub(crate) replay: bool,
@@ -255,6 +257,7 @@ impl Model {
             size: start.size,
             tab: start.tab,
             tab_before: None,
+            zoom: 0,
             target: start.target,
             demo: start.demo,
             replay: start.replay,

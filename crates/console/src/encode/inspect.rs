@@ -1,8 +1,8 @@
 //! Encodes one process in depth, alive or ended.
 
 use rusm_protocol::{
-    BondPage, DelaysInfo, EndedInfo, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo,
-    SupervisedInfo, WaitsFor,
+    BacktraceInfo, BondPage, DelaysInfo, EndedInfo, Inspection, MailboxInfo, MessageInfo, NamedPid, ReachInfo,
+    SenderInfo, SupervisedInfo, WaitsFor,
 };
 
 use super::events::REASON_MAX_BYTES;
@@ -11,8 +11,8 @@ use super::{TYPE_MAX_BYTES, display_name, round, tree, waits};
 use crate::lints::waits::WaitGraph;
 use crate::sampler::delays::latency;
 use rusm_runtime::observe::{
-    self, ChildKey, DelayReport, EndReach, EndedBy, EndedProcess, PreviewedMessage, ProcessRef, ProcessState,
-    WaitTarget, WatchReport,
+    self, BodyBacktrace, ChildKey, DelayReport, EndReach, EndedBy, EndedProcess, PreviewedMessage, ProcessRef,
+    ProcessState, WaitTarget, WatchReport,
 };
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 
@@ -24,6 +24,9 @@ const SENDERS_SHOWN: usize = 8;
 /// Bytes of the type and of the value of a message that are sent.
 const KIND_MAX_BYTES: usize = 300;
 const VALUE_MAX_BYTES: usize = 200;
+/// Number of functions of a backtrace, and bytes of the name of each, that are sent.
+const FRAMES_SHOWN: usize = 32;
+const FRAME_MAX_BYTES: usize = 200;
 /// Bytes of the reason of an end that are sent.
 const END_REASON_MAX_BYTES: usize = 2048;
 
@@ -31,6 +34,14 @@ const END_REASON_MAX_BYTES: usize = 2048;
 pub(crate) fn named(runtime: &Handle, pid: Pid) -> NamedPid {
     let name = observe::process_ref(runtime, pid).and_then(|process| display_name(runtime, &process));
     NamedPid { pid: pid.to_string(), name }
+}
+
+/// Encodes the functions that the body of a process was in.
+pub(crate) fn backtrace(backtrace: &BodyBacktrace) -> BacktraceInfo {
+    BacktraceInfo {
+        frames: backtrace.frames.iter().take(FRAMES_SHOWN).map(|frame| cut(frame, FRAME_MAX_BYTES)).collect(),
+        age_ms: backtrace.taken.elapsed().as_millis() as u64,
+    }
 }
 
 /// Encodes a page of related processes.

@@ -8,15 +8,17 @@
 //! A look reads a bounded part of each relation. Only the children of a process need a scan of all processes, so they
 //! are read only for a client that requests them.
 
+mod poll;
+
 use std::time::{Duration, Instant};
 
-use rusm_protocol::{BondPage, BondView, ErrorCode, InspectView, Inspection, Role, ServerMessage};
+use rusm_protocol::{BacktraceInfo, BondPage, BondView, ErrorCode, InspectView, Inspection, Role, ServerMessage};
 
 use crate::encode::inspect as encode;
 use crate::host::HostError;
 use crate::view::node::Node;
 use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
-use rusm_runtime::observe::{self, Bond, ChildKey, Watching};
+use rusm_runtime::observe::{self, Bond, ChildKey, ProcessRef, Watching};
 use rusm_runtime::{Handle, Pid};
 
 /// Number of related processes of each kind that are sent without a page.
@@ -29,6 +31,8 @@ const SEARCHES_MAX: u32 = 4;
 const REACH_MAX: usize = 4096;
 /// Interval between two requests for the first messages of a mailbox.
 const PREVIEW_EVERY: Duration = Duration::from_millis(900);
+/// Interval between two requests for the backtrace of a guest: a deep stack costs its scheduler milliseconds.
+const BACKTRACE_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time over which rates are computed.
 const RATE_SPAN_MIN: Duration = Duration::from_millis(50);
 
@@ -45,6 +49,7 @@ pub(crate) struct InspectSource {
     /// Watches the process while it is alive and requested.
     watching: Option<Watching>,
     previewed: Option<Instant>,
+    traced: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
@@ -89,6 +94,7 @@ impl InspectSource {
             full_since: None,
             watching: None,
             previewed: None,
+            traced: None,
         })
     }
 
@@ -124,6 +130,16 @@ impl InspectSource {
             self.searches += 1;
             self.child = observe::child_of(runtime, self.pid, CHILDREN_SEARCHED);
         }
+    }
+
+    /// Returns the newest backtrace of a guest, and requests the next one.
+    fn backtrace(&mut self, process: &ProcessRef<'_>) -> Option<BacktraceInfo> {
+        let body = observe::body_info_of(process)?;
+        if self.traced.is_none_or(|at| at.elapsed() >= BACKTRACE_EVERY) {
+            self.traced = Some(Instant::now());
+            body.request_backtrace();
+        }
+        body.backtrace().map(|backtrace| encode::backtrace(&backtrace))
     }
 
     /// Returns messages that arrived and were received per second, since the earlier look.
@@ -199,6 +215,8 @@ impl ViewSource for InspectSource {
         };
         found.is_alive = true;
         encode::identity(runtime, &process, &mut found);
+        found.poll = poll::poll(runtime, pid).map(Box::new);
+        found.backtrace = self.backtrace(&process).map(Box::new);
         found.bonds = self.bonds(runtime);
         let mut mailbox = encode::mailbox(runtime, &process);
         let rates = self.rates(process.messages(), mailbox.len);

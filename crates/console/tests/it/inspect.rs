@@ -194,3 +194,30 @@ async fn senders_and_types_are_sent_to_observers_and_values_only_to_control() {
     assert_eq!(seen["mailbox"]["preview"][0]["kind"], "alloc::string::String");
     assert_eq!((&refused["code"], &seen["waits"]["on"]), (&json!("forbidden"), &json!("io")));
 }
+
+#[tokio::test]
+async fn a_poll_that_blocks_its_thread_shows_the_system_call_and_for_how_long() {
+    let (node, mut client) = attached().await;
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let blocked = node
+        .runtime
+        .spawn(|_| async move {
+            released.recv().ok();
+            pending::<()>().await;
+        })
+        .unwrap();
+
+    client.send(&inspect(1, blocked, &json!({}))).await;
+    let inside = answer(&mut client, 1, |message| message["poll"]["at_most_ms"].as_f64() > Some(100.0)).await;
+    release.send(()).unwrap();
+    let after = answer(&mut client, 1, |message| message["poll"].is_null()).await;
+
+    // A kernel may be built without this file; then nothing is claimed.
+    if std::path::Path::new("/proc/self/syscall").exists() {
+        assert_eq!(
+            (&inside["poll"]["doing"], &inside["poll"]["system_call"]),
+            (&json!("system_call"), &json!("futex"))
+        );
+    }
+    assert!(after["backtrace"].is_null(), "a native process has none: {after}");
+}

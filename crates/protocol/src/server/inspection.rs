@@ -67,6 +67,12 @@ pub struct Inspection {
     /// Event that it waits for; absent while it runs or is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<WaitsFor>,
+    /// Poll that it is inside of now; absent while it waits or is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Box<PollInfo>>,
+    /// Functions that its body was in; absent for native processes, and until it has run since a client watches it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backtrace: Option<Box<BacktraceInfo>>,
     /// Processes that spawned it, nearest first, up to eight.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ancestors: Vec<NamedPid>,
@@ -98,6 +104,33 @@ pub struct Inspection {
     /// Effect of its end on others, if the view requests it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reach: Option<ReachInfo>,
+}
+
+/// The poll that a process is inside of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PollInfo {
+    /// Number of the scheduler.
+    pub scheduler: u32,
+    /// Time since the scheduler began the slice with this poll, in milliseconds: an upper bound of the time of the poll.
+    pub at_most_ms: f64,
+    /// What the thread of the scheduler did when it was looked at: `computing`, `system_call`, `waiting` or a word that
+    /// a later version adds; absent if the system does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// Name of the system call, or its number if the node does not know the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_call: Option<String>,
+}
+
+/// Functions that the body of a process was in at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BacktraceInfo {
+    /// Names of the functions, innermost first, up to 32.
+    pub frames: Vec<String>,
+    /// Time since then, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// A process with its name.

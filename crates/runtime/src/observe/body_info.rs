@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One figure or text about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,15 @@ pub enum BodyFact {
     Count(u64),
     /// Text.
     Text(Arc<str>),
+}
+
+/// Functions that a body was in at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyBacktrace {
+    /// Names of the functions, innermost first.
+    pub frames: Vec<String>,
+    /// Instant at which they ran.
+    pub taken: Instant,
 }
 
 /// Information about a process body. Observers read it while the body runs, so it must be cheap and never wait.
@@ -33,6 +43,15 @@ pub trait BodyInfo: Any + Send + Sync {
     /// Returns the fact with this name.
     fn fact(&self, name: &str) -> Option<BodyFact> {
         self.facts().into_iter().find_map(|(known, fact)| (known == name).then_some(fact))
+    }
+
+    /// Requests a backtrace of the body while it runs. It costs nothing without a request, and is taken at most once for
+    /// each.
+    fn request_backtrace(&self) {}
+
+    /// Returns the newest requested backtrace.
+    fn backtrace(&self) -> Option<BodyBacktrace> {
+        None
     }
 
     /// Returns true if the program logs the end of this process itself: the log of crashes leaves it out.

@@ -1,9 +1,9 @@
 //! Simulated depth of a process, and simulated causes of failures.
 
 use rusm_protocol::{
-    BondPage, CauseDetail, CauseInfo, Causes, CausesView, DelaysInfo, EndedInfo, InspectView, Inspection,
-    LatencySnapshot, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo, SupervisedInfo, TreeBranch, TreeEnd,
-    WaitsFor,
+    BacktraceInfo, BondPage, CauseDetail, CauseInfo, Causes, CausesView, DelaysInfo, EndedInfo, InspectView,
+    Inspection, LatencySnapshot, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo, SupervisedInfo, TreeBranch,
+    TreeEnd, WaitsFor,
 };
 
 use super::processes::{PROCESSES, Processes, pid};
@@ -58,17 +58,6 @@ pub(super) fn inspection(processes: &Processes, view: &InspectView, seq: u64, ms
     if page.is_some_and(|page| page.bond == "children") {
         bonds.push(bond("children", 6, 400));
     }
-    let latency = |p50_ns: u64| LatencySnapshot {
-        count: ms / 9,
-        min_ns: p50_ns / 5,
-        max_ns: p50_ns * 90,
-        mean_ns: p50_ns as f64 * 1.3,
-        p50_ns,
-        p90_ns: p50_ns * 2,
-        p95_ns: p50_ns * 4,
-        p99_ns: p50_ns * 9,
-        p999_ns: p50_ns * 60,
-    };
     let sender = |n: u64, pct: f64| SenderInfo { process: Some(named(pid(n * 7_919), "http_request")), pct };
     let message = |kind: &str, value: Option<&str>| MessageInfo {
         kind: kind.to_owned(),
@@ -108,15 +97,30 @@ pub(super) fn inspection(processes: &Processes, view: &InspectView, seq: u64, ms
             ]),
             ..MailboxInfo::default()
         })),
-        delays: Some(Box::new(DelaysInfo {
-            scheduling: latency(2_100),
-            poll: latency(910),
-            handling: latency(4_800),
-            sampling: 1.0,
-        })),
+        delays: Some(Box::new(delays(ms / 9, 1.0))),
+        backtrace: (process.kind == "wasm").then(|| {
+            let frames = ["digest::block", "digest::update", "run"].map(str::to_owned).to_vec();
+            Box::new(BacktraceInfo { frames, age_ms: 240 })
+        }),
         reach: view.reach.then_some(ReachInfo { ends: 12, is_more: false, told: 2 }),
         ..answer
     }
+}
+
+/// Returns delays of `count` polls, of which one in `sampling` was timed.
+pub(super) fn delays(count: u64, sampling: f64) -> DelaysInfo {
+    let latency = |p50_ns: u64| LatencySnapshot {
+        count,
+        min_ns: p50_ns / 5,
+        max_ns: p50_ns * 90,
+        mean_ns: p50_ns as f64 * 1.3,
+        p50_ns,
+        p90_ns: p50_ns * 2,
+        p95_ns: p50_ns * 4,
+        p99_ns: p50_ns * 9,
+        p999_ns: p50_ns * 60,
+    };
+    DelaysInfo { scheduling: latency(2_100), poll: latency(910), handling: latency(4_800), sampling }
 }
 
 fn end(at_ms: u64) -> EndedInfo {

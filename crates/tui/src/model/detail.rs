@@ -6,7 +6,10 @@
 //!                                                               └───── backspace ─────┘
 //! ```
 
+pub(crate) mod beside;
+mod mailbox;
 pub(crate) mod requests;
+pub(crate) mod row;
 pub(crate) mod rows;
 
 use rusm_protocol::{BondView, Inspection, ProcessDetail, ViewWindow};

@@ -8,3 +8,4 @@ pub mod key_name;
 pub mod keymap;
 pub mod keys;
 pub(crate) mod line_edit;
+pub mod questions;

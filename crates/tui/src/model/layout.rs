@@ -6,6 +6,7 @@
 pub(crate) mod cluster;
 pub(crate) mod serve;
 mod visible;
+pub(crate) mod zoom;
 
 use crate::model::input::key::Size;
 use crate::model::tab::Tab;

@@ -1,5 +1,7 @@
 //! Selections in lists: arithmetic, and the cursor of a list of which a window is known.
 
+pub(crate) mod paged_list;
+
 use rusm_protocol::ViewWindow;
 
 /// Returns the index `steps` after `at` among `count`, wrapping around.

@@ -8,7 +8,6 @@
 
 mod actions;
 mod bench;
-mod causes;
 mod fields;
 mod histories;
 mod mouse;
@@ -20,6 +19,7 @@ mod past;
 mod pause;
 mod process;
 mod receive;
+mod waits_and_trace;
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::model::detail::requests::Wanted;
 use crate::model::input::key::{Key, KeyCode};
 use crate::model::layout;
 use crate::model::message::{Effect, LinkEvent, Msg};
-use crate::model::overlay::Overlay;
+use crate::model::overlay::{Overlay, waits};
 use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model, Status};
@@ -321,7 +321,7 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     effects.extend(model.results.requests(visible, model.now).map(Effect::Send));
     let is_open = model.overlay == Some(Overlay::Waits) && !layout::too_small(model.size);
     let visible = is_open.then(|| model.visible_waits());
-    effects.extend(model.waits.requests(visible, model.now).map(Effect::Send));
+    effects.extend(waits::requests(&mut model.waits, visible, model.now).map(Effect::Send));
     if model.overlay != Some(Overlay::Trace) {
         effects.extend(model.trace.stop().map(Effect::Send));
     }
@@ -347,7 +347,7 @@ fn query(model: &Model) -> Option<View> {
             (visible > 0).then(|| model.table.query(model.subscription.sent(), visible, width))
         }
         Tab::Node => {
-            let table = layout::node(model.size).table.inner();
+            let table = layout::zoom::node(model).table.inner();
             let rows = u32::from(table.height.saturating_sub(1));
             let slots = columns::fit(table.width, columns::BY_CPU, columns::ColumnSet::Usual);
             (rows > 0).then(|| View {

@@ -5,13 +5,15 @@ use crate::model::tab::Tab;
 /// A term, its meaning, and the views that show it; no views for all.
 type Term = (&'static str, &'static str, &'static [Tab]);
 
-const TERMS: [Term; 36] = [
+const TERMS: [Term; 38] = [
     ("reductions", "polls plus messages handled: how often a process ran, not how long", &[Tab::Processes, Tab::Node]),
     ("BUSY%", "share of one scheduler that a process used", &[Tab::Processes, Tab::Node]),
     ("MAILQ", "messages that wait in the mailbox", &[Tab::Processes, Tab::Node]),
     ("MEM", "control block, future and mailbox of a process", &[Tab::Processes, Tab::Node]),
     ("STATE", "what a process does; if it waits, for what: a call, a timer, room", &[Tab::Processes, Tab::Node]),
     ("msgs/s", "messages received from mailboxes; deliveries of topics are not counted", &[Tab::Node, Tab::Processes]),
+    ("ready", "time from when a process could run until it runs", &[Tab::Node, Tab::Processes]),
+    ("handled", "time from when a message is sent until its receiver is done with it", &[Tab::Node, Tab::Processes]),
     ("LINEAR", "linear memory of a guest", &[Tab::Processes, Tab::Wasm]),
     ("SLICES", "times that a guest was interrupted because its time slice was over", &[Tab::Processes, Tab::Wasm]),
     ("order", "the node sorts at intervals; its age is in the title", &[Tab::Processes]),

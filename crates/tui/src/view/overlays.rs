@@ -16,6 +16,7 @@ use rusm_protocol::{Column, ParameterMeta};
 
 use self::text::{READING_WIDTH, keys_line, scrolled, scrolled_to};
 use crate::model::input::keys::{self, Context};
+use crate::model::input::questions::QUESTIONS;
 use crate::model::overlay::Overlay;
 use crate::model::panes::bench::results::BenchPane;
 use crate::model::panes::columns as process_columns;
@@ -93,6 +94,14 @@ fn help(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
             ]));
         }
     }
+    lines.push(Line::default());
+    lines.push(Line::from(Span::styled("questions", theme.style(Role::Title))));
+    lines.extend(QUESTIONS.iter().map(|question| {
+        Line::from(vec![
+            Span::styled(format!("  {:<14}", question.keys(&model.keys).join(" ")), theme.style(Role::Key)),
+            Span::styled(question.text, theme.style(Role::Text)),
+        ])
+    }));
     lines.push(Line::default());
     lines.extend(palette::commands(theme));
     lines.push(Line::default());

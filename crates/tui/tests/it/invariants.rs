@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusm_tui::model::input::keys;
+use rusm_tui::model::input::{keys, questions};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -85,19 +85,22 @@ fn a_file_holds_one_idea() {
     }
 }
 
-/// Set `RUSM_BLESS=1` to write the table into the README.
+/// Set `RUSM_BLESS=1` to write the tables into the README.
 #[test]
-fn the_readme_lists_the_keys_that_there_are() {
-    const BEGIN: &str = "<!-- keys -->\n";
-    const END: &str = "<!-- /keys -->\n";
+fn the_readme_lists_the_keys_and_the_questions_that_there_are() {
     let path = root().join("README.md");
-    let readme = fs::read_to_string(&path).unwrap();
-    let (head, rest) = readme.split_once(BEGIN).unwrap();
-    let (table, tail) = rest.split_once(END).unwrap();
+    let mut readme = fs::read_to_string(&path).unwrap();
+    let mut expected = readme.clone();
+    for (name, table) in [("keys", keys::markdown()), ("questions", questions::markdown())] {
+        let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n"));
+        let (head, rest) = expected.split_once(&begin).unwrap();
+        let (_, tail) = rest.split_once(&end).unwrap();
+        expected = format!("{head}{begin}{table}{end}{tail}");
+    }
     if std::env::var_os("RUSM_BLESS").is_some() {
-        fs::write(&path, format!("{head}{BEGIN}{}{END}{tail}", keys::markdown())).unwrap();
-        return;
+        fs::write(&path, &expected).unwrap();
+        readme = expected.clone();
     }
 
-    assert_eq!(table, keys::markdown(), "run this test with RUSM_BLESS=1");
+    assert_eq!(readme, expected, "run this test with RUSM_BLESS=1");
 }

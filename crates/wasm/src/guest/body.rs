@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use wasmtime::{Engine, Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{Engine, Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use crate::bindings::ActorPre;
@@ -16,6 +16,7 @@ use crate::guest::cpu_share::CpuShare;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::state::GuestState;
 use crate::guest::state::wasi::Wasi;
+use crate::guest::traps;
 use crate::host::convert;
 use crate::module::Code;
 use rusm_runtime::embed::guest::{GuestContext, poll_is_long, scheduler_number, start_children};
@@ -166,6 +167,9 @@ fn epoch(store: StoreContextMut<'_, GuestState>) -> wasmtime::Result<UpdateDeadl
     let info = &store.data().info;
     let ticker = &info.node.ticker;
     ticker.mark_running(scheduler_number());
+    if info.wants_backtrace() {
+        info.keep_backtrace(traps::names(&WasmBacktrace::force_capture(&store)));
+    }
     if ticker.ticks() == info.slice_began() {
         return Ok(UpdateDeadline::Continue(1));
     }

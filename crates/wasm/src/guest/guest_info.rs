@@ -2,7 +2,7 @@
 //!
 //! All parts of a guest share one `GuestInfo`, so a start counts a reference to engine-wide state only once.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::guest::quota::Quota;
 use crate::module::Loaded;
 use rusm_runtime::embed::bump;
 use rusm_runtime::embed::guest::MailboxBounds;
-use rusm_runtime::observe::{BodyFact, BodyInfo};
+use rusm_runtime::observe::{BodyBacktrace, BodyFact, BodyInfo};
 
 /// The calls into the node, with their names for observers.
 macro_rules! host_calls {
@@ -62,6 +62,8 @@ pub(crate) struct GuestInfo {
     quota: OnceLock<Arc<Quota>>,
     /// Created by its first line in the log.
     log: OnceLock<Box<Mutex<LogRateLimiter>>>,
+    /// Created by the first request for a backtrace.
+    backtrace: Mutex<Option<Box<BodyBacktrace>>>,
     pub(crate) memory_bytes: AtomicU64,
     pub(crate) table_elements: AtomicU64,
     host_calls: AtomicU64,
@@ -72,6 +74,8 @@ pub(crate) struct GuestInfo {
     refusals: AtomicU32,
     log_cut: AtomicU32,
     last_call: AtomicU8,
+    /// An observer wants to see where the guest runs.
+    backtrace_wanted: AtomicBool,
     /// The program logs its end.
     logs_own_end: bool,
 }
@@ -93,6 +97,7 @@ impl GuestInfo {
             parent_quota,
             quota: OnceLock::new(),
             log: OnceLock::new(),
+            backtrace: Mutex::new(None),
             memory_bytes: AtomicU64::new(0),
             table_elements: AtomicU64::new(0),
             host_calls: AtomicU64::new(0),
@@ -102,6 +107,7 @@ impl GuestInfo {
             refusals: AtomicU32::new(0),
             log_cut: AtomicU32::new(0),
             last_call: AtomicU8::new(HostCall::Nothing as u8),
+            backtrace_wanted: AtomicBool::new(false),
             logs_own_end,
         }
     }
@@ -145,6 +151,17 @@ impl GuestInfo {
         bump(&self.pauses, 1);
     }
 
+    /// Returns true if an observer wants to see where the guest runs, once for each request.
+    #[inline]
+    pub(crate) fn wants_backtrace(&self) -> bool {
+        self.backtrace_wanted.load(Ordering::Relaxed) && self.backtrace_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Keeps the functions in which the guest runs now, innermost first.
+    pub(crate) fn keep_backtrace(&self, frames: Vec<String>) {
+        *self.backtrace.lock() = Some(Box::new(BodyBacktrace { frames, taken: Instant::now() }));
+    }
+
     /// Spends a log line; returns the number of lines that were cut before it, or `None` if this one is cut.
     pub(crate) fn spend_log_line(&self, now: Instant, bytes: usize) -> Option<u64> {
         let budget = self.log.get_or_init(|| Box::new(log_budget_of_guest(&self.node.config)));
@@ -175,6 +192,14 @@ impl BodyInfo for GuestInfo {
 
     fn kind(&self) -> &'static str {
         "wasm"
+    }
+
+    fn request_backtrace(&self) {
+        self.backtrace_wanted.store(true, Ordering::Relaxed);
+    }
+
+    fn backtrace(&self) -> Option<BodyBacktrace> {
+        self.backtrace.lock().as_deref().cloned()
     }
 
     fn source(&self) -> Option<Arc<str>> {

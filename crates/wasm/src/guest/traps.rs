@@ -74,7 +74,11 @@ const FRAMES_MAX: usize = 32;
 
 /// Returns the names of the functions in the backtrace of an error, innermost first; empty if it has no backtrace.
 pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
-    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    error.downcast_ref::<WasmBacktrace>().map(names).unwrap_or_default()
+}
+
+/// Returns the names of the functions in a backtrace, innermost first.
+pub(crate) fn names(backtrace: &WasmBacktrace) -> Vec<String> {
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
         // The alternate form omits the crate hash.
         Some(name) => format!("{:#}", rustc_demangle::demangle(name)),

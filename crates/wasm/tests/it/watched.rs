@@ -3,6 +3,7 @@
 use rusm_runtime::observe::{self, EngineReport};
 use rusm_wasm::GuestOptions;
 
+use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw};
 
 impl Node {
@@ -39,4 +40,31 @@ fn an_engine_is_seen_with_what_it_runs_and_what_went_wrong() {
     while node.runtime.is_alive(pids[0]) || node.engine().live != 2 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_guest_that_never_waits_shows_where_it_runs_when_it_is_asked() {
+    let node = Node::small();
+    let source = r#"(module
+        (func $inner (loop $again (br $again)))
+        (func $outer (call $inner))
+        (func (export "run") (call $outer)))"#;
+    let pid = node.spawn(&node.load("spins", source), &GuestOptions::default());
+    let info = observe::body_info(&node.runtime, pid).expect("a guest");
+    assert_eq!(info.backtrace(), None, "nothing has asked");
+
+    info.request_backtrace();
+    let backtrace = loop {
+        match info.backtrace() {
+            Some(backtrace) => break backtrace,
+            None => std::thread::yield_now(),
+        }
+    };
+
+    assert_eq!(backtrace.frames[..2], ["inner", "outer"]);
+    let (taken, slices) = (backtrace.taken, fact(&node.runtime, pid, SLICES));
+    while fact(&node.runtime, pid, SLICES) < slices + 5 {
+        std::thread::yield_now();
+    }
+    assert_eq!(info.backtrace().map(|backtrace| backtrace.taken), Some(taken), "one request, one backtrace");
 }

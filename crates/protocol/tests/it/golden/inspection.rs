@@ -1,9 +1,9 @@
 //! The messages about one process in depth and about causes, for the golden files.
 
 use rusm_protocol::{
-    BondPage, BondView, CauseDetail, CauseInfo, Causes, CausesView, DelaysInfo, EndedInfo, InspectView, Inspection,
-    LatencySnapshot, MailboxInfo, MessageInfo, NamedPid, ReachInfo, SenderInfo, SupervisedInfo, TreeBranch, TreeEnd,
-    ViewWindow, WaitsFor,
+    BacktraceInfo, BondPage, BondView, CauseDetail, CauseInfo, Causes, CausesView, DelaysInfo, EndedInfo, InspectView,
+    Inspection, LatencySnapshot, MailboxInfo, MessageInfo, NamedPid, PollInfo, ReachInfo, SenderInfo, SupervisedInfo,
+    TreeBranch, TreeEnd, ViewWindow, WaitsFor,
 };
 
 fn named(pid: &str, name: &str) -> NamedPid {
@@ -89,6 +89,13 @@ pub(crate) fn inspection() -> Inspection {
             since_ms: Some(1200),
             is_minimum: true,
         }),
+        poll: Some(Box::new(PollInfo {
+            scheduler: 1,
+            at_most_ms: 3200.5,
+            doing: Some("system_call".to_owned()),
+            system_call: Some("clock_nanosleep".to_owned()),
+        })),
+        backtrace: Some(Box::new(BacktraceInfo { frames: vec!["digest".to_owned(), "run".to_owned()], age_ms: 120 })),
         ancestors: vec![named("<0.12.1>", "kv"), unnamed("<0.1.1>")],
         names: vec!["kv_writer".to_owned()],
         groups: vec!["writers".to_owned()],

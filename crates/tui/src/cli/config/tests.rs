@@ -13,7 +13,7 @@ fn said(text: &str) -> String {
 fn every_option_key_and_theme_is_read() {
     let config = Config::parse(
         "target = \"kv\"\nfps = 20\nno_mouse = true\ntimeout = 0.5\ncolumns = [\"pid\", \"mem\"]\ntheme = \"mine\"\n\
-         [keys]\nquit = [\"Z\", \"ctrl-c\"]\n[keys.bench]\nstop = [\"Y\"]\n\
+         [keys]\nquit = [\"@\", \"ctrl-c\"]\n[keys.bench]\nstop = [\"Y\"]\n\
          [themes.mine]\nbase = \"light\"\nwarn = \"#ffb000 bold\"\n",
     );
 
@@ -24,7 +24,7 @@ fn every_option_key_and_theme_is_read() {
     assert_eq!(value("no_mouse"), Some("true"));
     assert_eq!(value("timeout"), Some("0.5"));
     assert_eq!(value("columns"), Some("pid,mem"));
-    assert_eq!(config.keys.action(&[Context::Global], Key::char('Z')), Some(Action::Quit));
+    assert_eq!(config.keys.action(&[Context::Global], Key::char('@')), Some(Action::Quit));
     assert_eq!(config.keys.action(&[Context::Bench], Key::char('Y')), Some(Action::Stop));
     let mine = config.palette("mine").unwrap().unwrap();
     assert_eq!(Some(mine.style(Role::Good)), palette::by_name("light").map(|light| light.style(Role::Good)));

@@ -14,6 +14,12 @@ pub(super) fn inspection(inspection: &mut Inspection) {
         clean_all(&mut waits.subject);
         named(&mut waits.process);
     }
+    if let Some(poll) = &mut inspection.poll {
+        clean_all([&mut poll.doing, &mut poll.system_call].into_iter().flatten());
+    }
+    if let Some(backtrace) = &mut inspection.backtrace {
+        clean_all(&mut backtrace.frames);
+    }
     named(&mut inspection.ancestors);
     clean_all(inspection.names.iter_mut().chain(&mut inspection.groups));
     for page in &mut inspection.bonds {

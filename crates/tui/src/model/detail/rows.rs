@@ -1,76 +1,21 @@
 //! The rows of the detail pane as text, in sections: the view places them, and the keys move among their links.
 
 use rusm_protocol::{
-    BondPage, Cell, DelaysInfo, EndedInfo, FactInfo, Inspection, LatencySnapshot, MailboxInfo, NamedPid, ProcessDetail,
-    SupervisedInfo, TreeBranch, WaitsFor,
+    BacktraceInfo, BondPage, Cell, EndedInfo, FactInfo, Inspection, NamedPid, PollInfo, ProcessDetail, SupervisedInfo,
+    TreeBranch, WaitsFor,
 };
 
+use crate::model::detail::mailbox;
+use crate::model::detail::row::{Row, Rows, Tone, millis, or_dash};
 use crate::model::format;
 
 /// The relation with processes that are read only on request.
 pub(crate) const CHILDREN: &str = "children";
 
-/// Urgency of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
-    Text,
-    Strong,
-    Dim,
-    Good,
-    Warn,
-    Bad,
-}
-
-/// A row of the pane.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
-    /// Title of a section; the other fields are empty.
-    pub(crate) head: Option<&'static str>,
-    pub(crate) label: String,
-    pub(crate) value: String,
-    pub(crate) tone: Tone,
-    /// Process to which the row leads.
-    pub(crate) link: Option<String>,
-    /// True if a long value continues on further rows instead of being cut.
-    pub(crate) wraps: bool,
-}
-
-struct Rows(Vec<Row>);
-
-impl Rows {
-    fn head(&mut self, title: &'static str) {
-        // The title of a section without rows is omitted.
-        self.0.pop_if(|last| last.head.is_some());
-        self.0.push(Row {
-            head: Some(title),
-            label: String::new(),
-            value: String::new(),
-            tone: Tone::Dim,
-            link: None,
-            wraps: false,
-        });
-    }
-
-    fn fact(&mut self, label: &str, value: impl Into<String>, tone: Tone) {
-        let (label, value) = (label.to_owned(), value.into());
-        self.0.push(Row { head: None, label, value, tone, link: None, wraps: false });
-    }
-
-    fn text(&mut self, label: &str, value: impl Into<String>, tone: Tone) {
-        self.fact(label, value, tone);
-        if let Some(row) = self.0.last_mut() {
-            row.wraps = true;
-        }
-    }
-
-    fn link(&mut self, label: &str, process: &NamedPid) {
-        let name = process.name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
-        self.fact(label, format!("{name}{}", process.pid), Tone::Text);
-        if let Some(row) = self.0.last_mut() {
-            row.link = Some(process.pid.clone());
-        }
-    }
-}
+/// Shortest poll that is shown, in milliseconds.
+const LONG_POLL_MS: f64 = 100.0;
+/// Age after which a backtrace says nothing about the present, in milliseconds.
+const BACKTRACE_AGE_MAX_MS: u64 = 10_000;
 
 /// Everything that is known about a process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,6 +58,9 @@ fn alive(rows: &mut Rows, process: &ProcessDetail, inspection: Option<&Inspectio
     if let Some(wait) = inspection.and_then(|inspection| inspection.waits.as_ref()) {
         waits(rows, wait);
     }
+    if let Some(poll) = inspection.and_then(|inspection| inspection.poll.as_deref()) {
+        long_poll(rows, poll);
+    }
     rows.fact("kind", process.kind.clone(), Tone::Text);
     if let Some(module) = &process.module {
         rows.fact("module", module.clone(), Tone::Strong);
@@ -125,18 +73,21 @@ fn alive(rows: &mut Rows, process: &ProcessDetail, inspection: Option<&Inspectio
     if inspection.is_none() {
         rows.fact("parent", process.parent.clone().unwrap_or_else(|| "none".to_owned()), Tone::Text);
     }
+    if let Some(found) = inspection.and_then(|inspection| inspection.backtrace.as_deref()) {
+        backtrace(rows, found);
+    }
     rows.head("work");
     rows.fact("reductions/s", or_dash(process.reds_per_sec, format::short), Tone::Strong);
     rows.fact("reductions", format::grouped(process.reductions), Tone::Text);
     rows.fact("busy", or_dash(process.busy_pct, format::percent), Tone::Strong);
     rows.fact("busy time", format::nanos(process.busy_ns, micro), Tone::Text);
     rows.head("mailbox");
-    mailbox_counts(rows, process);
+    mailbox::counts(rows, process);
     if let Some(mailbox) = inspection.and_then(|inspection| inspection.mailbox.as_deref()) {
-        mailbox_in_depth(rows, mailbox);
+        mailbox::in_depth(rows, mailbox);
     }
     if let Some(delays) = inspection.and_then(|inspection| inspection.delays.as_deref()) {
-        delay_rows(rows, delays, micro);
+        mailbox::delays(rows, delays, micro);
     }
     rows.head("memory");
     rows.fact("memory", format::bytes(process.memory_bytes), Tone::Strong);
@@ -158,6 +109,35 @@ fn alive(rows: &mut Rows, process: &ProcessDetail, inspection: Option<&Inspectio
     }
 }
 
+/// Adds a poll that lasts so long that other processes notice; shorter ones would flicker.
+fn long_poll(rows: &mut Rows, poll: &PollInfo) {
+    if poll.at_most_ms < LONG_POLL_MS {
+        return;
+    }
+    rows.fact("in one poll", format!("<= {} on s{}", millis(poll.at_most_ms), poll.scheduler), Tone::Warn);
+    let doing = match (poll.doing.as_deref(), &poll.system_call) {
+        (Some("system_call"), Some(name)) => format!("in system call {name}"),
+        (Some("system_call"), None) => "in a system call".to_owned(),
+        (Some(doing), _) => doing.to_owned(),
+        (None, _) => return,
+    };
+    rows.fact("its thread", doing, Tone::Warn);
+}
+
+/// Adds the functions in which a guest was interrupted, innermost first, unless that was long ago.
+fn backtrace(rows: &mut Rows, found: &BacktraceInfo) {
+    if found.age_ms > BACKTRACE_AGE_MAX_MS || found.frames.is_empty() {
+        return;
+    }
+    rows.head("backtrace");
+    for (at, frame) in found.frames.iter().enumerate() {
+        rows.text(if at == 0 { "in" } else { "by" }, frame, if at == 0 { Tone::Strong } else { Tone::Text });
+    }
+    if found.age_ms >= 2000 {
+        rows.fact("seen", format!("{} ago", format::age(found.age_ms)), Tone::Dim);
+    }
+}
+
 fn waits(rows: &mut Rows, wait: &WaitsFor) {
     let since = wait.since_ms.map(|ms| format!(" {}{}", if wait.is_minimum { ">= " } else { "" }, format::age(ms)));
     let subject = wait.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
@@ -166,89 +146,6 @@ fn waits(rows: &mut Rows, wait: &WaitsFor) {
         let label = if wait.on == "reply" { "  call to" } else { "  of" };
         rows.link(label, process);
     }
-}
-
-fn mailbox_counts(rows: &mut Rows, process: &ProcessDetail) {
-    let (len, capacity) = (process.mailbox_len, process.mailbox_capacity);
-    let of_capacity = match capacity {
-        0 => format::grouped(len),
-        capacity => format!("{} of {}", format::grouped(len), format::grouped(capacity)),
-    };
-    let tone = match len {
-        0 => Tone::Text,
-        len if capacity > 0 && len >= capacity => Tone::Bad,
-        _ => Tone::Strong,
-    };
-    rows.fact("mailbox", of_capacity, tone);
-    rows.fact("messages/s", or_dash(process.msgs_per_sec, format::short), Tone::Text);
-    rows.fact("messages", format::grouped(process.messages), Tone::Text);
-}
-
-fn mailbox_in_depth(rows: &mut Rows, mailbox: &MailboxInfo) {
-    if let Some(full_ms) = mailbox.full_ms {
-        rows.fact("full for", format::age(full_ms), Tone::Bad);
-    }
-    if mailbox.waiting_senders > 0 {
-        rows.fact("wait for room", format::grouped(mailbox.waiting_senders), Tone::Warn);
-    }
-    if let Some(oldest_ms) = mailbox.oldest_ms {
-        let least = if mailbox.oldest_is_minimum { ">= " } else { "" };
-        rows.fact("oldest", format!("{least}{}", millis(oldest_ms)), Tone::Strong);
-    }
-    if let (Some(into), Some(out)) = (mailbox.in_per_sec, mailbox.out_per_sec) {
-        rows.fact("in/s  out/s", format!("{}  {}", format::short(into), format::short(out)), Tone::Text);
-    }
-    if !mailbox.senders.is_empty() {
-        rows.head("senders");
-        for sender in &mailbox.senders {
-            let share = format::percent(sender.pct);
-            match &sender.process {
-                Some(process) => rows.link(&share, process),
-                None => rows.fact(&share, "outside", Tone::Text),
-            }
-        }
-        let others = mailbox.senders_total.saturating_sub(mailbox.senders.len() as u64);
-        if others > 0 {
-            rows.fact("others", format::grouped(others), Tone::Dim);
-        }
-        let sampled = format!("{} of {}", format::grouped(mailbox.sampled), format::grouped(mailbox.seen));
-        rows.fact("noted", sampled, Tone::Dim);
-    }
-    let Some(preview) = mailbox.preview.as_ref().filter(|preview| !preview.is_empty()) else { return };
-    rows.head("next messages");
-    for message in preview {
-        let bytes = if message.bytes > 0 { format::bytes(message.bytes) } else { String::new() };
-        match &message.value {
-            Some(value) => rows.fact(short_type(&message.kind), value.clone(), Tone::Text),
-            None => rows.fact(short_type(&message.kind), bytes, Tone::Dim),
-        }
-    }
-    if let Some(age_ms) = mailbox.preview_age_ms.filter(|ms| *ms >= 2000) {
-        rows.fact("seen", format!("{} ago", format::age(age_ms)), Tone::Dim);
-    }
-}
-
-/// Returns the last segment of a path of Rust.
-fn short_type(name: &str) -> &str {
-    let path = name.split('<').next().unwrap_or(name);
-    let start = path.rfind("::").map_or(0, |at| at + 2);
-    &name[start..]
-}
-
-fn delay_rows(rows: &mut Rows, delays: &DelaysInfo, micro: &str) {
-    rows.head("delays p50 p99 max");
-    for (label, of) in [("ready to run", delays.scheduling), ("poll", delays.poll), ("sent to done", delays.handling)] {
-        rows.fact(label, percentiles(of, micro), Tone::Text);
-    }
-    let count = format::grouped(delays.scheduling.count.max(delays.poll.count));
-    rows.fact("samples", count, Tone::Dim);
-}
-
-fn percentiles(latency: LatencySnapshot, micro: &str) -> String {
-    if latency.count == 0 {
-        return "-".to_owned();
-    }
-    [latency.p50_ns, latency.p99_ns, latency.max_ns].map(|ns| format::nanos(ns, micro)).join("  ")
 }
 
 fn identity(rows: &mut Rows, inspection: &Inspection) {
@@ -364,15 +261,6 @@ fn bonds(rows: &mut Rows, paged: Option<&str>, page: &BondPage) {
     }
 }
 
-/// Formats a rate, or `-` if it is not known yet.
-fn or_dash(rate: Option<f64>, text: fn(f64) -> String) -> String {
-    rate.map_or_else(|| "-".to_owned(), text)
-}
-
-fn millis(ms: f64) -> String {
-    if ms < 1000.0 { format!("{ms:.1} ms") } else { format::age(ms as u64) }
-}
-
 /// Formats a fact that the body of the process reports. The suffix of its name determines the unit.
 fn described(fact: &FactInfo) -> (String, String) {
     let (name, is_bytes) = match fact.name.strip_suffix("_bytes") {
@@ -417,9 +305,28 @@ mod tests {
     }
 
     #[test]
-    fn a_type_is_shown_by_its_last_segment() {
-        assert_eq!(short_type("shop::orders::Order"), "Order");
-        assert_eq!(short_type("alloc::vec::Vec<shop::Order>"), "Vec<shop::Order>");
-        assert_eq!(short_type("u64"), "u64");
+    fn a_long_poll_shows_its_scheduler_and_thread_and_a_guest_its_functions() {
+        let poll = |at_most_ms| PollInfo {
+            scheduler: 1,
+            at_most_ms,
+            doing: Some("system_call".to_owned()),
+            system_call: Some("flock".to_owned()),
+        };
+        let backtrace = BacktraceInfo { frames: vec!["digest".to_owned(), "run".to_owned()], age_ms: 300 };
+        let values = |at_most_ms, backtrace: &BacktraceInfo| {
+            let inspection = Inspection {
+                poll: Some(Box::new(poll(at_most_ms))),
+                backtrace: Some(Box::new(backtrace.clone())),
+                ..Inspection::default()
+            };
+            let process = ProcessDetail::default();
+            let subject = Subject { process: Some(&process), inspection: Some(&inspection), ..Subject::default() };
+            let told = |row: &Row| ["in one poll", "its thread", "in", "by"].contains(&row.label.as_str());
+            rows(subject, "u").into_iter().filter(told).map(|row| row.value).collect::<Vec<_>>()
+        };
+
+        assert_eq!(values(3_200.5, &backtrace), ["<= 3s on s1", "in system call flock", "digest", "run"]);
+        assert_eq!(values(2.0, &backtrace), ["digest", "run"], "a short poll would only flicker");
+        assert!(values(2.0, &BacktraceInfo { age_ms: 60_000, ..backtrace }).is_empty());
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn sections(before: &Past, after: &Past) -> Vec<Section> {
     }
     if let (Some(old), Some(new)) = (rows(before), rows(after)) {
         sections.push(Section { title: "mailboxes", changes: processes(old, new, Column::MailboxLen, 1.0) });
-        sections.push(Section { title: "cpu", changes: processes(old, new, Column::BusyPct, 1.0) });
+        sections.push(Section { title: "cpu, of a core", changes: processes(old, new, Column::BusyPct, 1.0) });
         sections.push(Section {
             title: "memory of processes",
             changes: processes(old, new, Column::MemoryBytes, 65_536.0),
@@ -58,14 +58,14 @@ type Figure<'a> = (&'a str, f64, f64, &'a dyn Fn(f64) -> String, bool);
 fn figures(old: &Frame, new: &Frame) -> Vec<Change> {
     let count = |value: f64| format::grouped(value as u64);
     let bytes = |value: f64| format::bytes(value as u64);
-    let percent = |value: f64| format::percent(value);
+    let cores = |value: f64| format!("{value:.2}");
     let (a, b) = (&old.observer, &new.observer);
     let list: [Figure<'_>; 9] = [
         ("processes", a.process_count as f64, b.process_count as f64, &count, false),
         ("crashed in all", a.crashed_total as f64, b.crashed_total as f64, &count, true),
         ("restarts in all", a.restarts_total as f64, b.restarts_total as f64, &count, true),
         ("lints", a.lints_total as f64, b.lints_total as f64, &count, true),
-        ("cpu", a.cpu_pct, b.cpu_pct, &percent, false),
+        ("cores used", a.cpu_pct / 100.0, b.cpu_pct / 100.0, &cores, false),
         ("messages/s", a.messages_per_sec, b.messages_per_sec, &format::short, false),
         ("operations/s", old.ops_per_sec, new.ops_per_sec, &format::short, false),
         ("rss", a.memory.rss_bytes as f64, b.memory.rss_bytes as f64, &bytes, false),
@@ -159,11 +159,11 @@ fn names(old: &Rows, new: &Rows) -> Vec<Change> {
     changed.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Counts the events after number `known` by process name and reason.
+/// Counts the events after number `known` by process name and reason. Processes without a name count together.
 fn failures(events: &Events, known: u64) -> Vec<Change> {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for event in events.events.iter().filter(|event| event.seq > known && event.kind != "restart") {
-        let who = event.name.clone().unwrap_or_else(|| event.pid.clone());
+        let who = event.name.as_deref().unwrap_or("without a name");
         let reason = event.reason.clone().unwrap_or_default();
         *counts.entry((format!("{} {who}", event.kind), reason)).or_default() += 1;
     }

@@ -313,15 +313,15 @@ mod tests {
 
     #[test]
     fn a_changed_key_takes_the_place_of_the_usual_one() {
-        let map = KeyMap::with(&[change(None, "quit", "Z ctrl-c"), change(Some(Context::Bench), "stop", "Y")]).unwrap();
+        let map = KeyMap::with(&[change(None, "quit", "@ ctrl-c"), change(Some(Context::Bench), "stop", "Y")]).unwrap();
         let contexts = [Context::Bench, Context::List, Context::Global];
 
-        assert_eq!(map.action(&contexts, Key::char('Z')), Some(Action::Quit));
+        assert_eq!(map.action(&contexts, Key::char('@')), Some(Action::Quit));
         assert_eq!(map.action(&contexts, Key::char('q')), None);
         assert_eq!(map.action(&contexts, Key::char('Y')), Some(Action::Stop));
         assert_eq!(map.action(&[Context::Node, Context::Global], Key::char('x')), Some(Action::Stop));
-        assert_eq!(map.action(&[Context::Filter], Key::char('Z')), None);
-        assert!(listing(&map).contains("quit                       Z ctrl-c"));
+        assert_eq!(map.action(&[Context::Filter], Key::char('@')), None);
+        assert!(listing(&map).contains("quit                       @ ctrl-c"));
     }
 
     #[test]
@@ -352,10 +352,10 @@ mod tests {
 
     #[test]
     fn other_wrong_changes_say_what_would_be_right() {
-        assert_eq!(refused(&[change(None, "qiut", "Z")]), "unknown action \"qiut\": did you mean \"quit\"?");
-        assert_eq!(refused(&[change(None, "xyzzy", "Z")]), "unknown action \"xyzzy\": `rusm-top keys` lists all");
+        assert_eq!(refused(&[change(None, "qiut", "@")]), "unknown action \"qiut\": did you mean \"quit\"?");
+        assert_eq!(refused(&[change(None, "xyzzy", "@")]), "unknown action \"xyzzy\": `rusm-top keys` lists all");
         assert_eq!(
-            refused(&[change(Some(Context::Tree), "sort-menu", "Z")]),
+            refused(&[change(Some(Context::Tree), "sort-menu", "@")]),
             "unknown action \"sort-menu\" in tree: `rusm-top keys` lists all"
         );
         assert_eq!(

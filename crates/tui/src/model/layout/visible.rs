@@ -73,12 +73,12 @@ impl Model {
     /// Returns the number of groups that the CPU view shows.
     pub(crate) fn visible_groups(&self) -> u16 {
         // Below the heading; the runtime and its parts are below the groups.
-        layout::cpu(self.size).groups.inner().height.saturating_sub(4)
+        layout::zoom::cpu(self).groups.inner().height.saturating_sub(4)
     }
 
     /// Returns the number of schedulers that the Schedulers view shows.
     pub(crate) fn visible_schedulers(&self) -> u16 {
-        layout::sched(self.size, self.scheduler_count()).schedulers.inner().height.saturating_sub(2)
+        layout::zoom::sched(self).schedulers.inner().height.saturating_sub(2)
     }
 
     /// Returns the panels of the Cluster view.

@@ -226,40 +226,35 @@ pub(crate) const fn falls(column: Column) -> bool {
 
 /// Returns the columns that fit into `width` cells. The sort column is always among them.
 pub(crate) fn fit(width: u16, sort: SortKey, set: ColumnSet) -> Vec<ColumnSlot> {
-    let mut chosen: Vec<(Column, u16)> = Vec::new();
-    let mut used = 0;
-    let sort_width = width_in(sort.key, width) + 1;
-    for &column in set.priority() {
-        let w = width_in(column, width);
-        let has_sort = column == sort.key || chosen.iter().any(|(c, _)| *c == sort.key);
-        let reserve = if has_sort { 0 } else { sort_width };
-        if used + w + 1 + reserve <= width + 1 || chosen.is_empty() || column == sort.key {
-            chosen.push((column, w));
-            used += w + 1;
-        }
-    }
+    let (chosen, spare) = chosen(width, sort, set.priority().iter().copied());
     let shown = ORDER.iter().filter_map(|column| chosen.iter().find(|(c, _)| c == column));
     let shown: Vec<(Column, u16)> = shown.copied().collect();
     let long = if set == ColumnSet::Usual { Column::Name } else { Column::Module };
-    placed(&shown, (width + 1).saturating_sub(used), Some(long))
+    placed(&shown, spare, Some(long))
 }
 
-/// Returns the chosen columns that fit into `width` cells, in their order. The sort column is always among them.
+/// Returns the columns of the user that fit into `width` cells, in their order. The sort column is always among them.
 pub(crate) fn fit_chosen(width: u16, sort: SortKey, columns: &[Column]) -> Vec<ColumnSlot> {
-    let mut shown: Vec<(Column, u16)> = Vec::with_capacity(columns.len() + 1);
+    let (shown, spare) = chosen(width, sort, columns.iter().copied());
+    let long = [Column::Name, Column::Module].into_iter().find(|long| shown.iter().any(|(c, _)| c == long));
+    placed(&shown, spare, long)
+}
+
+/// Takes columns as long as they and the sort column fit. Returns them with their widths, and the cells that are left.
+fn chosen(width: u16, sort: SortKey, columns: impl Iterator<Item = Column> + Clone) -> (Vec<(Column, u16)>, u16) {
+    let mut taken: Vec<(Column, u16)> = Vec::new();
     let mut used = 0;
-    let is_chosen = columns.contains(&sort.key);
-    for &column in columns.iter().chain((!is_chosen).then_some(&sort.key)) {
+    let has_sort_later = columns.clone().any(|column| column == sort.key);
+    for column in columns.chain((!has_sort_later).then_some(sort.key)) {
         let w = width_in(column, width);
-        let has_sort = column == sort.key || shown.iter().any(|(c, _)| *c == sort.key);
+        let has_sort = column == sort.key || taken.iter().any(|(c, _)| *c == sort.key);
         let reserve = if has_sort { 0 } else { width_in(sort.key, width) + 1 };
-        if used + w + reserve <= width || shown.is_empty() || column == sort.key {
-            shown.push((column, w));
+        if used + w + reserve <= width || taken.is_empty() || column == sort.key {
+            taken.push((column, w));
             used += w + 1;
         }
     }
-    let long = [Column::Name, Column::Module].into_iter().find(|long| shown.iter().any(|(c, _)| c == long));
-    placed(&shown, (width + 1).saturating_sub(used), long)
+    (taken, (width + 1).saturating_sub(used))
 }
 
 /// Places columns beside each other. The spare cells go to pids, then to states, then to the column `long`.

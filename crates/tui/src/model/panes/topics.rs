@@ -1,82 +1,59 @@
-//! Topics and their receivers, requested only while they are shown.
-//!
-//! The selection is a topic and not an index: it follows its topic when others appear or disappear. Rates are computed
-//! from the two newest answers.
+//! Topics and their receivers, requested only while they are shown. Rates are computed from the two newest answers.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};
 
-use crate::model::selection::ListCursor;
-
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::selection::paged_list::PagedList;
 
 /// State of the Topics view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TopicsPane {
-    /// The last request.
-    sent: Option<TopicsView>,
-    sent_at: Duration,
-    ids: u32,
-    pub(crate) newest: Option<Topics>,
+    pages: PagedList<TopicsView, Topics>,
     /// The second newest answer, for rates.
     before: Option<Topics>,
-    /// Position in the list.
-    pub(crate) list: ListCursor,
     pub(crate) sort: TopicSort,
 }
 
+impl Deref for TopicsPane {
+    type Target = PagedList<TopicsView, Topics>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.pages
+    }
+}
+
+impl DerefMut for TopicsPane {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.pages
+    }
+}
+
 impl TopicsPane {
-    /// Resets the request state: a new connection starts without subscriptions.
-    pub(crate) fn reset(&mut self) {
-        self.sent = None;
-    }
-
-    /// Forgets all answers, because they are from another node.
-    pub(crate) fn forget(&mut self) {
-        (self.newest, self.before) = (None, None);
-    }
-
     /// Returns the message that requests the visible topics, or ends the subscription, if a change is needed.
     pub(crate) fn requests(&mut self, visible: Option<u16>, now: Duration) -> Option<ClientMessage> {
         let Some(visible) = visible else {
             self.before = None;
-            return self.sent.take().map(|_| ClientMessage::Topics { view: None });
+            return self.end().then_some(ClientMessage::Topics { view: None });
         };
-        let window = self.list.window(visible);
-        let query = TopicsView { id: self.ids, sort: self.sort, window, ..TopicsView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
-        if waits || self.sent.as_ref() == Some(&query) {
-            return None;
-        }
-        self.ids = self.ids.wrapping_add(1);
-        let view = TopicsView { id: self.ids, ..query };
-        self.sent = Some(view.clone());
-        self.sent_at = now;
-        Some(ClientMessage::Topics { view: Some(view) })
+        let (sort, window) = (self.sort, self.list.window(visible));
+        let view = self.request(now, |id| TopicsView { id, sort, window, ..TopicsView::default() });
+        view.map(|view| ClientMessage::Topics { view: Some(view) })
     }
 
     /// Stores an answer unless it belongs to an earlier request. The cursor follows the selected topic.
     pub(crate) fn take(&mut self, topics: Topics, visible: u16) -> bool {
-        if self.sent.as_ref().is_none_or(|sent| sent.id != topics.id) {
-            return false;
-        }
-        if let Some(at) = topics.topics.iter().position(|topic| Some(&topic.name) == self.list.selected.as_ref()) {
-            self.list.at = topics.offset + at as u64;
-        }
-        if self.newest.as_ref().is_none_or(|newest| newest.at_ms < topics.at_ms) {
+        if self.is_answer(&topics) && self.newest.as_ref().is_none_or(|newest| newest.at_ms < topics.at_ms) {
             self.before = self.newest.take();
         }
-        self.newest = Some(topics);
-        self.clamp(visible);
-        true
+        self.pages.take(topics, visible)
     }
 
     /// Shows recorded topics, which are not an answer.
     pub(crate) fn show(&mut self, topics: Topics, visible: u16) {
-        (self.before, self.newest) = (None, Some(topics));
-        self.clamp(visible);
+        self.before = None;
+        self.pages.show(topics, visible);
     }
 
     /// Forgets the topics, and keeps what the user selected.
@@ -84,40 +61,11 @@ impl TopicsPane {
         (self.before, self.newest) = (None, None);
     }
 
-    /// Keeps the cursor inside the list and the visible rows.
-    pub(crate) fn clamp(&mut self, visible: u16) {
-        let Some(newest) = &self.newest else { return };
-        self.list.clamp(newest.total, visible);
-    }
-
-    /// Moves the cursor.
-    pub(crate) fn move_by(&mut self, lines: i64, visible: u16) {
-        self.go_to(self.list.at.saturating_add_signed(lines), visible);
-    }
-
-    /// Moves the cursor to an index.
-    pub(crate) fn go_to(&mut self, position: u64, visible: u16) {
-        self.list.at = position;
-        self.clamp(visible);
-        self.list.selected = self.shown().map(|topic| topic.name.clone());
-    }
-
     /// Sorts by the next figure.
     pub(crate) fn sort_next(&mut self) {
         let at = TopicSort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
         self.sort = TopicSort::ALL[(at + 1) % TopicSort::ALL.len()];
         (self.list.top, self.before) = (0, None);
-    }
-
-    /// Returns the topic at an index, if the node has sent it.
-    pub(crate) fn topic_at(&self, position: u64) -> Option<&TopicInfo> {
-        let newest = self.newest.as_ref()?;
-        newest.topics.get(usize::try_from(position.checked_sub(newest.offset)?).ok()?)
-    }
-
-    /// Returns the topic under the cursor.
-    pub(crate) fn shown(&self) -> Option<&TopicInfo> {
-        self.topic_at(self.list.at)
     }
 
     /// Returns the messages per second published to a topic; `None` before the second answer.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Column, KillReason};
 
-use super::causes;
 use super::navigate::{close_filter, show};
+use super::waits_and_trace;
 use super::{bench, movement, past, pause, process, receive};
 use crate::model::Model;
 use crate::model::input::complete::as_value;
@@ -45,6 +45,11 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Now => receive::leave(model, effects),
         Action::Changes => past::compare(model),
         Action::Zoom(steps) => model.zoom(steps),
+        Action::Enlarge => {
+            if !model.zoom_next() {
+                model.show_notice("this view has no panels to enlarge", false);
+            }
+        }
         Action::Repaint => effects.push(Effect::Repaint),
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Copy => process::copy(model, effects),
@@ -64,7 +69,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Parameters => bench::parameters(model),
         Action::About if model.selected_scenario().is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
         Action::About => model.show_notice("this node has no scenarios", true),
-        Action::Filter if model.overlay == Some(Overlay::Trace) => causes::edit_filter(model),
+        Action::Filter if model.overlay == Some(Overlay::Trace) => waits_and_trace::edit_filter(model),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Filter if model.tab == Tab::Serve => model.serve.filter.edit(),
         Action::Results(in_full) => {
@@ -167,9 +172,9 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::HideLints => hide_lints(model),
         Action::ShowLints => model.lints.show_all(),
         Action::Waits => model.overlay = Some(Overlay::Waits),
-        Action::Trace => causes::trace(model, effects),
-        Action::TraceScope => causes::trace_next_scope(model, effects),
-        Action::SaveTrace => causes::save_trace(model, effects),
+        Action::Trace => waits_and_trace::trace(model, effects),
+        Action::TraceScope => waits_and_trace::trace_next_scope(model, effects),
+        Action::SaveTrace => waits_and_trace::save_trace(model, effects),
         Action::NextChoice => choose(model, 1),
         Action::PreviousChoice => choose(model, -1),
     }
@@ -184,6 +189,10 @@ fn back(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(Overlay::Columns(chooser)) => return choose_columns::cancel(model, chooser),
         Some(_) => return,
         None => {}
+    }
+    if model.zoom > 0 {
+        model.zoom = 0;
+        return;
     }
     if model.table.field.is_some() {
         return close_filter(model, false);
@@ -253,8 +262,8 @@ pub(super) fn open(model: &mut Model, effects: &mut Vec<Effect>) {
         }
         Some(Overlay::SortMenu { at }) => model.table.sort_by(Column::ALL[at % Column::ALL.len()]),
         Some(Overlay::Columns(_)) => choose_columns::keep(model, effects),
-        Some(Overlay::Waits) => causes::show_waiting(model, effects),
-        Some(Overlay::Trace) => causes::apply_filter(model),
+        Some(Overlay::Waits) => waits_and_trace::show_waiting(model, effects),
+        Some(Overlay::Trace) => waits_and_trace::apply_filter(model),
         None if model.events.filter.field.is_some() => _ = model.events.filter.close(true),
         None if model.serve.filter.field.is_some() => _ = model.serve.filter.close(true),
         // A filter with an error stays in the field, with its text.

@@ -94,7 +94,7 @@ fn click(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 }
 
 fn click_cpu(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
-    let inner = layout::cpu(model.size).groups.inner();
+    let inner = layout::zoom::cpu(model).groups.inner();
     let visible = model.visible_groups();
     let total = model.cpu.newest.as_ref().map_or(0, |newest| newest.total);
     if !inner.contains(x, y) || y == inner.y || y > inner.y + visible {
@@ -185,7 +185,8 @@ fn click_topics(model: &mut Model, x: u16, y: u16) {
     let inner = layout::topics(model.size).topics.inner();
     if inner.contains(x, y) && y > inner.y {
         let position = model.topics.list.top + u64::from(y - inner.y - 1);
-        model.topics.go_to(position, model.visible_topics());
+        let visible = model.visible_topics();
+        model.topics.go_to(position, visible);
     }
 }
 

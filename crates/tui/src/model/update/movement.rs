@@ -30,7 +30,7 @@ pub(super) fn page(model: &Model) -> u16 {
             ServeFocus::Requests => model.visible_serve().1,
             ServeFocus::Routes => model.visible_serve().0,
         },
-        (Tab::Sched, _) => layout::sched(model.size, model.scheduler_count()).memory.inner().height.saturating_sub(1),
+        (Tab::Sched, _) => layout::zoom::sched(model).memory.inner().height.saturating_sub(1),
         (Tab::Events, _) => model.visible_events() as u16,
         _ => bench::page(model),
     }
@@ -76,11 +76,17 @@ pub(super) fn lines_by(model: &mut Model, lines: i64) {
         None if model.tab == Tab::Wasm => model.wasm.move_by(lines, model.visible_modules()),
         None if model.tab == Tab::Time => model.time.scroll(lines),
         None if model.tab == Tab::Store => model.store.move_by(lines, model.visible_buckets()),
-        None if model.tab == Tab::Topics => model.topics.move_by(lines, model.visible_topics()),
+        None if model.tab == Tab::Topics => {
+            let visible = model.visible_topics();
+            model.topics.move_by(lines, visible);
+        }
         None if model.serve.filter.field.is_some() => model.serve.filter.recall(lines),
         None if model.tab == Tab::Cluster => model.cluster.move_by(lines, model.visible_cluster()),
         None if model.tab == Tab::Serve => model.serve.move_by(lines, model.visible_serve()),
-        None if model.tab == Tab::Cpu => model.cpu.move_by(lines, model.visible_groups()),
+        None if model.tab == Tab::Cpu => {
+            let visible = model.visible_groups();
+            model.cpu.move_by(lines, visible);
+        }
         None if model.tab == Tab::Sched => to_memory_kind(model, lines),
         None => bench::lines_by(model, lines),
     }
@@ -98,7 +104,10 @@ pub(super) fn to_position(model: &mut Model, position: u64) {
         _ => {}
     }
     match model.tab {
-        Tab::Cpu => model.cpu.go_to(position, model.visible_groups()),
+        Tab::Cpu => {
+            let visible = model.visible_groups();
+            model.cpu.go_to(position, visible);
+        }
         Tab::Serve => model.serve.go_to(position, model.visible_serve()),
         Tab::Cluster => model.cluster.go_to(position, model.visible_cluster()),
         Tab::Sched => {
@@ -118,7 +127,10 @@ pub(super) fn to_position(model: &mut Model, position: u64) {
             model.time.scroll(i64::try_from(position).unwrap_or(i64::MAX));
         }
         Tab::Store => model.store.go_to(position, model.visible_buckets()),
-        Tab::Topics => model.topics.go_to(position, model.visible_topics()),
+        Tab::Topics => {
+            let visible = model.visible_topics();
+            model.topics.go_to(position, visible);
+        }
         Tab::Events => model.events.go_to(position, model.visible_events()),
         _ => bench::to_position(model, position),
     }

@@ -14,7 +14,7 @@ pub(super) fn show(model: &mut Model, tab: Tab) {
             model.serve.filter.close(false);
         }
         model.tab_before = Some(model.tab);
-        model.tab = tab;
+        (model.tab, model.zoom) = (tab, 0);
     }
 }
 

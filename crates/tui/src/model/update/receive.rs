@@ -206,7 +206,7 @@ fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
         model.wasm.newest = None;
         model.time.newest = None;
         model.store.forget();
-        model.topics.forget();
+        model.topics.forget_topics();
         model.cpu.forget();
         model.sched.newest = None;
         model.serve.forget();

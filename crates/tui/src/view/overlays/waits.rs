@@ -31,7 +31,7 @@ pub(super) fn render(painter: &mut Painter<'_>, model: &Model) {
     let rows = inner.height.saturating_sub(2);
     for row in 0..rows {
         let position = model.waits.list.top + u64::from(row);
-        if let Some(found) = model.waits.row_at(position) {
+        if let Some(found) = model.waits.row(position) {
             painter.line(inner, row + 1, &line(found, inner.width, theme));
             if position == model.waits.list.at {
                 painter.select(painter::row(inner, row + 1));

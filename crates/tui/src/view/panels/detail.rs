@@ -5,7 +5,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::model::detail::DetailPane;
-use crate::model::detail::rows::{self, Row, Tone};
+use crate::model::detail::beside::beside;
+use crate::model::detail::row::{Row, Tone};
+use crate::model::detail::rows;
 use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::panels::{chart, lints};
@@ -13,8 +15,6 @@ use crate::view::theme::{Role, Theme};
 
 /// Narrowest column of rows.
 const COLUMN_MIN: u16 = 34;
-/// Sections that need the whole screen.
-const FULL_ONLY: [&str; 6] = ["senders", "next messages", "earlier ends", "links", "monitors", "monitored by"];
 /// Blank cells between two columns.
 const GAP: u16 = 3;
 
@@ -39,19 +39,15 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let lints = model.lints.shown(model.frame()).into_iter().filter(|lint| lint.pid == pane.pid);
     let lints = lints.map(|lint| {
         let tone = if lints::role(lint) == Role::Bad { Tone::Bad } else { Tone::Warn };
-        let value = format!("{}: {}", lint.id, lint.text);
-        Row { head: None, label: "lint".to_owned(), value, tone, link: None, wraps: false }
+        Row::fact("lint", &format!("{}: {}", lint.id, lint.text), tone)
     });
     rows.splice(2..2, lints.collect::<Vec<_>>());
-    if !pane.in_full {
-        let mut is_hidden = false;
-        rows.retain(|row| {
-            is_hidden = row.head.map_or(is_hidden, |head| FULL_ONLY.contains(&head));
-            row.head.is_none() && !is_hidden
-        });
-    }
     let chart_rows = u16::from(pane.process.is_some() && !pane.gone && inner.height > 4);
     let body = Rect { height: inner.height.saturating_sub(chart_rows), ..inner };
+    if !pane.in_full {
+        let room = usize::from(body.height) * usize::from(columns(body.width, pane));
+        rows = beside(rows, room);
+    }
     flow(painter, body, pane, &rows);
     if chart_rows > 0 {
         past(painter, inner, inner.height - 1, pane);
@@ -71,6 +67,11 @@ fn right(model: &Model, pane: &DetailPane, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
+/// Returns the number of columns of rows.
+fn columns(width: u16, pane: &DetailPane) -> u16 {
+    ((width + GAP) / (COLUMN_MIN + GAP)).clamp(1, if pane.in_full { 4 } else { 2 })
+}
+
 /// A line on the screen, made of a row or of a part of one.
 struct Drawn<'a> {
     row: &'a Row,
@@ -86,8 +87,7 @@ fn flow(painter: &mut Painter<'_>, area: Rect, pane: &DetailPane, rows: &[Row]) 
     if area.height == 0 {
         return;
     }
-    let columns = ((area.width + GAP) / (COLUMN_MIN + GAP)).clamp(1, 4);
-    let columns = if pane.in_full { columns } else { columns.min(2) };
+    let columns = columns(area.width, pane);
     let width = (area.width + GAP) / columns - GAP;
     let drawn = lines(rows, width);
     let height = usize::from(area.height);

@@ -23,19 +23,25 @@ const PERCENTILES: [Percentile; 6] = [
 const LABEL: u16 = 6;
 const VALUE: u16 = 9;
 
-pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+/// Draws the delays of all processes, also while a scenario measures a latency of its own.
+pub(crate) fn of_processes(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    match model.frame().and_then(|frame| frame.observer.delays.as_ref()) {
+        Some(delays) => of_the_node(painter, area, delays),
+        None => of_run(painter, area, model),
+    }
+}
+
+/// Draws the latency that the scenario measures; the delays of all processes if there is none.
+pub(crate) fn of_run(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
-    let title = Line::from(Span::styled(" latency ", theme.style(Role::Title)));
+    let frame = model.frame();
+    let measured = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0);
+    if let (None, Some(delays)) = (measured, frame.and_then(|frame| frame.observer.delays.as_ref())) {
+        return of_the_node(painter, area, delays);
+    }
     let subject = subject(model);
-    let right = if subject.is_empty() { subject } else { format!(" {subject} ") };
-    let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
-    let inner = painter::inset(painter.panel(area, &title, &right));
-    let Some(now) = model.frame.as_deref().filter(|now| now.latency.count + now.latency_window.count > 0) else {
-        return match model.frame().and_then(|frame| frame.observer.delays.as_ref()) {
-            Some(delays) => of_the_node(painter, area, inner, delays),
-            None => painter.note(inner, "nothing measured yet"),
-        };
-    };
+    let inner = panel(painter, area, &subject);
+    let Some(now) = measured else { return painter.note(inner, "nothing measured yet") };
     let heading =
         format!("{:LABEL$}{:>VALUE$}{:>VALUE$}", "", "last 1 s", "run", LABEL = LABEL.into(), VALUE = VALUE.into());
     painter.line(inner, 0, &Line::from(Span::styled(heading, theme.style(Role::Dim))));
@@ -64,14 +70,19 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     }
 }
 
-/// Draws the delays of all processes of the node, if no scenario measures a latency.
-fn of_the_node(painter: &mut Painter<'_>, area: Rect, inner: Rect, delays: &DelaysInfo) {
+/// Draws the panel with the description of the latency, as far as it fits.
+fn panel(painter: &mut Painter<'_>, area: Rect, subject: &str) -> Rect {
     let theme = painter.theme;
-    let right = Line::from(Span::styled(" of all processes, last 10 s ", theme.style(Role::Dim)));
-    let width = right.width() as u16;
-    if width + 14 < area.width {
-        painter.on_border(area.right() - 2 - width, area.y, &right, width);
-    }
+    let title = Line::from(Span::styled(" latency ", theme.style(Role::Title)));
+    let right = if subject.is_empty() { String::new() } else { format!(" {subject} ") };
+    let right = Line::from(Span::styled(right, theme.style(Role::Dim)));
+    painter::inset(painter.panel(area, &title, &right))
+}
+
+/// Draws the delays of all processes of the node.
+fn of_the_node(painter: &mut Painter<'_>, area: Rect, delays: &DelaysInfo) {
+    let theme = painter.theme;
+    let inner = panel(painter, area, "of all processes, last 10 s");
     let of = [&delays.scheduling, &delays.poll, &delays.handling];
     let heading = format!(
         "{:LABEL$}{:>VALUE$}{:>VALUE$}{:>VALUE$}",
@@ -100,11 +111,10 @@ fn of_the_node(painter: &mut Painter<'_>, area: Rect, inner: Rect, delays: &Dela
     }
     if inner.height > 7 {
         let text = format!(
-            "ready to running; sent to handled; n {}, 1 of {} polls",
+            "n {}, 1 of {} polls timed",
             format::short(delays.scheduling.count as f64),
             format::short(delays.sampling),
         );
-        let text = painter::cut(&text, inner.width, theme);
         painter.line(inner, inner.height - 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }

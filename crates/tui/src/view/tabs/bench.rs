@@ -31,7 +31,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         return results::beside(painter, Rect { height: layout.below_headline(), ..chart }, model);
     }
     curve(painter, chart, model);
-    latency::render(painter, latency, model);
+    latency::of_run(painter, latency, model);
     figures(painter, layout.figures.into(), model);
     results::latest(painter, runs, model);
 }

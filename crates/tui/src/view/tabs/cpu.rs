@@ -26,7 +26,7 @@ const WITH_PARENT: u16 = 86;
 const FOOT: u16 = 3;
 
 pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
-    let layout = layout::cpu(model.size);
+    let layout = layout::zoom::cpu(model);
     history(painter, layout.chart.into(), model);
     groups(painter, layout.groups.into(), model);
 }

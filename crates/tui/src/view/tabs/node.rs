@@ -11,10 +11,10 @@ use crate::view::panels::{chart, cost, latency, memory, process_rows, schedulers
 use crate::view::theme::Role;
 
 pub(crate) fn render(painter: &mut Painter<'_>, _area: Rect, model: &Model) {
-    let layout = layout::node(model.size);
+    let layout = layout::zoom::node(model);
     throughput(painter, layout.chart.into(), model);
     schedulers::render(painter, layout.schedulers.into(), model);
-    latency::render(painter, layout.latency.into(), model);
+    latency::of_processes(painter, layout.latency.into(), model);
     memory::render(painter, layout.memory.into(), model);
     busiest(painter, layout.table.into(), model);
     cost::render(painter, layout.figures.into(), model);

@@ -16,7 +16,7 @@ const WIDE: u16 = 120;
 const LATE_US: u64 = 5_000;
 
 pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
-    let layout = layout::sched(model.size, model.scheduler_count());
+    let layout = layout::zoom::sched(model);
     table(painter, layout.schedulers.into(), model);
     memory::over_time(painter, layout.memory.into(), model);
     if layout.chart.width > 0 {

@@ -13,6 +13,9 @@ const OLD_MS: u64 = 5_000;
 
 pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
     let layout = layout::topics(model.size);
+    if model.topics.newest.as_ref().is_none_or(|newest| newest.total == 0) {
+        return topics(painter, layout::body(model.size).into(), model);
+    }
     topics(painter, layout.topics.into(), model);
     receivers(painter, layout.receivers.into(), model);
 }
@@ -73,7 +76,7 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         if position >= total {
             break;
         }
-        if let Some(topic) = pane.topic_at(position) {
+        if let Some(topic) = pane.row(position) {
             let figures = topic_figures(topic, pane.published_per_sec(topic));
             put(painter, inner, at + 1, (&topic.name, Role::Strong), &figures, TOPIC_WIDTHS);
         } else {

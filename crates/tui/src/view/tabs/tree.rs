@@ -59,7 +59,7 @@ fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
     };
     let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
     let left = width.saturating_sub(taken);
-    let name = if width < 64 { left } else { (left * 11 / 20).clamp(18, 44).min(left) };
+    let name = if width < 64 { left } else { (left * 13 / 20).clamp(18, 44).min(left) };
     let last = left.saturating_sub(name + 1);
     let all = [(TreeColumn::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(TreeColumn::LastEnd, last)]);
     all.filter(|(_, width)| *width > 0)
@@ -148,7 +148,10 @@ fn row(painter: &mut Painter<'_>, area: Rect, parts: &[(TreeColumn, u16, u16)], 
     let theme = painter.theme;
     for (part, x, width) in parts {
         let line = match part {
-            TreeColumn::Name => name(row, *width, theme),
+            TreeColumn::Name => {
+                let has_pid = parts.iter().any(|(part, ..)| *part == TreeColumn::Pid);
+                name(row, has_pid, *width, theme)
+            }
             TreeColumn::Pid => text(row.pid.as_deref().unwrap_or_default(), Role::Text, *width, theme),
             TreeColumn::State => text(&row.state, state_role(row), *width, theme),
             TreeColumn::Strategy => match &row.branch {
@@ -195,7 +198,7 @@ fn text(text: &str, role: Role, width: u16, theme: Theme) -> Line<'static> {
 }
 
 /// Returns the connecting lines, the fold marker, the name, and the number of running children of a row.
-fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
+fn name(row: &TreeRow, has_pid: bool, width: u16, theme: Theme) -> Line<'static> {
     let has_sibling = |depth: u32| row.rails.checked_shr(depth).is_some_and(|rails| rails & 1 == 1);
     let depth = row.depth.min(u32::from(width / 3));
     let mut lines = String::new();
@@ -214,7 +217,8 @@ fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
         None => "",
     };
     let taken = painter::width(&lines) + painter::width(sign);
-    let shown = painter::cut(&title(row), width.saturating_sub(taken), theme);
+    let room = width.saturating_sub(taken);
+    let shown = painter::cut(&title(row, has_pid, room), room, theme);
     let left = width.saturating_sub(taken + painter::width(&shown));
     let mut spans = vec![
         Span::styled(lines, theme.style(Role::Dim)),
@@ -225,12 +229,15 @@ fn name(row: &TreeRow, width: u16, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Returns the name of a row. A supervisor without a name or a label is shown by its pid.
-fn title(row: &TreeRow) -> String {
+/// Returns the name of a row. A supervisor without a name or a label is shown by its pid, unless that is beside it.
+fn title(row: &TreeRow, has_pid: bool, room: u16) -> String {
     match (&row.pid, row.name.is_empty()) {
         (_, false) => row.name.clone(),
-        (Some(pid), true) => format!("Supervisor {pid}"),
-        (None, true) => "Supervisor".to_owned(),
+        (Some(pid), true) if !has_pid => {
+            let words = format!("Supervisor {pid}");
+            if painter::width(&words) > room { pid.clone() } else { words }
+        }
+        (_, true) => "Supervisor".to_owned(),
     }
 }
 
@@ -326,7 +333,7 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
     let title = Line::from(vec![
-        Span::styled(format!(" {} ", painter::cut(&title(row), room, theme)), theme.style(Role::Title)),
+        Span::styled(format!(" {} ", painter::cut(&title(row, true, room), room, theme)), theme.style(Role::Title)),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
     let inner = painter::inset(painter.panel(area, &title, &Line::default()));

@@ -179,6 +179,8 @@ pub enum Action {
     Changes,
     /// Show a longer or a shorter time in charts.
     Zoom(isize),
+    /// Shows the next panel of the view on the whole screen.
+    Enlarge,
     /// Redraw every cell.
     Repaint,
     /// Suspend the program and return to the shell.

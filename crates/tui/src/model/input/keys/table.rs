@@ -209,6 +209,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(Context::Global, &[c('S')], Action::Show(Tab::Sched), "", "Schedulers"),
     bind(Context::Global, &[c('V')], Action::Show(Tab::Serve), "", "Serve"),
     bind(Context::Global, &[c('U'), c('n')], Action::Show(Tab::Cluster), "", "Cluster, to choose a node"),
+    bind(Context::Global, &[c('Z')], Action::Enlarge, "", "Node, CPU, Schedulers: the next panel in full; esc: all"),
     bind(Context::Global, &[c('W')], Action::Waits, "", "who waits for whom"),
     bind(Context::Global, &[k(KeyCode::Tab)], Action::Step(1), "", "next view"),
     bind(Context::Global, &[k(BackTab)], Action::Step(-1), "", "previous view"),

@@ -63,7 +63,7 @@ impl RunDialog {
         };
         let words: Vec<&str> = profiles.iter().map(|profile| profile.id.as_str()).collect();
         let profile_words = words.join(", ");
-        let runs = "1–1000; searches or rounds: 1–100";
+        let runs = "1-1000; searches or rounds: 1-100";
         let settings: [Setting<'_>; 10] = [
             (
                 "kind",

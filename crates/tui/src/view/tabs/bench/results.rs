@@ -179,16 +179,18 @@ pub(super) fn latest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 const COLUMNS: [(&str, usize, u16); 11] = [
     ("#", 5, 0),
     ("scenario", 18, 0),
-    ("kind", 9, 90),
-    ("profile", 9, 76),
-    ("runs", 5, 100),
+    ("kind", 9, 102),
+    ("profile", 9, 82),
+    ("runs", 5, 108),
     ("figure", 10, 0),
-    ("95 %", 17, 120),
-    ("cpu/op", 9, 66),
-    ("p99", 9, 84),
-    ("gates", 6, 110),
+    ("95 %", 17, 133),
+    ("cpu/op", 9, 72),
+    ("p99", 9, 92),
+    ("gates", 6, 115),
     ("verdict", 12, 0),
 ];
+/// Width of the date and the time of a result, with the gap before it.
+const WHEN: usize = 13;
 
 fn heading(width: u16, theme: Theme) -> Line<'static> {
     let mut text = String::new();
@@ -197,7 +199,9 @@ fn heading(width: u16, theme: Theme) -> Line<'static> {
             text.push_str(&aligned(name, *cells, is_text(at)));
         }
     }
-    text.push_str("  when");
+    if text.len() + WHEN <= width.into() {
+        text.push_str("  when");
+    }
     Line::from(Span::styled(text, theme.style(Role::Dim)))
 }
 
@@ -255,6 +259,10 @@ fn entry_line(entry: &RunEntry, is_marked: bool, width: u16, theme: Theme) -> Li
             let text = painter::cut(&text, cells as u16, theme);
             spans.push(Span::styled(aligned(&text, cells, is_text(at)), theme.style(role)));
         }
+    }
+    let taken: usize = spans.iter().map(Span::width).sum();
+    if taken + WHEN > width.into() {
+        return Line::from(spans);
     }
     // Date and minute, and the parameters that are not defaults as far as they fit.
     let when: String = entry.recorded_at.chars().skip(5).take(11).map(|c| if c == 'T' { ' ' } else { c }).collect();
