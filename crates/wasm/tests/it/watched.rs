@@ -49,7 +49,8 @@ fn a_guest_that_never_waits_shows_where_it_runs_when_it_is_asked() {
         (func $inner (loop $again (br $again)))
         (func $outer (call $inner))
         (func (export "run") (call $outer)))"#;
-    let pid = node.spawn(&node.load("spins", source), &GuestOptions::default());
+    let spins = node.load("spins", &wat::parse_str(source).unwrap());
+    let pid = node.spawn(&spins, &GuestOptions::default());
     let info = observe::body_info(&node.runtime, pid).expect("a guest");
     assert_eq!(info.backtrace(), None, "nothing has asked");
 
