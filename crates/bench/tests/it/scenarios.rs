@@ -97,6 +97,8 @@ fn guests_take_the_place_of_native_processes() {
         request("fairness", &[("body", "module"), ("bystanders", "8")]),
         request("module-storm", &[("memory", "0"), ("burst", "1")]),
         request("module-storm", &[("memory", "17")]),
+        request("module-storm", &[("form", "wasip1")]),
+        request("fan-in", &[("mailbox", "unbounded")]),
         request("component-storm", &[("memory", "0")]),
         request("component-storm", &[("memory", "17")]),
         request("crypto-ops", &[("language", "rust")]),

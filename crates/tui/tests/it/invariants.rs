@@ -104,3 +104,27 @@ fn the_readme_lists_the_keys_and_the_questions_that_there_are() {
 
     assert_eq!(readme, expected, "run this test with RUSM_BLESS=1");
 }
+
+#[test]
+fn the_tests_that_the_page_about_the_observer_names_exist() {
+    let crates = root().join("..");
+    let page = fs::read_to_string(crates.join("../docs/observer.md")).unwrap();
+    let mut files = vec![];
+    for entry in fs::read_dir(&crates).unwrap().flatten() {
+        for folder in ["src", "tests"].map(|folder| entry.path().join(folder)) {
+            if folder.is_dir() {
+                collect(&folder, &mut files);
+            }
+        }
+    }
+    let sources: Vec<String> = files.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+
+    let words = page.split('`').skip(1).step_by(2);
+    let is_test = |word: &&str| word.matches('_').count() > 2 && !word.contains(|c: char| c.is_uppercase() || c == '/');
+    let missing: Vec<&str> = words
+        .filter(is_test)
+        .filter(|name| !sources.iter().any(|source| source.contains(&format!("fn {name}("))))
+        .collect();
+
+    assert_eq!(missing, Vec::<&str>::new());
+}

@@ -5,6 +5,7 @@ mod acting;
 mod budget;
 mod cli;
 mod invariants;
+mod node_killed;
 mod picture;
 mod refusals;
 mod ssh;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// Returns a folder in which test nodes can be found.
-fn runtime_folder() -> (TempDir, PathBuf) {
+pub(crate) fn runtime_folder() -> (TempDir, PathBuf) {
     let folder = TempDir::new().expect("a temporary folder");
     let rusm = folder.path().join("rusm");
     std::fs::create_dir(&rusm).expect("a folder");
@@ -45,7 +45,7 @@ fn program() -> &'static Path {
 }
 
 /// Starts a node of the real runtime, without scenarios.
-fn node(rusm: &Path) -> (Runtime, Console) {
+pub(crate) fn node(rusm: &Path) -> (Runtime, Console) {
     let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("runtime starts");
     let config = ConsoleConfig { dir: rusm.to_owned(), ..ConsoleConfig::named("kv") };
     let console = Console::bind(&runtime, config).expect("console binds");

@@ -17,7 +17,7 @@ fn cells(n: u16) -> NonZero<u16> {
 }
 
 /// A program in a terminal that the test can read.
-struct Terminal {
+pub(crate) struct Terminal {
     master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
@@ -26,7 +26,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(command: CommandBuilder) -> Self {
+    pub(crate) fn open(command: CommandBuilder) -> Self {
         Self::open_sized(command, ROWS, COLUMNS)
     }
 
@@ -72,12 +72,19 @@ impl Terminal {
         Self::open(command)
     }
 
-    fn press(&mut self, keys: &str) {
+    /// Gives the terminal another size.
+    pub(crate) fn resize(&mut self, rows: u16, cols: u16) {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).expect("a new size");
+        self.parser.screen_mut().set_size(cells(rows), cells(cols));
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("keys go in");
     }
 
     /// Reads until the screen satisfies `wanted`.
-    fn wait(&mut self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+    pub(crate) fn wait(&mut self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
         let end = Instant::now() + DEADLINE;
         while !wanted(self.parser.screen()) {
             let left = end.saturating_duration_since(Instant::now());
@@ -90,12 +97,12 @@ impl Terminal {
         }
     }
 
-    fn wait_text(&mut self, text: &str) {
+    pub(crate) fn wait_text(&mut self, text: &str) {
         self.wait(text, |screen| screen.contents().contains(text));
     }
 
     /// Waits for the program to exit, and checks that the terminal is restored.
-    fn ended(mut self) -> u32 {
+    pub(crate) fn ended(mut self) -> u32 {
         let status = self.child.wait().expect("the program ends");
         while let Ok(bytes) = self.output.recv_timeout(DEADLINE) {
             self.parser.process(&bytes);
@@ -146,7 +153,7 @@ fn the_last_of_a_million_processes_is_reached_filtered_looked_into_and_ended() {
     terminal.press("P");
     terminal.wait_text("by pid ▲ · order");
     terminal.press("gj\r");
-    terminal.wait_text("ready to run");
+    terminal.wait_text("handled");
     terminal.press("x");
     terminal.wait_text("type 12 to confirm");
     terminal.press("12\r");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   producer ─┐
-//!   producer ─┼─▶ mailbox, bounded ─▶ consumer     a producer waits while the mailbox is full
+//!   producer ─┼─▶ mailbox ─▶ consumer     a producer waits while the mailbox is full
 //!   producer ─┘
 //! ```
 
@@ -34,8 +34,10 @@ impl Scenario for FanIn {
                 "One operation is a message received by the one consumer.",
                 "Latency is from before the send call to after the receive, so it includes the wait for free space and \
                  the time in the mailbox.",
-                "The mailbox is bounded like every mailbox (1,024 messages by default), and producers wait while it is \
-                 full. At full speed the latency is the length of that queue, not a service time.",
+                "With mailbox=bounded it holds 1,024 messages by default, and producers wait while it is full. At full \
+                 speed the latency is the length of that queue, not a service time.",
+                "With mailbox=unbounded the number of messages has no bound, and producers wait only when their bytes \
+                 reach the limit of a mailbox, 64 MiB by default. The queue and the latency then grow until there.",
                 "Each message has its own payload buffer: the producer allocates and writes it, the consumer reads it \
                  byte by byte and frees it. A payload whose bytes are not all equal counts as an error.",
                 "It does not scale with cores: the one consumer runs on one core at a time.",
@@ -55,6 +57,11 @@ impl Scenario for FanIn {
                     description: "Bytes that each message carries.",
                     kind: Kind::Bytes { min: 0, max: 1 << 20, default: 0 },
                 },
+                Parameter {
+                    name: "mailbox",
+                    description: "Bound of the number of messages in the mailbox of the consumer.",
+                    kind: Kind::Choice { words: &["bounded", "unbounded"] },
+                },
             ],
             source_file: file!(),
             timed: "message",
@@ -68,10 +75,11 @@ impl Scenario for FanIn {
             let workers = context.workers(Some(context.params().number("producers")));
             let payload = context.params().number("payload") as usize;
             let recorder = context.recorder();
+            let capacity = (context.params().word("mailbox") == "unbounded").then_some(u32::MAX);
             let consumer = if payload == 0 {
-                context.spawn_worker(|ctx| consume(ctx, recorder))?
+                context.spawn_worker(move |ctx| consume(ctx, recorder, capacity))?
             } else {
-                context.spawn_worker(|ctx| consume_payload(ctx, recorder))?
+                context.spawn_worker(move |ctx| consume_payload(ctx, recorder, capacity))?
             };
             for index in 0..workers.count {
                 let producer = Producer {
@@ -86,8 +94,8 @@ impl Scenario for FanIn {
     }
 }
 
-async fn consume(ctx: Context, mut recorder: Recorder) {
-    ctx.set_label("consumer");
+async fn consume(ctx: Context, mut recorder: Recorder, capacity: Option<u32>) {
+    prepare(&ctx, capacity);
     loop {
         let stamp: Stamp = ctx.receive_of().await;
         recorder.end(stamp);
@@ -95,8 +103,8 @@ async fn consume(ctx: Context, mut recorder: Recorder) {
     }
 }
 
-async fn consume_payload(ctx: Context, mut recorder: Recorder) {
-    ctx.set_label("consumer");
+async fn consume_payload(ctx: Context, mut recorder: Recorder, capacity: Option<u32>) {
+    prepare(&ctx, capacity);
     loop {
         let (stamp, payload): (Stamp, Vec<u8>) = ctx.receive_of().await;
         let first = payload.first().copied();
@@ -107,6 +115,13 @@ async fn consume_payload(ctx: Context, mut recorder: Recorder) {
         } else {
             recorder.fail(1);
         }
+    }
+}
+
+fn prepare(ctx: &Context, capacity: Option<u32>) {
+    ctx.set_label("consumer");
+    if let Some(messages) = capacity {
+        ctx.set_mailbox_capacity(messages);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::card::{Card, Family};
 use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::topics::load::{NUMBERS_AGREE, Tier, TopicLoad};
+use crate::scenarios::topics::load::{MESSAGES_ARE_HANDLES, NUMBERS_AGREE, Tier, TopicLoad};
 use crate::scenarios::topics::payload::PAYLOAD_MIN;
 
 /// Scenario for a long run of a topic at half of its maximum load.
@@ -22,8 +22,9 @@ impl Scenario for TopicSoak {
             description: "Publishers at part of their speed and consumers that acknowledge at once, for any duration.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Publishers work for `load` percent of the time and rest for the remainder. An offered rate replaces \
-                 this.",
+                "Publishers work for `load` percent of the time at full speed and rest for the remainder, so the load \
+                 is that part of what the machine can do at each moment. An offered rate replaces this.",
+                MESSAGES_ARE_HANDLES,
                 "A good result: memory does not grow over hours, and the account shows an empty topic at the end.",
                 NUMBERS_AGREE,
             ],

@@ -4,9 +4,22 @@ use rusm_protocol::Unit;
 
 use crate::card::{Card, Family};
 use crate::context::RunContext;
+use crate::parameter::{Kind, Parameter};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::wasm::guests::Code;
 use crate::scenarios::wasm::wasm_storm;
+
+const PARAMETERS: &[Parameter] = &[
+    wasm_storm::PARAMETERS[0],
+    wasm_storm::PARAMETERS[1],
+    wasm_storm::PARAMETERS[2],
+    wasm_storm::PARAMETERS[3],
+    Parameter {
+        name: "form",
+        description: "Form of the module: a core module, or a program of WASI preview 1.",
+        kind: Kind::Choice { words: &["core", "wasip1"] },
+    },
+];
 
 /// The scenario `module-storm`: starts, calls and drops instances of a core module.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +40,8 @@ impl Scenario for ModuleStorm {
                  burst=1 it is that of one instance.",
                 "With memory=0 the function does nothing. Otherwise it reads a word of the module's initial data and \
                  writes one, and the pool then resets the memory.",
+                "With form=wasip1 the module is a program of WASI preview 1. Its function `_start` asks for its arguments, \
+                 as a C library does, and each instance also has the state of WASI. It needs memory.",
                 "Errors are guests that did not start, or that ended in any other way than by returning.",
                 "It does not measure a guest's own work or the compilation of the module, which is done before the \
                  clock starts.",
@@ -35,7 +50,7 @@ impl Scenario for ModuleStorm {
             ops_label: "instances/s",
             latency_label: Some("request to result"),
             unit: Unit::Count,
-            parameters: wasm_storm::PARAMETERS,
+            parameters: PARAMETERS,
             source_file: file!(),
             timed: "instance",
             ops_per_timed: 1,
@@ -49,7 +64,9 @@ impl Scenario for ModuleStorm {
 
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
+            let is_wasip1 = context.params().word("form") == "wasip1";
             let code = match wasm_storm::pages(context) {
+                pages if is_wasip1 => Code::of(include_str!("guests/command.wat"), pages.max(1)),
                 0 => Code::of(include_str!("guests/instant.wat"), 0),
                 pages => Code::of(include_str!("guests/worker.wat"), pages),
             };
