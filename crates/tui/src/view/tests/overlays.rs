@@ -23,9 +23,9 @@ const OVERLAYS: [(&str, Tab, &str, &str); 12] = [
 ];
 const SIZES: [Size; 4] = [SMALL, USUAL, Size::new(97, 31), LARGE];
 
-fn opened(tab: Tab, keys: &str, start: Start) -> Fixture {
+fn opened(tab: Tab, keys: &str, seconds: u64, start: Start) -> Fixture {
     let mut watched = Fixture::new(Start { tab, demo: true, ..start });
-    watched.pass(65).press(keys).pass(2);
+    watched.pass(seconds).press(keys).pass(2);
     watched
 }
 
@@ -42,7 +42,7 @@ fn inks(screen: &Buffer) -> Vec<Color> {
 #[test]
 fn every_overlay_at_four_sizes() {
     for (name, tab, keys, shown) in OVERLAYS {
-        let screens = SIZES.map(|size| opened(tab, keys, Start { size, ..Start::default() }).text());
+        let screens = SIZES.map(|size| opened(tab, keys, 65, Start { size, ..Start::default() }).text());
 
         for (size, text) in SIZES.iter().zip(&screens) {
             assert!(text.contains(shown), "{name} at {}x{}:\n{text}", size.width, size.height);
@@ -55,7 +55,7 @@ fn every_overlay_at_four_sizes() {
 fn every_overlay_in_ascii() {
     let capabilities = Capabilities { ascii: true, color: true };
     for (name, tab, keys, _) in OVERLAYS {
-        let text = opened(tab, keys, Start { size: USUAL, capabilities, ..Start::default() }).text();
+        let text = opened(tab, keys, 9, Start { size: USUAL, capabilities, ..Start::default() }).text();
 
         assert!(text.is_ascii(), "{name}: {text}");
     }
@@ -68,7 +68,7 @@ fn every_view_and_overlay_is_readable_in_dark_and_in_light() {
     for (name, tab, keys) in views.chain(overlays) {
         let mut themes = ["dark", "light", "contrast"].map(|theme| {
             let palette = palette::by_name(theme).unwrap();
-            let screen = screen(&opened(tab, keys, Start { size: USUAL, palette, ..Start::default() }).model);
+            let screen = screen(&opened(tab, keys, 9, Start { size: USUAL, palette, ..Start::default() }).model);
             assert_eq!(hidden(&screen), 0, "{name} in {theme}");
             inks(&screen)
         });

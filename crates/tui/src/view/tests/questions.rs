@@ -20,8 +20,10 @@ const ANSWERS: [&[&str]; 8] = [
 fn three_keys_lead_from_any_view_to_the_answer_of_each_question() {
     for &tab in Tab::ALL {
         for size in [USUAL, LARGE] {
+            let start = busy(tab, size, false);
             for (question, answer) in QUESTIONS.iter().zip(ANSWERS) {
-                let mut watched = busy(tab, size, false);
+                let (model, demo) = (start.model.clone(), start.demo.clone());
+                let mut watched = Fixture { model, demo, now: start.now };
                 for key in question.keys(&KeyMap::default()) {
                     watched.press(if key == "enter" { "\n" } else { &key }).pass(2);
                 }
