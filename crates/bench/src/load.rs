@@ -17,8 +17,10 @@ mod held;
 pub(crate) mod http;
 mod options;
 mod search;
+mod socket;
 mod sse;
 mod tcp;
+mod tls;
 mod ws;
 
 pub use options::{LoadError, LoadOptions, LoadProtocol};

@@ -8,7 +8,7 @@ use rusm_runtime::Context;
 use tokio::time::timeout;
 
 use super::arrivals::Arrivals;
-use super::dial::dial;
+use super::dial::{dial, dial_http};
 use super::held;
 use super::http::HttpLink;
 use super::options::{LoadError, LoadProtocol, Target};
@@ -127,7 +127,7 @@ pub(crate) enum Link {
 
 impl Link {
     /// Returns true if the server closed the connection while no operation was in flight. Only HTTP allows that.
-    fn is_gone(&self) -> bool {
+    fn is_gone(&mut self) -> bool {
         match self {
             Self::Http(http) => http.is_gone(),
             Self::Ws(_) | Self::Tcp(_) => false,
@@ -149,7 +149,7 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
     if target.options.protocol == LoadProtocol::Conn {
         return held::probe(target).await;
     }
-    if link.as_ref().is_some_and(Link::is_gone) {
+    if link.as_mut().is_some_and(Link::is_gone) {
         *link = None;
     }
     let open = match link {
@@ -168,11 +168,10 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
 }
 
 async fn open(target: &Target) -> Result<Link, String> {
-    let stream = dial(target).await?;
     Ok(match target.options.protocol {
-        LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => Link::Http(HttpLink::new(stream)),
-        LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(stream, target).await?)),
-        LoadProtocol::Tcp => Link::Tcp(TcpLink::new(stream)),
+        LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => Link::Http(HttpLink::new(dial_http(target).await?)),
+        LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(dial_http(target).await?, target).await?)),
+        LoadProtocol::Tcp => Link::Tcp(TcpLink::new(dial(target).await?)),
     })
 }
 
@@ -222,7 +221,7 @@ mod tests {
 
         operation(&target, &mut link).await.unwrap();
         let closed = async {
-            while !link.as_ref().is_some_and(Link::is_gone) {
+            while !link.as_mut().is_some_and(Link::is_gone) {
                 tokio::task::yield_now().await;
             }
         };

@@ -4,10 +4,9 @@
 //! not a failure. An answer ends by its length, by its last chunk, or at the end of the connection. Its body is read
 //! and discarded.
 
-use std::io::ErrorKind;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+
+use super::socket::Socket;
 
 /// Maximum length of an answer's head, in bytes.
 const HEAD_MAX: usize = 64 << 10;
@@ -17,7 +16,7 @@ const READ: usize = 16 << 10;
 
 /// An HTTP connection to a server.
 pub(crate) struct HttpLink {
-    stream: TcpStream,
+    stream: Socket,
     /// Bytes read but not used yet.
     buffer: Vec<u8>,
 }
@@ -44,15 +43,14 @@ pub(crate) enum Body {
 }
 
 impl HttpLink {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, buffer: Vec::with_capacity(READ) }
+    pub(crate) fn new(stream: impl Into<Socket>) -> Self {
+        Self { stream: stream.into(), buffer: Vec::with_capacity(READ) }
     }
 
     /// Returns true if the server has closed the connection, or sent data without a request, since the last answer.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&mut self) -> bool {
         // Data read together with the last answer stays in the buffer: the next request fails because of it.
-        self.buffer.is_empty()
-            && !self.stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        self.buffer.is_empty() && self.stream.is_gone()
     }
 
     /// Sends a request and reads the whole answer. Returns true if the connection can be used again.
@@ -77,7 +75,9 @@ impl HttpLink {
     }
 
     pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), String> {
-        self.stream.write_all(request).await.map_err(|error| format!("cannot send: {error}"))
+        let cannot = |error| format!("cannot send: {error}");
+        self.stream.write_all(request).await.map_err(cannot)?;
+        self.stream.flush().await.map_err(cannot)
     }
 
     /// Reads the head of an answer.

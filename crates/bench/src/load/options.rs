@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_text::escaped;
 use thiserror::Error;
+
+use super::tls::Tls;
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: u32 = 100_000;
@@ -85,6 +88,9 @@ pub struct LoadOptions {
     pub events: u32,
     /// Time after which an operation has failed. Default 10 s.
     pub timeout: Duration,
+    /// File in PEM format with the authority that signs the certificate of an encrypted server; `None` trusts the public
+    /// ones. For `https` and `wss`.
+    pub authority: Option<PathBuf>,
 }
 
 impl Default for LoadOptions {
@@ -99,6 +105,7 @@ impl Default for LoadOptions {
             payload: 64,
             events: 1,
             timeout: Duration::from_secs(10),
+            authority: None,
         }
     }
 }
@@ -114,8 +121,8 @@ pub enum LoadError {
         /// Valid beginning of a URL.
         scheme: &'static str,
     },
-    /// The URL is for an encrypted port, which is not supported. Use the server's plain port.
-    #[error("{url:?} is encrypted: loadtest supports only {scheme}://")]
+    /// The URL is for an encrypted port, which this protocol does not support. Use the server's plain port.
+    #[error("{url:?} is encrypted: this load test supports only {scheme}://")]
     Encrypted {
         /// The URL given.
         url: String,
@@ -140,6 +147,9 @@ pub enum LoadError {
         /// The value given.
         value: String,
     },
+    /// The certificates to trust cannot be used.
+    #[error("{0}")]
+    Certificate(String),
     /// The host could not be resolved.
     #[error("cannot find {}: {source}", escaped(host))]
     Lookup {
@@ -190,6 +200,8 @@ pub(crate) struct Target {
     pub(crate) path: String,
     /// Bytes sent for each operation.
     pub(crate) request: Vec<u8>,
+    /// The encryption of an `https` or `wss` server.
+    pub(crate) tls: Option<Tls>,
 }
 
 impl LoadOptions {
@@ -203,7 +215,7 @@ impl LoadOptions {
         if let Some((name, value, max)) = ranges.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
             return Err(LoadError::OutOfRange { name, value, max });
         }
-        let (host, path) = self.split_url()?;
+        let (is_encrypted, host, path) = self.split_url()?;
         let source = |source| LoadError::Lookup { host: host.clone(), source };
         let addresses: Vec<SocketAddr> = host.to_socket_addrs().map_err(source)?.collect();
         let none = || source(io::Error::new(io::ErrorKind::NotFound, "no address"));
@@ -213,16 +225,24 @@ impl LoadOptions {
             LoadProtocol::Ws | LoadProtocol::Tcp => vec![b'x'; self.payload],
             LoadProtocol::Conn => Vec::new(),
         };
-        Ok(Target { options: self.clone(), address, addresses, host, path, request })
+        let tls = if is_encrypted {
+            let name = host.rsplit_once(':').map_or(&*host, |(name, _)| name).trim_matches(['[', ']']);
+            Some(Tls::new(self.authority.as_deref(), name).map_err(LoadError::Certificate)?)
+        } else {
+            None
+        };
+        Ok(Target { options: self.clone(), address, addresses, host, path, request, tls })
     }
 
-    /// Splits the URL into host with port, and path with query.
-    fn split_url(&self) -> Result<(String, String), LoadError> {
+    /// Splits the URL: true if it is encrypted, host with port, and path with query.
+    fn split_url(&self) -> Result<(bool, String, String), LoadError> {
         let scheme = self.protocol.scheme();
         let fault = || LoadError::Url { url: self.url.clone(), scheme };
-        let rest = match self.url.split_once("://") {
-            Some((given, rest)) if given == scheme => rest,
-            Some(("http", rest)) if self.protocol == LoadProtocol::Conn => rest,
+        let (is_encrypted, rest) = match self.url.split_once("://") {
+            Some((given, rest)) if given == scheme => (false, rest),
+            Some(("http", rest)) if self.protocol == LoadProtocol::Conn => (false, rest),
+            Some(("https", rest)) if matches!(self.protocol, LoadProtocol::Http | LoadProtocol::Sse) => (true, rest),
+            Some(("wss", rest)) if self.protocol == LoadProtocol::Ws => (true, rest),
             Some(("https" | "wss", _)) => return Err(LoadError::Encrypted { url: self.url.clone(), scheme }),
             _ => return Err(fault()),
         };
@@ -233,12 +253,13 @@ impl LoadOptions {
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let after_address = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
-        let host = match (after_address.rsplit_once(':'), self.protocol.default_port()) {
+        let default_port = if is_encrypted { Some(443) } else { self.protocol.default_port() };
+        let host = match (after_address.rsplit_once(':'), default_port) {
             (Some((_, port)), _) if port.parse::<u16>().is_ok() => host.to_owned(),
             (None, Some(port)) => format!("{host}:{port}"),
             _ => return Err(fault()),
         };
-        Ok((host, path))
+        Ok((is_encrypted, host, path))
     }
 
     fn http_request(&self, host: &str, path: &str) -> Result<Vec<u8>, LoadError> {
@@ -303,6 +324,9 @@ impl LoadOptions {
             LoadProtocol::Ws | LoadProtocol::Tcp => add("payload", self.payload.to_string()),
             LoadProtocol::Conn => {}
         }
+        if let Some(authority) = &self.authority {
+            add("authority", authority.display().to_string());
+        }
         if self.protocol == LoadProtocol::Sse {
             add("events", self.events.to_string());
         }
@@ -329,6 +353,7 @@ impl LoadOptions {
             payload: number("payload").map_or(base.payload, |number| number as usize),
             events: number("events").map_or(base.events, |number| number as u32),
             timeout: number("timeout_ms").map_or(base.timeout, Duration::from_millis),
+            authority: text("authority").map(PathBuf::from),
         })
     }
 }
@@ -389,6 +414,18 @@ mod tests {
     }
 
     #[test]
+    fn an_encrypted_server_has_a_port_and_authorities_of_its_own() {
+        let here = |options: LoadOptions| options.target().map(|target| (target.host, target.tls.is_some()));
+        let web = options(LoadProtocol::Http, "https://127.0.0.1/");
+
+        assert_eq!(here(web.clone()).unwrap(), ("127.0.0.1:443".to_owned(), true));
+        assert_eq!(here(options(LoadProtocol::Ws, "wss://[::1]:8443/")).unwrap(), ("[::1]:8443".to_owned(), true));
+        assert_eq!(here(options(LoadProtocol::Http, "http://127.0.0.1/")).unwrap(), ("127.0.0.1:80".to_owned(), false));
+        let other = LoadOptions { authority: Some(PathBuf::from("Cargo.toml")), ..web };
+        assert_eq!(here(other).unwrap_err().to_string(), "Cargo.toml has no certificate in PEM format");
+    }
+
+    #[test]
     fn mistakes_are_refused_before_anything_is_sent() {
         let refusal = |options: LoadOptions| options.target().unwrap_err().to_string();
         let good = options(LoadProtocol::Http, "http://127.0.0.1:1/");
@@ -398,8 +435,8 @@ mod tests {
             "\"ftp://x/\" is not a valid URL: use http://host:port/path"
         );
         assert_eq!(
-            refusal(options(LoadProtocol::Ws, "wss://x/")),
-            "\"wss://x/\" is encrypted: loadtest supports only ws://"
+            refusal(options(LoadProtocol::Conn, "wss://x/")),
+            "\"wss://x/\" is encrypted: this load test supports only ws://"
         );
         for url in ["tcp://localhost", "tcp://:", "tcp://x:99999", "tcp://a b:1"] {
             assert!(refusal(options(LoadProtocol::Tcp, url)).contains("use tcp://host:port"), "{url}");

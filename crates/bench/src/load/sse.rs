@@ -1,12 +1,12 @@
 //! Server-sent events: a connection, a request, and a number of events.
 
-use super::dial::dial;
+use super::dial::dial_http;
 use super::http::HttpLink;
 use super::options::Target;
 
 /// Opens a stream and reads it up to the last event required.
 pub(super) async fn stream(target: &Target) -> Result<(), String> {
-    let mut link = HttpLink::new(dial(target).await?);
+    let mut link = HttpLink::new(dial_http(target).await?);
     link.send(&target.request).await?;
     let mut head = link.head(&target.options.method).await?;
     if head.status >= 400 {

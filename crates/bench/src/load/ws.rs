@@ -2,17 +2,17 @@
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::options::Target;
+use super::socket::Socket;
 
 /// A connection to a server that answers each message.
-pub(crate) struct WsLink(WebSocketStream<TcpStream>);
+pub(crate) struct WsLink(WebSocketStream<Socket>);
 
 impl WsLink {
-    pub(super) async fn open(stream: TcpStream, target: &Target) -> Result<Self, String> {
+    pub(super) async fn open(stream: Socket, target: &Target) -> Result<Self, String> {
         let url = format!("ws://{}{}", target.host, target.path);
         let (socket, _) =
             client_async(url, stream).await.map_err(|error| format!("WebSocket handshake failed: {error}"))?;

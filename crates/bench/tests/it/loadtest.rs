@@ -18,7 +18,8 @@ use hyper::service::service_fn;
 use hyper::{Response, header};
 use hyper_util::rt::TokioIo;
 use rusm_bench::{Document, Load, LoadError, LoadOptions, LoadProtocol, Recipe, Report, SearchOptions, find_max};
-use rusm_runtime::Config;
+use rusm_runtime::{Config, Runtime};
+use rusm_serve::{Request, Router, ServeConfig, TlsFiles, websocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -237,6 +238,41 @@ fn every_protocol_is_answered_in_both_loops() {
             assert_eq!(document.recipe.params["connections"], "8");
         }
     }
+}
+
+#[test]
+fn an_encrypted_server_is_loaded_if_its_authority_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let runtime = Runtime::start(config()).unwrap();
+    let router = Router::new().route("GET /", async |_: Request| "hello").unwrap();
+    let router = router.route("GET /socket", async |request: Request| {
+        websocket::upgrade(request, async |mut socket| {
+            while let Ok(Some(message)) = socket.receive().await {
+                if socket.send(message).await.is_err() {
+                    break;
+                }
+            }
+        })
+    });
+    let tls = Some(TlsFiles { certificate: certificate.clone(), key });
+    let server = ServeConfig { tls, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
+    let server = rusm_serve::Server::start(&runtime, server, router.unwrap()).unwrap();
+    let port = server.local_addr().port();
+    let options = |protocol, url: String, authority| LoadOptions { protocol, url, authority, ..LoadOptions::default() };
+
+    for (protocol, url) in [
+        (LoadProtocol::Http, format!("https://localhost:{port}/")),
+        (LoadProtocol::Ws, format!("wss://localhost:{port}/socket")),
+    ] {
+        let (document, faults) = run(&options(protocol, url, Some(certificate.clone())), None, (1, 0));
+        assert_eq!((one(&document).errors_total, faults), (0, Vec::new()), "{}", one(&document));
+    }
+    let refused = Load::prepare(options(LoadProtocol::Http, format!("https://localhost:{port}/"), None)).err().unwrap();
+    assert!(refused.to_string().contains("TLS handshake failed: invalid peer certificate"), "{refused}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) struct LoadFlags {
     /// Protocol of the server.
     #[arg(required_unless_present = "from")]
     pub(crate) protocol: Option<Protocol>,
-    /// URL of the server: `http://127.0.0.1:8080/path`, `ws://…`, `tcp://127.0.0.1:7000`.
+    /// URL of the server: `http://127.0.0.1:8080/path`, `https://…`, `ws://…`, `wss://…`, `tcp://127.0.0.1:7000`.
     #[arg(required_unless_present = "from")]
     pub(crate) url: Option<String>,
     /// Offers this many requests per second, whether or not earlier ones are answered.
@@ -75,6 +75,9 @@ pub(crate) struct LoadFlags {
     /// Time after which a request counts as failed [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
+    /// Trusts the certificates of this PEM file, for https and wss [default: the public authorities].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) authority: Option<PathBuf>,
     /// Repeats the run of a report; other flags override its settings.
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["protocol", "url"])]
     pub(crate) from: Option<PathBuf>,
