@@ -99,6 +99,6 @@ pub mod wasi_keyvalue {
         path: "../../wit/wasi/keyvalue.wit",
         world: "imports",
         imports: { default: async | trappable },
-        with: { "wasi:keyvalue/store.bucket": crate::wasi::keyvalue::OpenBucket },
+        with: { "wasi:keyvalue/store.bucket": crate::wasi::open_bucket::OpenBucket },
     });
 }

@@ -7,6 +7,7 @@ pub(crate) mod guest_info;
 pub(crate) mod inline_bytes;
 pub(crate) mod limits;
 pub(crate) mod log_rate_limiter;
+pub(crate) mod name;
 pub(crate) mod quota;
 pub(crate) mod sending;
 pub(crate) mod spawn;

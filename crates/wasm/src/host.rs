@@ -30,18 +30,6 @@ use super::guest::capability::Capability;
 use super::guest::state::GuestState;
 use rusm_runtime::observe::EventKind;
 
-/// Maximum length of a name, a path or an identifier that a guest passes, in bytes.
-pub(super) const NAME_MAX_BYTES: usize = 4_096;
-
-/// Checks the length of a name before anything else is done with it: a call is not interrupted, and a guest may pass as
-/// many bytes as its memory holds.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
-    if name.len() <= NAME_MAX_BYTES {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!("a name of {} bytes is too long: the limit is {NAME_MAX_BYTES}", name.len())))
-}
-
 impl GuestState {
     /// Checks that the guest has a capability; reports a refusal to observers.
     pub(super) fn require(&self, capability: Capability) -> Result<(), Error> {

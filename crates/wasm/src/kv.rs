@@ -20,8 +20,8 @@ use super::bindings::store::rusm::store::kv::{Change, Error, Expected, Host, Pag
 use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
+use super::guest::name::check_name;
 use super::guest::state::GuestState;
-use super::host::check_name;
 use rusm_store::{Bucket, Store, StoreError};
 
 /// Maximum number of rows per page for a guest.

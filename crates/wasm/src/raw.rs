@@ -51,6 +51,7 @@
 //!
 //! The process runs the export `run`; it takes no arguments, and its results are ignored.
 
+pub(crate) mod abi;
 pub(crate) mod argument;
 mod calls;
 mod memory;
@@ -59,40 +60,6 @@ mod spawning;
 mod streams;
 pub(crate) mod table;
 
-use super::bindings::rusm::runtime::types::{self, Error};
-use super::guest::state::GuestState;
-use super::host::convert;
+pub(super) use abi::{MODULE, status};
 pub(crate) use calls::link;
 pub(super) use memory::{find as memory_at, write as write_bytes};
-
-/// Name of the module that core modules import from.
-pub(super) const MODULE: &str = "rusm";
-
-const OK: i32 = 0;
-
-/// Returns the status of an error, and stores its text for the guest to read.
-pub(super) fn status(state: &mut GuestState, error: Error) -> i32 {
-    let (status, text) = match error {
-        Error::Denied(what) => (-1, format!("denied: {what}")),
-        Error::NoProcess => (-2, "no such process".to_owned()),
-        Error::MailboxFull => (-3, "the mailbox is full".to_owned()),
-        Error::TimedOut => (-4, "timed out".to_owned()),
-        Error::CalleeExited(reason) => (-5, format!("the callee ended: {}", convert::reason_of(reason))),
-        Error::NoSuch(what) => (-6, what),
-        Error::Taken(what) => (-7, what),
-        Error::Limit(what) => (-8, what),
-        Error::Invalid(what) => (-9, what),
-    };
-    state.last_result.error = text;
-    status
-}
-
-/// Converts a number to a pid of this node.
-const fn pid(number: i64) -> types::Pid {
-    types::Pid { node: 0, slot: number as u32, generation: (number >> 32) as u32 }
-}
-
-/// Converts a time in milliseconds; a negative one means no limit.
-fn timeout(ms: i64) -> Option<u64> {
-    u64::try_from(ms).ok()
-}

@@ -23,8 +23,8 @@ use super::bindings::rusm::runtime::types::Error;
 use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
+use super::guest::name::check_name;
 use super::guest::state::GuestState;
-use super::host::check_name;
 use rusm_runtime::topic::{
     AckId, AckStatus, Consumer, DeadLetter, Ended, Message, Overflow, PublishError, SubscriptionConfig, Topic,
 };

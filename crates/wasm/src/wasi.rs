@@ -6,6 +6,8 @@
 mod guarded;
 #[cfg(feature = "store")]
 pub(crate) mod keyvalue;
+#[cfg(feature = "store")]
+pub(crate) mod open_bucket;
 pub(crate) mod values;
 
 use std::pin::Pin;

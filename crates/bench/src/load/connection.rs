@@ -169,7 +169,9 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
 
 async fn open(target: &Target) -> Result<Link, String> {
     Ok(match target.options.protocol {
-        LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => Link::Http(HttpLink::new(dial_http(target).await?)),
+        LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => {
+            Link::Http(HttpLink::new(dial_http(target).await?))
+        }
         LoadProtocol::Ws => Link::Ws(Box::new(WsLink::open(dial_http(target).await?, target).await?)),
         LoadProtocol::Tcp => Link::Tcp(TcpLink::new(dial(target).await?)),
     })

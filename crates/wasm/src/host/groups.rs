@@ -1,10 +1,11 @@
 //! `rusm:runtime/groups`.
 
-use super::{check_name, convert};
+use super::convert;
 use crate::bindings::rusm::runtime::groups::Host;
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
+use crate::guest::name::check_name;
 use crate::guest::state::GuestState;
 use rusm_runtime::{GroupError, MonitorRef};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{NAME_MAX_BYTES, convert};
+use super::convert;
 use crate::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
 use crate::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
@@ -13,6 +13,7 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::inline_bytes::{InlineBytes, ReceivedBytes};
+use crate::guest::name::NAME_MAX_BYTES;
 use crate::guest::sending::Unsent;
 use crate::guest::state::GuestState;
 use rusm_runtime::embed::guest::ChargedBytes;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{check_name, convert};
+use super::convert;
 use crate::bindings::rusm::runtime::process::Ties;
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
+use crate::guest::name::check_name;
 use crate::guest::spawn;
 use crate::guest::state::GuestState;
 use rusm_runtime::InitError;

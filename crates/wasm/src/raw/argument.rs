@@ -3,7 +3,8 @@
 
 use wasmtime::Caller;
 
-use super::{memory, status};
+use super::abi::{self, status};
+use super::memory;
 use crate::bindings::rusm::runtime::types::{self, Error};
 use crate::guest::state::GuestState;
 
@@ -17,7 +18,7 @@ type Read<T> = Result<T, i32>;
 /// A pid of this node.
 #[expect(clippy::unnecessary_wraps, reason = "every kind of argument may be refused")]
 pub(crate) fn pid(_: &mut GuestCaller<'_>, number: i64) -> Read<types::Pid> {
-    Ok(super::pid(number))
+    Ok(abi::pid(number))
 }
 
 /// A number of 64 bits: a tag, a reference or a handle.
@@ -41,7 +42,7 @@ pub(crate) fn flag(_: &mut GuestCaller<'_>, flag: i32) -> Read<bool> {
 /// A time in milliseconds; a negative one means no limit.
 #[expect(clippy::unnecessary_wraps, reason = "every kind of argument may be refused")]
 pub(crate) fn milliseconds(_: &mut GuestCaller<'_>, ms: i64) -> Read<Option<u64>> {
-    Ok(super::timeout(ms))
+    Ok(abi::timeout(ms))
 }
 
 /// The bytes of a range.

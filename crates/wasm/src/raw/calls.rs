@@ -4,8 +4,9 @@
 
 use wasmtime::{Caller, Linker};
 
+use super::abi::{MODULE, OK, pid, status, timeout};
 use super::table::{Output, Pids, function, or_return};
-use super::{MODULE, OK, argument, memory, pid, status};
+use super::{argument, memory};
 use crate::bindings::rusm::runtime::crypto::{Hash, Host as Crypto};
 use crate::bindings::rusm::runtime::log::{Host as Log, Level};
 use crate::bindings::rusm::runtime::process::Host as Process;
@@ -57,7 +58,7 @@ fn processes(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         }
     })?;
     linker.func_wrap_async(MODULE, "sleep", |mut caller: GuestCaller<'_>, (ms,): (i64,)| {
-        Box::new(async move { Process::sleep(caller.data_mut(), super::timeout(ms).unwrap_or(0)).await })
+        Box::new(async move { Process::sleep(caller.data_mut(), timeout(ms).unwrap_or(0)).await })
     })?;
     linker.func_wrap_async(MODULE, "yield", |mut caller: GuestCaller<'_>, (): ()| {
         Box::new(async move { Process::yield_(caller.data_mut()).await })

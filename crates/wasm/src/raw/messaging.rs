@@ -9,8 +9,9 @@ use std::task::{Context as TaskContext, Poll};
 
 use wasmtime::{Caller, Linker};
 
+use super::abi::{MODULE, OK, pid, status, timeout};
+use super::memory;
 use super::table::{Output, function};
-use super::{MODULE, memory, pid, status, timeout};
 use crate::bindings::rusm::runtime::process::Host as Process;
 use crate::bindings::rusm::runtime::types::Received;
 use crate::guest::guest_info::HostCall;
@@ -59,7 +60,7 @@ fn send(mut caller: GuestCaller<'_>, to: i64, tag: u64, range: (i32, i32)) -> Bo
     }
     let to = convert::pid_of(pid(to));
     match state.send_bytes(to, tag, &*bytes) {
-        Ok(()) => Box::new(ReadyStatus::<{ super::OK }>),
+        Ok(()) => Box::new(ReadyStatus::<{ OK }>),
         Err(unsent) => Box::new(async move {
             let sent = caller.data_mut().send_when_ready(to, tag, unsent).await;
             sent.into_integer(caller.data_mut())

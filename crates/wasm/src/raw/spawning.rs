@@ -2,8 +2,8 @@
 
 use wasmtime::{Caller, Linker};
 
+use super::abi::{MODULE, status, timeout};
 use super::table::{Output, function, or_return};
-use super::{MODULE, status, timeout};
 use crate::bindings::rusm::runtime::process::{Host as Process, SpawnOptions, Ties};
 use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host as Supervisor, Restart, Strategy};
 use crate::bindings::rusm::runtime::types::Error;

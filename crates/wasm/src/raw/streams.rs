@@ -4,8 +4,9 @@
 
 use wasmtime::{Caller, Linker};
 
+use super::abi::{MODULE, status};
+use super::memory;
 use super::table::{Output, function};
-use super::{MODULE, memory, status};
 use crate::guest::state::GuestState;
 
 type GuestCaller<'a> = Caller<'a, GuestState>;

@@ -11,7 +11,7 @@
 
 #![expect(clippy::cast_possible_wrap, reason = "integers of core modules are signless")]
 
-use super::{OK, status};
+use super::abi::{OK, status};
 use crate::bindings::rusm::runtime::types::{Error, Pid};
 use crate::guest::state::GuestState;
 use crate::guest::state::last_result::number;
@@ -20,7 +20,7 @@ use crate::guest::state::last_result::number;
 macro_rules! function {
     ($linker:expr, $name:literal($($argument:ident: $kind:ident($($raw:ident),+)),*) => |$state:ident| $call:expr) => {
         $linker.func_wrap(
-            $crate::raw::MODULE,
+            $crate::raw::abi::MODULE,
             $name,
             |mut caller: wasmtime::Caller<'_, $crate::guest::state::GuestState>,
              $($($raw: $crate::raw::table::integer!($kind $raw)),+),*| {
@@ -33,7 +33,7 @@ macro_rules! function {
     };
     ($linker:expr, async $name:literal($($argument:ident: $kind:ident($($raw:ident),+)),*) => |$state:ident| $call:expr) => {
         $linker.func_wrap_async(
-            $crate::raw::MODULE,
+            $crate::raw::abi::MODULE,
             $name,
             |mut caller: wasmtime::Caller<'_, $crate::guest::state::GuestState>,
              ($($($raw),+,)*): ($($($crate::raw::table::integer!($kind $raw)),+,)*)| {

@@ -15,23 +15,15 @@ use crate::bindings::wasi_keyvalue::wasi::keyvalue::{atomics, batch};
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
+use crate::guest::name::check_name;
 use crate::guest::state::GuestState;
-use crate::host::check_name;
 use crate::kv::STEPS_MAX;
+use crate::wasi::open_bucket::OpenBucket;
 
 /// Bucket of the identifier `""`.
 const DEFAULT_BUCKET: &str = "default";
 /// Number of keys in a page.
 const KEYS_MAX: usize = 1_000;
-
-/// A bucket that a guest has opened.
-#[expect(unreachable_pub, reason = "the generated code exports it again")]
-#[derive(Debug)]
-pub struct OpenBucket {
-    bucket: Bucket,
-    /// Cursor of the last page of keys, and the key after which the next one begins.
-    next: Option<(u64, Bytes)>,
-}
 
 type Outcome<T> = wasmtime::Result<Result<T, Error>>;
 
