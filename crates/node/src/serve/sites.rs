@@ -190,7 +190,7 @@ impl Sites {
         let (sites, mut watcher) = (Arc::downgrade(this), FileWatcher::new(files.into_iter()));
         let follow = move || {
             while sites.strong_count() != 0 {
-                thread::sleep(POLL_INTERVAL);
+                thread::park_timeout(POLL_INTERVAL);
                 let changed = watcher.poll();
                 if let Some(sites) = Weak::upgrade(&sites).filter(|_| !changed.is_empty()) {
                     sites.reload(&changed);

@@ -181,8 +181,8 @@ fn a_file_that_cannot_be_opened_for_now_is_not_missing() {
 
     let before = get("/a.txt");
     let pid = Some(rustix::process::Pid::from_child(&node.child));
-    let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Nofile).maximum };
-    let old = prlimit(pid, Resource::Nofile, none).unwrap();
+    let full = Rlimit { current: Some(0), maximum: getrlimit(Resource::Nofile).maximum };
+    let old = prlimit(pid, Resource::Nofile, full).unwrap();
     let during = get("/a.txt");
     prlimit(pid, Resource::Nofile, old).unwrap();
     let after = get("/a.txt");
