@@ -18,7 +18,7 @@ pub(crate) fn killed(member: &Member, mut peer: Peer) -> Measured<Duration> {
 }
 
 /// Does the same for a node that is stopped, and stays stopped.
-pub(crate) fn stopped(member: &Member, peer: Peer) -> Measured<Duration> {
+pub(crate) fn stopped(member: &Member, peer: &Peer) -> Measured<Duration> {
     let down = monitor(member)?;
     let start = Instant::now();
     Command::new("kill").args(["-STOP", &peer.0.id().to_string()]).status()?;
@@ -34,9 +34,9 @@ fn monitor(member: &Member) -> Measured<Receiver<(Instant, ExitReason)>> {
         if let Ok(echo) = echo {
             ctx.monitor(echo);
             // The answer comes after the monitor.
-            drop(ready.send(ctx.call::<Bytes, Bytes>(echo, Bytes::new(), SOON).await.is_ok()));
+            _ = ready.send(ctx.call::<Bytes, Bytes>(echo, Bytes::new(), SOON).await.is_ok());
             let down = ctx.receive_of::<Down>().await;
-            drop(tell.send((Instant::now(), down.reason)));
+            _ = tell.send((Instant::now(), down.reason));
         }
     })?;
     if is_ready.recv()? { Ok(told) } else { Err("the other node does not answer".into()) }

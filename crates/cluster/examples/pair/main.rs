@@ -107,7 +107,7 @@ fn parent(rounds: u32) -> Measured<()> {
         let calls = traffic::calls(&member)?;
         println!("{:<34} {transport}", "zenoh alone");
         println!("{:<34} {calls}", "a call of a process");
-        ratios.push(calls.p50_us / transport.p50_us);
+        ratios.push(calls.p50 / transport.p50);
     }
     ratios.sort_by(f64::total_cmp);
     println!("call / zenoh, p50, median of {rounds}: {:.2}", ratios[ratios.len() / 2]);
@@ -127,7 +127,7 @@ fn parent(rounds: u32) -> Measured<()> {
     }
     for _ in 0..rounds.min(3) {
         let peer = Peer::start(&member, &address, raw.address())?;
-        println!("{:<34} {:>10.0}", "SIGSTOP", losses::stopped(&member, peer)?.as_secs_f64() * 1e3);
+        println!("{:<34} {:>10.0}", "SIGSTOP", losses::stopped(&member, &peer)?.as_secs_f64() * 1e3);
     }
     Ok(())
 }

@@ -35,9 +35,9 @@ pub(crate) fn echo(connect: &str) -> Measured<(zenoh::Session, Vec<Subscriber<()
     let publisher = |key: &'static str| {
         session.declare_publisher(key).congestion_control(CongestionControl::Block).express(true).wait()
     };
-    let (pong, acks) = (publisher("bench/pong")?, publisher("bench/ack")?);
+    let (answers, acks) = (publisher("bench/pong")?, publisher("bench/ack")?);
     let answer = move |sample: zenoh::sample::Sample| {
-        drop(pong.put(sample.payload().clone()).wait());
+        drop(answers.put(sample.payload().clone()).wait());
     };
     let ping = session.declare_subscriber("bench/ping").callback(answer).wait()?;
     let counted = AtomicU64::new(0);
@@ -67,8 +67,11 @@ impl Pinger {
     pub(crate) fn open() -> Measured<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let session = open(Some(address), None)?;
-        let (pong, pongs) = channel();
-        let on_pong = move |_sample: zenoh::sample::Sample| drop(pong.send(()));
+        let (arrived, pongs) = channel();
+        let on_pong = move |_sample: zenoh::sample::Sample| {
+            // The measuring side may have ended.
+            _ = arrived.send(());
+        };
         let acknowledged = Arc::new(AtomicU64::new(0));
         let newest = Arc::clone(&acknowledged);
         let on_ack = move |sample: zenoh::sample::Sample| {

@@ -16,24 +16,24 @@ pub(crate) const ROUND_TRIPS: usize = 20_000;
 /// Time of one measurement of throughput.
 pub(crate) const WINDOW: Duration = Duration::from_secs(3);
 
-/// Percentiles of round trips.
+/// Percentiles of round trips, in microseconds.
 pub(crate) struct Latency {
-    pub(crate) p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
+    pub(crate) p50: f64,
+    p99: f64,
+    p999: f64,
 }
 
 impl Latency {
     pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let at = |per_mille: usize| times[(times.len() * per_mille / 1_000).min(times.len() - 1)].as_secs_f64() * 1e6;
-        Self { p50_us: at(500), p99_us: at(990), p999_us: at(999) }
+        Self { p50: at(500), p99: at(990), p999: at(999) }
     }
 }
 
 impl fmt::Display for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.1} {:>10.1} {:>10.1}", self.p50_us, self.p99_us, self.p999_us)
+        write!(f, "{:>10.1} {:>10.1} {:>10.1}", self.p50, self.p99, self.p999)
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn one_way(member: &Member, senders: usize, sinks: usize) -> Measured
                 ctx.send(to, payload.clone()).await;
                 sent += 1;
             }
-            drop(give.send(sent));
+            _ = give.send(sent);
         })?;
     }
     drop(give);

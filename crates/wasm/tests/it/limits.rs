@@ -241,8 +241,8 @@ fn texts_and_keys_are_far_shorter_than_the_memory_of_a_guest() {
         ] {
             calls.extend(["(if (i32.ne ", call.as_str(), " (i32.const -9)) (then unreachable))\n"]);
         }
-        calls.push_str(&format!("(call $log (i32.const 2) (i32.const 0) (i32.const {bytes}))"));
-        calls.push_str(&format!("(call $label (i32.const 0) (i32.const {bytes}))"));
+        let (log, label) = ("(call $log (i32.const 2) (i32.const 0)", "(call $label (i32.const 0)");
+        calls.extend([log, label].map(|call| format!("{call} (i32.const {bytes}))")));
     }
     // One argument of more bytes than all may have together.
     calls.push_str(

@@ -170,7 +170,7 @@ fn ended(rows: &mut Rows, end: &EndedInfo, now_ms: u64, micro: &str) {
         ("link", Some(process), _) => rows.link("by link to", process),
         (_, Some(process), _) => rows.link("by", process),
         (_, None, Some(observer)) => rows.fact("by observer", observer.clone(), Tone::Text),
-        (by, None, None) => rows.fact("by", by.to_owned(), Tone::Text),
+        (by, None, None) => rows.fact("by", by, Tone::Text),
     }
     rows.fact("at", format::moment(end.at_ms), Tone::Text);
     rows.fact("lived", format::age(end.age_ms), Tone::Text);

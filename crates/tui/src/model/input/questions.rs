@@ -88,7 +88,8 @@ pub fn markdown() -> String {
     let mut out = String::from("| Question | Keys | Answer |\n|---|---|---|\n");
     for question in &QUESTIONS {
         let keys: Vec<String> = question.keys(&KeyMap::default()).iter().map(|key| format!("`{key}`")).collect();
-        out.push_str(&format!("| {} | {} | {} |\n", question.text, keys.join(" "), question.answer));
+        let row = format!("| {} | {} | {} |\n", question.text, keys.join(" "), question.answer);
+        out.push_str(&row);
     }
     out
 }

@@ -110,7 +110,8 @@ fn differences(mut model: Model, live: &Fixture) -> Vec<String> {
 
 /// Delivers a tape whose first part is disturbed.
 fn delivered(tape: &[Recorded], fates: &[Fate]) -> Vec<Recorded> {
-    let calm = tape.last().map_or(Duration::ZERO, |last| last.at) - Duration::from_millis(100 * ORDERLY as u64);
+    let end = tape.last().map_or(Duration::ZERO, |last| last.at);
+    let calm = end.saturating_sub(Duration::from_millis(100 * ORDERLY as u64));
     let mut arrivals: Vec<(usize, Recorded)> = Vec::new();
     for (at, recorded) in tape.iter().enumerate() {
         let is_hello = matches!(recorded.message, ServerMessage::Hello(_));
