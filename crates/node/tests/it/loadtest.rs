@@ -100,7 +100,7 @@ fn mistakes_get_one_line_and_the_right_code() {
         (&["http", &gone, "--rate", "5", "--connections", "-3"], "connections of -3 is not between 1 and 100000", 2),
         (&["http", &gone], "no load is given: use --rate R, --max or --find-max", 2),
         (&["http", "gopher://x", "--max"], "\"gopher://x\" is not a valid URL", 2),
-        (&["http", "https://x/", "--max"], "is encrypted: loadtest supports only http://", 2),
+        (&["conn", "wss://x/", "--max"], "is encrypted: this load test supports only ws://", 2),
         (&["udp", &gone, "--max"], "udp", 2),
         (&["http"], "missing", 2),
         (&["http", &gone, "--max", "--runs", "0"], "0 runs are not between 1 and 1000", 2),

@@ -20,8 +20,8 @@ const LINE_MAX_BYTES: usize = 8 * 1024;
 /// Number of bytes of a log line besides its text: time, level, target and pid.
 const LINE_OVERHEAD_BYTES: usize = 96;
 
-/// Number of bytes of a text that can appear in a line; the rest is cut.
-pub(crate) const TEXT_MAX_BYTES: usize = LINE_MAX_BYTES + 1;
+/// Number of bytes of a text that can appear in a line, and of a character more, which shows that the text was cut.
+pub(crate) const TEXT_MAX_BYTES: usize = LINE_MAX_BYTES + 4;
 
 /// Writes a line of a guest to the log, or counts it.
 pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
