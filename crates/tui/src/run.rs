@@ -123,7 +123,7 @@ struct EventLoop {
     ending: Option<Result<Exit, Error>>,
     /// A trace that is being exported.
     exporting: Option<Exporting>,
-    /// What to show next.
+    /// Next source to show.
     next: Option<Next>,
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection whose bytes may be encrypted on the way.
+/// A plain or an encrypted connection.
 pub(crate) enum Socket {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
@@ -21,7 +21,7 @@ impl From<TcpStream> for Socket {
 }
 
 impl Socket {
-    /// Returns true if the server has closed the connection, or sent data that nobody waits for.
+    /// Returns true if the server has closed the connection, or sent unexpected data.
     pub(super) fn is_gone(&mut self) -> bool {
         match self {
             Self::Plain(stream) => !stream.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock),

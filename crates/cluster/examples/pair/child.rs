@@ -26,7 +26,7 @@ pub(crate) async fn echo(ctx: Context) {
     }
 }
 
-/// Counts messages, and answers each call with their number so far.
+/// Counts messages, and answers each call with their number.
 pub(crate) async fn sink(ctx: Context) {
     let mut count = 0_u64;
     loop {

@@ -1,4 +1,4 @@
-//! How long it takes until a process knows that the node of another is gone.
+//! Time until a process is told that the node of another is gone.
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};

@@ -41,7 +41,7 @@ impl LinkLife {
     }
 }
 
-/// What a link sees. Reports are made under the lock, so they keep their order.
+/// State of a link. Reports are sent under the lock, so they keep their order.
 pub(super) struct Sightings {
     own: NodeName,
     own_life: LinkLife,
@@ -108,7 +108,7 @@ impl Sightings {
         !state.is_taken
     }
 
-    /// Reports the nodes that were seen so far, and from now on each change.
+    /// Reports the nodes seen until now, and then each change.
     pub(super) fn become_visible(&self) {
         let mut state = self.state.lock();
         state.is_visible = true;

@@ -40,7 +40,7 @@ pub(super) struct Connection {
     waiting: Mutex<Waiting>,
     stopped: AtomicBool,
     pub(super) left: AtomicBool,
-    /// What the peer said about itself.
+    /// Description that the peer has sent of itself.
     pub(super) vitals: Mutex<PeerVitals>,
     /// Last known life of the peer, and the time at which it was connected or lost.
     pub(super) last: Mutex<Option<(BootId, Duration)>>,

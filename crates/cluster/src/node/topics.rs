@@ -114,7 +114,7 @@ impl Node {
 }
 
 impl SharedTopic {
-    /// Returns what happened to messages so far.
+    /// Returns the numbers of sent, received and lost messages.
     pub fn account(&self) -> SharedAccount {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { sent, dropped, received, missed, refused } = &*self.counters;
@@ -134,7 +134,7 @@ impl Drop for SharedTopic {
     }
 }
 
-/// What the processes of a shared topic need.
+/// State of the processes of a shared topic.
 #[derive(Clone)]
 struct Sharing {
     topic: Topic,

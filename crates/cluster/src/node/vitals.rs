@@ -1,4 +1,4 @@
-//! What nodes say about themselves to each other: after each connection, when they begin to drain, and while an
+//! Descriptions of themselves that nodes send to each other: after each connection, when they begin to drain, and while an
 //! observer looks at the cluster.
 //!
 //! ```text

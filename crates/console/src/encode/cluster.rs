@@ -35,7 +35,7 @@ pub(crate) struct Earlier<'a> {
     pub(crate) own: &'a NodeVitals,
 }
 
-/// What the node knows at this look.
+/// State of the node at this moment.
 pub(crate) struct Known<'a> {
     pub(crate) identity: &'a RemoteIdentity,
     pub(crate) report: &'a NetworkReport,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, system};
 
-/// What was created up to now. Nothing that existed before is in it.
+/// Files and folders created until now, without those that existed before.
 #[derive(Debug, Default)]
 pub(crate) struct Created {
     files: Vec<PathBuf>,

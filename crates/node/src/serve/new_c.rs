@@ -16,7 +16,7 @@ rusm_response handle(rusm_request request) {
 }
 ";
 
-/// What make runs: clang for each source, and the linker of components, which comes with Rust and with the WASI SDK.
+/// Rules of make: clang for each source, and the linker of components, which comes with Rust and with the WASI SDK.
 const MAKEFILE: &str = "\
 find = $(firstword $(foreach name,$(1),$(shell command -v $(name))))
 CLANG ?= $(call find,clang clang-22 clang-21 clang-20 clang-19 clang-18)

@@ -6,7 +6,7 @@
 //!        └─ nack ◀────┴── an item is dropped anywhere: by an error, by a crash, with a mailbox
 //! ```
 //!
-//! An item carries a receipt for each message that it was made of. The end of the pipeline acknowledges them. A receipt
+//! An item carries a receipt for each message that it came from. The end of the pipeline acknowledges them. A receipt
 //! that is dropped before that returns its message to the subscription, whoever dropped it: so no item is lost, and
 //! each is handled at least once. Stages start from the end, so that a source never sends to a stage that does not
 //! exist.
@@ -102,7 +102,7 @@ type Connect<T> = Box<dyn FnOnce(Output<T>) -> Vec<ChildSpec> + Send>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **Acknowledgement.** A message is acknowledged when the last stage has returned `Ok` for the item that was made of it.
+/// **Acknowledgement.** A message is acknowledged when the last stage has returned `Ok` for its item.
 /// If a stage returns an error, or its worker crashes, the messages of the item come again, as the
 /// [`SubscriptionConfig`](crate::topic::SubscriptionConfig) says: after its `retry` delay, and until they are dead
 /// letters. Items that only waited for the worker come again too, without an attempt being counted. The `ack_deadline`

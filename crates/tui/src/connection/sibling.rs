@@ -10,7 +10,7 @@ use crate::connection::{SshTarget, Target};
 /// Returns the target of the node `wanted`, seen from a target whose node is `own`. `None` if it cannot be reached: only
 /// sockets lead to other nodes.
 pub(crate) fn sibling(target: &Target, own: &str, wanted: &str) -> Option<Target> {
-    // What comes after the last @ is the node that the sockets belong to.
+    // The part after the last @ is the node that the sockets belong to.
     let through = |name: &str| {
         let entry = name.rsplit('@').next().unwrap_or(name);
         if entry == wanted { wanted.to_owned() } else { format!("{wanted}@{entry}") }

@@ -77,7 +77,7 @@ fn row(name: String, kind: &str, cpu_pct: f64) -> CpuRow {
 fn of_kind((name, kind, part, live, ended_per_sec, from): KindSpec, pct: f64) -> CpuRow {
     let from = from.map(str::to_owned);
     let ended_pct = if ended_per_sec > 1.0 { part * pct * 0.98 } else { 0.0 };
-    // What ends in its first poll is not sampled.
+    // A process that ends in its first poll is not sampled.
     let wait_p99_ns = (ended_per_sec < 1e6).then(|| 900 + live % 97 * 130 + ended_per_sec as u64 * 9);
     let wait_samples = wait_p99_ns.map_or(0, |_| 320);
     CpuRow { live, ended_per_sec, ended_pct, wait_p99_ns, wait_samples, from, ..row(name.to_owned(), kind, part * pct) }

@@ -1,4 +1,4 @@
-//! What the simulated node has to do with others: HTTP servers, and a cluster.
+//! Network of the simulated node: HTTP servers, and a cluster.
 
 pub(crate) mod cluster;
 pub(crate) mod serve;

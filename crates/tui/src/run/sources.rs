@@ -1,4 +1,4 @@
-//! What is shown after a screen: a recording, another node of the cluster, or what was shown before.
+//! Sources that follow a screen: a recording, another node of the cluster, or what was shown before.
 //!
 //! ```text
 //!   first source ──▶ recording ──▶ another recording      q: back by one

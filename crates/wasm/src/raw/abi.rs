@@ -1,4 +1,4 @@
-//! What the functions of the raw table share: their module's name, statuses, pids and times.
+//! Parts that the functions of the raw table share: their module's name, statuses, pids and times.
 
 use crate::bindings::rusm::runtime::types::{self, Error};
 use crate::guest::state::GuestState;

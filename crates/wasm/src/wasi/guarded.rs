@@ -102,7 +102,7 @@ pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result
     linker.func_wrap_async(P1, "random_get", |caller: Caller<'_, GuestState>, place: (i32, i32)| {
         Box::new(waiting(fill_with_random(caller, place)))
     })?;
-    // That of wasmtime traps for codes above 125, which commands use.
+    // The function of wasmtime traps for codes above 125, which commands use.
     linker.func_wrap(P1, "proc_exit", |code: i32| -> wasmtime::Result<()> { Err(I32Exit(code).into()) })?;
     linker.allow_shadowing(false);
     Ok(())

@@ -9,7 +9,7 @@ use rusm_wasm::{GuestOptions, InstanceReuse, WasmConfig};
 
 use crate::{Node, node_of};
 
-/// The same component in three languages: Rust, C and TypeScript.
+/// Components with equal answers in three languages: Rust, C and TypeScript.
 const COMPONENTS: [&str; 3] = ["wasi/sockets.wasm", "c/web.wasm", "ts/web.wasm"];
 
 fn nodes() -> impl Iterator<Item = Node> {

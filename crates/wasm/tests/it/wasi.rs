@@ -17,7 +17,7 @@ fn refused(node: &Node) -> Vec<&'static str> {
     events(&node.runtime, 0, 100).into_iter().filter_map(|event| capability(event.kind)).collect()
 }
 
-/// Writes so many newlines at once, and ends with the error number.
+/// Writes this number of newlines at once, and ends with the error number.
 fn writes_lines(bytes: u32) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module
@@ -48,7 +48,7 @@ fn a_long_write_lets_others_run_in_between_and_one_beyond_the_bound_fails() {
     assert!(long.0 >= short.0 + 16, "{long:?} {short:?}");
 }
 
-/// Waits for so many clocks at once, and ends with the error number.
+/// Waits for this number of clocks at once, and ends with the error number.
 fn polls_clocks(clocks: u32) -> Vec<u8> {
     wat::parse_str(format!(
         r#"(module

@@ -1,4 +1,4 @@
-//! What answers in the scenarios of serving: native code, or a guest in one of three languages.
+//! Handlers of the scenarios of serving: native code, or a guest in one of three languages.
 //!
 //! ```text
 //!   handler=native ──▶ a function ────────────────┐
@@ -68,7 +68,7 @@ impl Handlers {
     /// Returns a router with one route, to the native handler or to a guest.
     ///
     /// # Errors
-    /// [`RunError::Lacks`] if there is no memory for this number of guests.
+    /// [`RunError::Lacks`] if memory for this number of guests is lacking.
     pub(super) async fn router(
         self,
         context: &mut RunContext,

@@ -15,7 +15,7 @@ use crate::identity::NodeName;
 
 /// Minimum time between two looks at all keys.
 const TICK: Duration = Duration::from_millis(100);
-/// Looks at all keys take at most this part of the time: one in so many.
+/// Looks at all keys take at most one part of the time in this number.
 const TICK_SHARE: u32 = 20;
 /// Time within which another host has to say whether a key is live there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct Host {
     started: Instant,
 }
 
-/// What the other hosts have said about a key.
+/// Answers of the other hosts about a key.
 struct Resolved {
     key: String,
     /// `No` if it may be started here.

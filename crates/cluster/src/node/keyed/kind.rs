@@ -1,4 +1,4 @@
-//! What all parts of a kind of keyed processes share.
+//! State that all parts of a kind of keyed processes share.
 
 use std::collections::HashMap;
 use std::pin::Pin;

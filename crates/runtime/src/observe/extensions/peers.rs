@@ -40,7 +40,7 @@ pub struct PeerReport {
     pub payload_bytes_received: u64,
     /// Number of messages dropped because their bytes were not valid for their type.
     pub undecodable: u64,
-    /// Number of connections that were made.
+    /// Number of connections that were established.
     pub connections: u64,
     /// Number of connections that were lost.
     pub losses: u64,

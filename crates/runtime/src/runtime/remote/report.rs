@@ -69,11 +69,11 @@ pub struct NetworkPeer {
     pub downs: u64,
     /// Why the last one ended.
     pub last_down: Option<String>,
-    /// What the node last said about itself.
+    /// Latest description that the node has sent of itself.
     pub vitals: Option<SeenVitals>,
 }
 
-/// What a node says about itself to other nodes.
+/// Description of a node, sent by itself to other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeVitals {
     /// Version of the program.

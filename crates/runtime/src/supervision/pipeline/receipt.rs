@@ -30,7 +30,7 @@ impl Drop for Receipt {
     }
 }
 
-/// The leases of all messages that an item was made of.
+/// The leases of all messages from which an item was produced.
 #[derive(Default)]
 pub(super) struct Receipts(SmallVec<[Receipt; 1]>);
 

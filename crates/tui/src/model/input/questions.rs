@@ -16,7 +16,7 @@ pub struct Question {
     pub text: &'static str,
     /// The actions that lead to the answer, each with its context.
     pub path: &'static [(Context, Action)],
-    /// Where the answer is on the screen.
+    /// Place of the answer on the screen.
     pub answer: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a model shows depends on the newest state of the node, and not on how it got there.
+//! The screen of a model depends on the newest state of the node, and not on how it got there.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ const TABS: [Tab; 7] = [Tab::Processes, Tab::Tree, Tab::Events, Tab::Wasm, Tab::
 const STEPS: usize = 120;
 const ORDERLY: usize = 40;
 
-/// What happens to a message on its way.
+/// Fate of a message on its way.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
