@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -81,7 +81,7 @@ pub(crate) async fn serve(
     let Some((socket, prefix, is_h2)) = Box::pin(opened(&shared, stream)).await else { return };
     let is_tls = shared.tls.is_some();
     let connection = Arc::new(Connection { peer, local, is_tls, pid: context.pid() });
-    let activity = Arc::new(Activity::new());
+    let activity = Arc::new(Activity::new(is_h2));
     let timeout = shared.limits.write_timeout;
     let mut io = Io::new(socket, prefix, (Arc::clone(&shared.stats), Arc::clone(&activity)), timeout, is_h2);
     let context = (!is_h2).then(|| Arc::new(context));
@@ -168,7 +168,7 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
         .max_buf_size(head_bytes_max)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = connection.with_upgrades();
-    let ended = watched(shared, activity, Some(IDLE_AFTER), |task, is_ending| {
+    let ended = watched(shared, activity, false, |task, is_ending| {
         let mut connection = Pin::new(&mut connection);
         if is_ending {
             connection.as_mut().graceful_shutdown();
@@ -235,7 +235,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
             .keep_alive_timeout(limits.ws_ping)
             .serve_connection(TokioIo::new(io), service)
     );
-    let ended = watched(shared, activity, None, |task, is_ending| {
+    let ended = watched(shared, activity, true, |task, is_ending| {
         if is_ending {
             connection.as_mut().graceful_shutdown();
         }
@@ -246,8 +246,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
             shared.stats.hit(Limit::Http2);
             tracing::debug!(%error, "a connection ended");
         }
-        Ended::Limit(limit) => shared.stats.hit(limit),
-        Ended::Served(Ok(())) | Ended::Idle | Ended::Gone | Ended::Cut => {}
+        Ended::Served(Ok(())) | Ended::Limit(_) | Ended::Idle | Ended::Gone | Ended::Cut => {}
     }
 }
 
@@ -263,37 +262,47 @@ enum Ended {
     Cut,
 }
 
-/// Polls a connection until it ends, exceeds a limit in time, or the server drains; also until it has been idle for
-/// `idle_after`, if that is given.
+/// Polls a connection until it ends, exceeds a limit in time, or the server drains. One of HTTP/1.1 also ends when it has
+/// been idle for a while. One of HTTP/2 that exceeds a limit is told to leave first, so that a request which is on its way
+/// at that moment is answered, or sent again by its client.
 async fn watched(
     shared: &Shared,
     activity: &Activity,
-    idle_after: Option<Duration>,
+    is_h2: bool,
     mut poll: impl FnMut(&mut std::task::Context<'_>, bool) -> Poll<hyper::Result<()>>,
 ) -> Ended {
     let mut drain = shared.drain_signal();
     let mut idle_end = pin!(drain.idle_end());
     let mut cut: Option<Instant> = None;
     let mut timer = LazyTimer::default();
+    let mut is_leaving = false;
     poll_fn(|task| {
-        let begins_to_end = cut.is_none() && idle_end.as_mut().poll(task).is_ready();
+        let mut begins_to_end = cut.is_none() && idle_end.as_mut().poll(task).is_ready();
         if begins_to_end {
             // Without a deadline the server was dropped.
             cut = Some(shared.phase.borrow().deadline().unwrap_or_else(Instant::now));
         }
-        if let Poll::Ready(ended) = poll(task, begins_to_end) {
-            return Poll::Ready(Ended::Served(ended));
-        }
-        if activity.is_client_gone() {
-            return Poll::Ready(Ended::Gone);
-        }
-        let limit = activity.deadline(&shared.limits).map(|(at, limit)| (at, Ended::Limit(limit)));
-        let idle =
-            idle_after.filter(|_| cut.is_none()).and_then(|after| Some((activity.idle_since()? + after, Ended::Idle)));
-        let cut = cut.map(|at| (at, Ended::Cut));
-        match [limit, idle, cut].into_iter().flatten().min_by_key(|(at, _)| *at) {
-            Some((at, ended)) => timer.poll(at, task).map(|()| ended),
-            None => Poll::Pending,
+        loop {
+            if let Poll::Ready(ended) = poll(task, begins_to_end) {
+                return Poll::Ready(Ended::Served(ended));
+            }
+            if activity.is_client_gone() {
+                return Poll::Ready(Ended::Gone);
+            }
+            let linger = if is_leaving { LINGER } else { Duration::ZERO };
+            let limit = activity.deadline(&shared.limits).map(|(at, limit)| (at + linger, Ended::Limit(limit)));
+            let may_rest = !is_h2 && cut.is_none();
+            let idle = activity.idle_since().filter(|_| may_rest).map(|since| (since + IDLE_AFTER, Ended::Idle));
+            let cut = cut.map(|at| (at, Ended::Cut));
+            let Some((at, ended)) = [limit, idle, cut].into_iter().flatten().min_by_key(|(at, _)| *at) else {
+                return Poll::Pending;
+            };
+            ready!(timer.poll(at, task));
+            match ended {
+                Ended::Limit(limit) if is_h2 && !is_leaving => shared.stats.hit(limit),
+                ended => return Poll::Ready(ended),
+            }
+            (is_leaving, begins_to_end) = (true, true);
         }
     })
     .await

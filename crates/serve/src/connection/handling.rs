@@ -8,25 +8,30 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use rusm_runtime::{Context, Pid};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::timeout;
 
 use crate::body::{Body, Produced};
 use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
+use crate::limits::Limit;
 use crate::request::{Request, Response};
-use crate::stats::LiveEntry;
 use crate::stats::record::RequestRecord;
+use crate::stats::{LiveEntry, ServerStats};
 use crate::upgrade::Continuation;
 
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;
+/// Size up to which a chunk of a response of HTTP/2 is sent as a whole. A client must accept that much in `write_timeout`.
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Resources of a request until its process ends: its connection, which is not idle, a permit of those in flight, and a
 /// place in the table of live requests. Dropped without a response, it tells the connection so.
@@ -170,12 +175,12 @@ impl After {
             }
             (Some((body, chunks)), Some(continuation)) => {
                 handling.end_flight();
-                let stream = pass_on(body, &chunks);
+                let stream = pass_on(body, Chunks::new(&chunks, &handling));
                 Box::pin(continuation.stream(&shared, &record, context.pid(), stream)).await;
                 // Ignored if the client has gone.
                 drop(chunks.send(Produced::End).await);
             }
-            (Some((body, chunks)), None) => Box::pin(pass_on(body, &chunks)).await,
+            (Some((body, chunks)), None) => Box::pin(pass_on(body, Chunks::new(&chunks, &handling))).await,
         }
         handling.end_flight();
         handling.end_activity(false);
@@ -198,9 +203,59 @@ fn declare_length(headers: &mut HeaderMap, body: &Body) {
     }
 }
 
+/// The way of a body to the process of the connection.
+///
+/// A client of HTTP/2 can accept no byte of a stream while its connection goes on, so the limit on that is checked here,
+/// for pieces of a size that a slow client accepts in time. The stream of bytes of HTTP/1.1 has its own check.
+struct Chunks<'a> {
+    channel: &'a mpsc::Sender<Produced>,
+    /// `None` for HTTP/1.1.
+    write_timeout: Option<Duration>,
+    stats: &'a ServerStats,
+}
+
+impl<'a> Chunks<'a> {
+    fn new(channel: &'a mpsc::Sender<Produced>, handling: &'a Handling) -> Self {
+        let shared = &handling.inner.shared;
+        let is_h2 = handling.inner.context.is_none();
+        Self { channel, write_timeout: is_h2.then_some(shared.limits.write_timeout), stats: &shared.stats }
+    }
+
+    /// Returns false if the client has gone, or takes nothing.
+    async fn send(&self, produced: Produced) -> bool {
+        let Some(limit) = self.write_timeout else { return self.channel.send(produced).await.is_ok() };
+        let mut data = match produced {
+            Produced::Frame(frame) => match frame.into_data() {
+                Ok(data) => data,
+                Err(trailers) => return self.send_within(limit, Produced::Frame(trailers)).await,
+            },
+            last => return self.send_within(limit, last).await,
+        };
+        while data.len() > PIECE_BYTES {
+            let piece = data.split_to(PIECE_BYTES);
+            if !self.send_within(limit, Produced::Frame(Frame::data(piece))).await {
+                return false;
+            }
+        }
+        self.send_within(limit, Produced::Frame(Frame::data(data))).await
+    }
+
+    async fn send_within(&self, limit: Duration, produced: Produced) -> bool {
+        let produced = match self.channel.try_send(produced) {
+            Err(TrySendError::Full(produced)) => produced,
+            sent => return sent.is_ok(),
+        };
+        let sent = timeout(limit, self.channel.send(produced)).await;
+        if sent.is_err() {
+            self.stats.hit(Limit::WriteTimeout);
+        }
+        matches!(sent, Ok(Ok(())))
+    }
+}
+
 /// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
-async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
-    let mut closed = pin!(rarely(|| chunks.is_closed(), chunks.closed()));
+async fn pass_on(mut body: Body, chunks: Chunks<'_>) {
+    let mut closed = pin!(rarely(|| chunks.channel.is_closed(), chunks.channel.closed()));
     loop {
         let frame = tokio::select! {
             biased;
@@ -213,7 +268,7 @@ async fn pass_on(mut body: Body, chunks: &mpsc::Sender<Produced>) {
             Some(Err(error)) => (Produced::Failed(error), true),
             None => (Produced::End, true),
         };
-        if chunks.send(produced).await.is_err() || is_last {
+        if !chunks.send(produced).await || is_last {
             return;
         }
     }

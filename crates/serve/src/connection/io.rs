@@ -43,6 +43,8 @@ impl Socket {
 #[derive(Debug)]
 pub(crate) struct Activity {
     start: Instant,
+    /// True if requests share the stream. The bytes after the first of them may then be of any frame, and begin no request.
+    is_h2: bool,
     /// Instant of the first byte that belongs to no request yet, in ns since `start`; 0 without one.
     first_byte_ns: AtomicU64,
     /// Instant at which the last request ended, in ns since `start`.
@@ -57,11 +59,13 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(is_h2: bool) -> Self {
         let start = Instant::now();
         Self {
             start,
-            first_byte_ns: AtomicU64::new(0),
+            is_h2,
+            // The first bytes of HTTP/2 were read to tell its version.
+            first_byte_ns: AtomicU64::new(u64::from(is_h2)),
             idle_ns: AtomicU64::new(1),
             requests: AtomicU64::new(0),
             current: Mutex::new(None),
@@ -79,7 +83,7 @@ impl Activity {
             Some(record) if !record.is_complete() => record.add_in(bytes),
             _ => drop(self.unclaimed_in.fetch_add(bytes, Relaxed)),
         }
-        if self.requests.load(Relaxed) == 0 && self.first_byte_ns.load(Relaxed) == 0 {
+        if !self.is_h2 && self.requests.load(Relaxed) == 0 && self.first_byte_ns.load(Relaxed) == 0 {
             self.first_byte_ns.store(self.now_ns(), Relaxed);
         }
     }
@@ -388,7 +392,8 @@ mod tests {
         sockopt::set_socket_recv_buffer_size(&client, 16 * 1024).expect("allowed");
         let (socket, _) = listener.accept().await.expect("a client");
         let stats = Arc::new(ServerStats::new(Vec::new()));
-        let mut io = Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new())), LIMIT, false);
+        let mut io =
+            Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new(false))), LIMIT, false);
         let bytes = vec![0; 1 << 20];
         // The clock is paused, and goes on when only a timer is left: then the queue is full.
         while tokio::time::timeout(LIMIT / 100, io.write(&bytes)).await.is_ok_and(|written| written.is_ok()) {}

@@ -14,7 +14,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rusm_runtime::{Config, Runtime};
-use rusm_serve::{IntoResponse, Limits, Router, ServeConfig, Server, TlsError, TlsFiles};
+use rusm_serve::{BoxError, IntoResponse, Limit, Limits, Router, ServeConfig, Server, TlsError, TlsFiles};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -89,11 +89,9 @@ fn streams_of_one_connection_are_answered_apart() {
 fn a_request_without_a_path_is_malformed() {
     let (_runtime, server) =
         serve(Router::new().route("/*", async |_: rusm_serve::Request| "ok").expect("valid"), Limits::default());
-    // Entries of HPACK's static table: `:method GET`, `:scheme http`, `:path /`.
-    let (get, http, root) = (0x82, 0x86, 0x84);
 
-    assert_eq!(status_entry(server.local_addr(), &[get, http, root]), Some(STATUS_200));
-    assert_eq!(status_entry(server.local_addr(), &[get, http]), Some(STATUS_400));
+    assert_eq!(status_entry(server.local_addr(), &GET_ROOT), Some(STATUS_200));
+    assert_eq!(status_entry(server.local_addr(), &GET_ROOT[..2]), Some(STATUS_400));
 }
 
 /// Entry of HPACK's static table for `:status 200`.
@@ -101,28 +99,130 @@ const STATUS_200: u8 = 0x88;
 /// Entry of HPACK's static table for `:status 400`.
 const STATUS_400: u8 = 0x8c;
 
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+/// A client that sends exactly the frames that a test names.
+struct Frames(Client);
+
+impl Frames {
+    /// Connects with these settings, each of an identifier and a value.
+    fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+        let mut client = Self(Client::connect(address));
+        client.0.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let entry = |&(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        client.send(SETTINGS, 0, 0, &settings.iter().flat_map(entry).collect::<Vec<u8>>());
+        client
+    }
+
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+        self.0.write([&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat());
+    }
+
+    /// Sends a request without a body, as a block of fields.
+    fn request(&mut self, stream: u32, fields: &[u8]) {
+        let (end_stream, end_headers) = (1, 4);
+        self.send(HEADERS, end_stream | end_headers, stream, fields);
+    }
+
+    /// Returns the next frame: its type and its payload; `None` at the end of the connection.
+    fn next(&mut self) -> Option<(u8, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.0.0.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        self.0.0.read_exact(&mut payload).ok()?;
+        Some((head[3], payload))
+    }
+
+    /// Skips frames until one of this type.
+    fn until(&mut self, kind: u8) -> Option<Vec<u8>> {
+        loop {
+            let (next, payload) = self.next()?;
+            if next == kind {
+                return Some(payload);
+            }
+        }
+    }
+}
+
+/// Entries of HPACK's static table: `:method GET`, `:scheme http`, `:path /`.
+const GET_ROOT: [u8; 3] = [0x82, 0x86, 0x84];
+
 /// Sends a request with this block of fields; returns the first byte of the response's block, or `None` if the stream is
 /// reset.
 fn status_entry(address: SocketAddr, fields: &[u8]) -> Option<u8> {
-    const HEADERS: u8 = 1;
-    const RST_STREAM: u8 = 3;
-    let mut client = Client::connect(address);
-    client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    client.write([0, 0, 0, 4, 0, 0, 0, 0, 0]);
-    // END_STREAM and END_HEADERS, on stream 1.
-    client.write([0, 0, fields.len() as u8, HEADERS, 5, 0, 0, 0, 1]);
-    client.write(fields);
+    let mut client = Frames::connect(address, &[]);
+    client.request(1, fields);
     loop {
-        let mut head = [0; 9];
-        client.0.read_exact(&mut head).expect("a frame");
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        client.0.read_exact(&mut payload).expect("the frame is complete");
-        match head[3] {
-            HEADERS => return Some(payload[0]),
-            RST_STREAM => return None,
+        match client.next().expect("a frame") {
+            (HEADERS, payload) => return Some(payload[0]),
+            (RST_STREAM, _) => return None,
             _ => {}
         }
     }
+}
+
+/// A client may open its connection's window and keep that of each stream closed.
+#[test]
+fn a_client_that_accepts_no_byte_of_a_stream_holds_no_place() {
+    let routes = Router::new()
+        .route("GET /", async |_: rusm_serve::Request| {
+            let chunks = futures_util::stream::repeat_with(|| Ok::<_, BoxError>(vec![7; 100_000]));
+            rusm_serve::Response::new(rusm_serve::Body::stream(chunks))
+        })
+        .and_then(|router| router.route("GET /ok", async |_: rusm_serve::Request| "ok"))
+        .expect("valid");
+    let limits = Limits { in_flight: 3, write_timeout: Duration::from_millis(50), ..Limits::default() };
+    let (_runtime, server) = serve(routes, limits);
+    let window_of_a_stream = 4;
+    let mut attacker = Frames::connect(server.local_addr(), &[(window_of_a_stream, 0)]);
+    for stream in [1, 3, 5] {
+        attacker.request(stream, &GET_ROOT);
+        assert!(attacker.until(HEADERS).is_some());
+    }
+
+    // Waits in the queue until a place is free, for 5 s at most.
+    assert_eq!(Client::connect(server.local_addr()).get("/ok").status, 200);
+
+    let hit = server.limits_hit();
+    assert!(hit.iter().any(|(limit, count)| *limit == Limit::WriteTimeout && *count >= 1), "{hit:?}");
+    assert!(!hit.iter().any(|(limit, _)| *limit == Limit::QueueTimeout), "{hit:?}");
+}
+
+#[test]
+fn a_frame_after_a_response_does_not_begin_the_time_of_a_head() {
+    let limits = Limits { head_timeout: Duration::from_millis(50), ..Limits::default() };
+    let (_runtime, server) = serve(router(), limits);
+    let mut client = Frames::connect(server.local_addr(), &[]);
+    client.request(1, &GET_ROOT);
+    assert!(client.until(DATA).is_some());
+    client.send(PING, 0, 0, &[0; 8]);
+    std::thread::sleep(4 * limits.head_timeout);
+
+    client.request(3, &GET_ROOT);
+
+    assert!(client.until(HEADERS).is_some());
+    assert_eq!(server.limits_hit(), []);
+}
+
+#[test]
+fn an_idle_connection_is_told_to_leave() {
+    let limits = Limits { idle_timeout: Duration::from_millis(50), ..Limits::default() };
+    let (_runtime, server) = serve(router(), limits);
+    let mut client = Frames::connect(server.local_addr(), &[]);
+    client.request(1, &GET_ROOT);
+    assert!(client.until(DATA).is_some());
+
+    assert!(client.until(GOAWAY).is_some());
+    // It ends, although its client answers no ping.
+    while client.next().is_some() {}
+
+    assert_eq!(server.limits_hit(), [(Limit::IdleTimeout, 1)]);
 }
 
 #[test]
