@@ -328,7 +328,7 @@ impl GuestFlags {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunFlags {
     /// A module or component (.wasm or .wat), or a configuration (.toml) with `[[process]]` entries [default:
     /// rusm.toml].

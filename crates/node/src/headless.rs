@@ -39,10 +39,11 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
                 "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );
         }
+        let flags = flags.clone();
         let signal = tokio::select! {
             biased;
             signal = signals.next() => signal.name,
-            never = service.attend(&node, || Ok(Settings::read(flags)?)) => match never {},
+            never = service.attend(&node, move || Ok(Settings::read(&flags)?)) => match never {},
         };
         service.stopping();
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");

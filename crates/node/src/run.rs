@@ -81,9 +81,12 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let mut guests = Guests::new(wasm, node.handle().clone(), app, &name, flags.watch);
         let end = match guests.start().await {
             Ok(()) => {
+                let flags_again = flags.clone();
                 let attended = async {
                     match &mut service {
-                        Some(service) => service.attend(&node, || Plan::read(flags).map(|plan| plan.settings)).await,
+                        Some(service) => {
+                            service.attend(&node, move || Plan::read(&flags_again).map(|plan| plan.settings)).await
+                        }
                         None => pending().await,
                     }
                 };

@@ -53,10 +53,11 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         for url in node.urls() {
             print(&format!("listening on {url}"))?;
         }
+        let flags = flags.clone();
         let signal = tokio::select! {
             biased;
             signal = signals.next() => signal.name,
-            never = service.attend(&node, || plan(flags).map(|(settings, _)| settings)) => match never {},
+            never = service.attend(&node, move || plan(&flags).map(|(settings, _)| settings)) => match never {},
         };
         service.stopping();
         tracing::info!(signal, drain = ?grace, "node drains; a second signal ends it at once");

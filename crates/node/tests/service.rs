@@ -105,6 +105,12 @@ fn a_node_says_when_it_is_up_lives_reloads_and_drains() {
     service.tells("READY=1");
     log_contains(&log, "level=\"rusm=debug,info\"");
 
+    // A configuration that cannot be read to its end delays neither the signs of life nor the signals.
+    fs::remove_file(&config).unwrap();
+    assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
+    service.signal(Signal::HUP);
+    service.tells("RELOADING=1");
+    service.tells("WATCHDOG=1");
     service.signal(Signal::TERM);
     service.tells("STOPPING=1");
     assert_eq!(service.node.wait().unwrap().code(), Some(0));

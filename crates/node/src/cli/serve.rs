@@ -9,7 +9,7 @@ use super::common::CommonFlags;
 /// Heading of the flags of a component in the help.
 const COMPONENT: &str = "Component options, if TARGET is a component";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ServeFlags {
     /// A component of `wasi:http` (.wasm or .wat), a folder of files, or a configuration (.toml) with `[[serve]]` entries
     /// [default: rusm.toml].

@@ -15,10 +15,12 @@ use std::io::{self, IsTerminal};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusm_runtime::observe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::failure::{Failure, system};
 use crate::logging;
@@ -96,17 +98,28 @@ impl Service {
         self.tell("STOPPING=1");
     }
 
-    /// Says that the node is up, and then does what the manager and the signals ask for. `read` reads the settings anew.
-    pub(crate) async fn attend(&mut self, node: &Node, read: impl Fn() -> Result<Settings, Failure>) -> Infallible {
+    /// Says that the node is up, and then does what the manager and the signals ask for. `read` reads the settings anew, on
+    /// a thread of its own: a file that does not answer must not keep signals from ending the program.
+    pub(crate) async fn attend<F>(&mut self, node: &Node, read: F) -> Infallible
+    where
+        F: Fn() -> Result<Settings, Failure> + Send + Sync + 'static,
+    {
+        let read = Arc::new(read);
+        let mut reading: Option<JoinHandle<Result<Settings, Failure>>> = None;
         self.tell("READY=1");
         let watchdog = self.manager.as_ref().and_then(|manager| manager.watchdog);
         let mut signs = tokio::time::interval(watchdog.unwrap_or(Duration::MAX / 4));
         signs.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = received(self.hangup.as_mut()) => {
+                () = received(self.hangup.as_mut()), if reading.is_none() => {
                     self.tell("RELOADING=1");
-                    reload(node, &read);
+                    let read = Arc::clone(&read);
+                    reading = Some(tokio::task::spawn_blocking(move || read()));
+                }
+                settings = done(reading.as_mut()) => {
+                    reading = None;
+                    reload(node, settings);
                     self.tell("READY=1");
                 }
                 () = received(Some(&mut self.reopen)) => reopen_log(),
@@ -127,9 +140,14 @@ async fn received(signal: Option<&mut Signal>) {
     }
 }
 
+async fn done(reading: Option<&mut JoinHandle<Result<Settings, Failure>>>) -> Result<Settings, Failure> {
+    let Some(reading) = reading else { return std::future::pending().await };
+    reading.await.map_err(|error| system("read the settings")(error.into()))?
+}
+
 /// Puts the settings into use that can change while the node runs, and names the others.
-fn reload(node: &Node, read: impl Fn() -> Result<Settings, Failure>) {
-    let settings = match read() {
+fn reload(node: &Node, settings: Result<Settings, Failure>) {
+    let settings = match settings {
         Ok(settings) => settings,
         Err(failure) => {
             tracing::error!("settings are not valid, and the node keeps its own: {failure}");
