@@ -71,7 +71,7 @@ pub use message::{
 };
 pub use publish::PublishError;
 pub use publisher::Publisher;
-pub use publisher::config::{PublisherAccount, PublisherConfig, PublisherRange};
+pub use publisher::config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 pub use registry::config::{CreateError, NAME_MAX_BYTES, TopicConfig, UnknownTopic};
 pub use registry::{TopicsHandle, topics};
 pub use retention::Retention;

@@ -91,7 +91,7 @@ pub enum Error {
     Output(#[source] io::Error),
     /// The terminal failed.
     #[error("the terminal failed: {0}")]
-    Terminal(#[from] io::Error),
+    Terminal(#[source] io::Error),
 }
 
 impl Error {

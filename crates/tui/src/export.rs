@@ -37,13 +37,11 @@ pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Erro
         let (hello, instants) = collect(options, u64::MAX, export.last).await?;
         let mut out = BufWriter::new(file);
         let trace = trace::of(&hello.node.name, &instants);
-        serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush())?;
+        let written = serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush());
+        written.map_err(Error::Output)?;
         Ok(Exit::Done)
     };
-    let result = written.await.map_err(|error: Error| match error {
-        Error::Terminal(error) => Error::Output(error),
-        other => other,
-    });
+    let result: Result<_, Error> = written.await;
     if result.is_err() {
         // An empty file is of no use.
         drop(std::fs::remove_file(&export.path));

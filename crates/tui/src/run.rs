@@ -131,8 +131,8 @@ impl EventLoop {
     fn new(options: &Options, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
         // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
         // it.
-        let signals = Signals::take()?;
-        let guard = Guard::take(options.mouse)?;
+        let signals = Signals::take().map_err(Error::Terminal)?;
+        let guard = Guard::take(options.mouse).map_err(Error::Terminal)?;
         let size = terminal::size();
         let start = start::start(options, size, outgoing.over_ssh);
         let recording = match &options.record {
@@ -143,7 +143,7 @@ impl EventLoop {
         let mut screen = Screen::new(io::stdout(), size, start.capabilities.ascii);
         let mut background = BackgroundQuery::default();
         if TerminalColors::from_env(options.color).is_open(options) {
-            screen.send(QUERY)?;
+            screen.send(QUERY).map_err(Error::Terminal)?;
             background = BackgroundQuery::asked();
         }
         Ok(Self {
@@ -235,7 +235,7 @@ impl EventLoop {
         terminal::coalesce(messages).into_iter().try_for_each(|msg| self.feed(msg))?;
         match fault {
             // Handle the events read before the terminal failed first: they may contain the quit key.
-            Some(fault) if self.ending.is_none() => Err(fault.into()),
+            Some(fault) if self.ending.is_none() => Err(Error::Terminal(fault)),
             _ => Ok(()),
         }
     }
@@ -273,7 +273,7 @@ impl EventLoop {
                 let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(text);
                 let mut bytes = String::new();
                 if crossterm::Command::write_ansi(&command, &mut bytes).is_ok() {
-                    self.screen.send(bytes.as_bytes())?;
+                    self.screen.send(bytes.as_bytes()).map_err(Error::Terminal)?;
                 }
             }
             Effect::Save { name, export } => {
@@ -343,7 +343,7 @@ impl EventLoop {
     }
 
     fn resume(&mut self) -> Result<(), Error> {
-        self.guard.enter()?;
+        self.guard.enter().map_err(Error::Terminal)?;
         let size = terminal::size();
         self.screen.resize(size);
         self.feed(Msg::Resize(size))
@@ -351,7 +351,7 @@ impl EventLoop {
 
     fn draw(&mut self) -> Result<(), Error> {
         let began = Instant::now();
-        self.screen.draw(&self.model)?;
+        self.screen.draw(&self.model).map_err(Error::Terminal)?;
         self.pace.drawn_in(began.elapsed());
         self.drawn_at = Some(Instant::now());
         Ok(())

@@ -25,7 +25,7 @@ use super::subscription::config::ACK_DEADLINE_MAX;
 use crate::stream::ring::park;
 use crate::stream::ring::turn;
 use batcher::{Batcher, Outstanding};
-use config::{PublisherAccount, PublisherConfig, PublisherRange};
+use config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 
 /// Publishes through a queue that gathers batches. Clones share the queue.
 ///
@@ -65,10 +65,10 @@ impl Topic {
     /// ```
     ///
     /// # Errors
-    /// [`PublisherRange`] for a value out of its range.
-    pub fn publisher(&self, config: PublisherConfig) -> Result<Publisher, PublisherRange> {
+    /// [`PublisherConfigError`] for a value out of its range.
+    pub fn publisher(&self, config: PublisherConfig) -> Result<Publisher, PublisherConfigError> {
         let within = |what, value: u128, min: u128, max: u128| {
-            if (min..=max).contains(&value) { Ok(()) } else { Err(PublisherRange { what, value, min, max }) }
+            if (min..=max).contains(&value) { Ok(()) } else { Err(PublisherConfigError { what, value, min, max }) }
         };
         within("batch messages", config.batch_messages as u128, 1, 10_000)?;
         within("batch bytes", config.batch_bytes as u128, 1, 1 << 30)?;

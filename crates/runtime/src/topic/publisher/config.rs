@@ -39,7 +39,7 @@ impl Default for PublisherConfig {
 /// range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what} of {value} is not between {min} and {max}")]
-pub struct PublisherRange {
+pub struct PublisherConfigError {
     /// Name of the value.
     pub what: &'static str,
     /// The given value.

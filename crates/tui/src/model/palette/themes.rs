@@ -1,6 +1,6 @@
 //! The built-in themes, and the text of a style in the config file.
 
-use crate::model::palette::{Ink, Palette, RoleStyle};
+use crate::model::palette::{Ink, Palette, Role, RoleStyle};
 
 /// Name of the theme that follows the terminal: dark or light where its background is known, else its own colours.
 pub const DEFAULT_THEME: &str = "auto";
@@ -45,103 +45,102 @@ const fn basic(index: u8) -> RoleStyle {
     RoleStyle::of(Ink::Basic(index))
 }
 
-// The styles stand in the order of `Role`: text, strong, dim, border, title, accent, flow, delay, store, good, warn,
-// bad, key, selected.
+/// Creates a theme from a table of all roles in their order.
+const fn theme(rows: [(Role, RoleStyle); Role::ALL.len()]) -> Palette {
+    let mut palette = Palette { styles: [PLAIN; Role::ALL.len()] };
+    let mut row = 0;
+    while row < rows.len() {
+        assert!(rows[row].0 as usize == row, "the rows are in the order of the roles");
+        palette.set(rows[row].0, rows[row].1);
+        row += 1;
+    }
+    palette
+}
 
-const TERMINAL: Palette = Palette {
-    styles: [
-        PLAIN,
-        PLAIN.bold(),
-        PLAIN.dim(),
-        PLAIN.dim(),
-        PLAIN.bold(),
-        basic(6).bold(),
-        basic(6),
-        basic(5),
-        basic(4),
-        basic(2),
-        basic(3).bold(),
-        basic(1).bold(),
-        basic(6).bold(),
-        PLAIN.reversed(),
-    ],
-};
+const TERMINAL: Palette = theme([
+    (Role::Text, PLAIN),
+    (Role::Strong, PLAIN.bold()),
+    (Role::Dim, PLAIN.dim()),
+    (Role::Border, PLAIN.dim()),
+    (Role::Title, PLAIN.bold()),
+    (Role::Accent, basic(6).bold()),
+    (Role::Flow, basic(6)),
+    (Role::Delay, basic(5)),
+    (Role::Store, basic(4)),
+    (Role::Good, basic(2)),
+    (Role::Warn, basic(3).bold()),
+    (Role::Bad, basic(1).bold()),
+    (Role::Key, basic(6).bold()),
+    (Role::Selected, PLAIN.reversed()),
+]);
 
-const DARK: Palette = Palette {
-    styles: [
-        PLAIN,
-        PLAIN.bold(),
-        ink(0x0088_92a2, 8),
-        ink(0x0056_6273, 8),
-        PLAIN.bold(),
-        ink(0x004f_d1d9, 6).bold(),
-        ink(0x004f_d1d9, 6),
-        ink(0x00c7_92ea, 5),
-        ink(0x006c_a9f7, 4),
-        ink(0x008f_d16a, 2),
-        ink(0x00f2_c063, 3).bold(),
-        ink(0x00f2_6d78, 1).bold(),
-        ink(0x004f_d1d9, 6).bold(),
-        PLAIN.reversed(),
-    ],
-};
+const DARK: Palette = theme([
+    (Role::Text, PLAIN),
+    (Role::Strong, PLAIN.bold()),
+    (Role::Dim, ink(0x0088_92a2, 8)),
+    (Role::Border, ink(0x0056_6273, 8)),
+    (Role::Title, PLAIN.bold()),
+    (Role::Accent, ink(0x004f_d1d9, 6).bold()),
+    (Role::Flow, ink(0x004f_d1d9, 6)),
+    (Role::Delay, ink(0x00c7_92ea, 5)),
+    (Role::Store, ink(0x006c_a9f7, 4)),
+    (Role::Good, ink(0x008f_d16a, 2)),
+    (Role::Warn, ink(0x00f2_c063, 3).bold()),
+    (Role::Bad, ink(0x00f2_6d78, 1).bold()),
+    (Role::Key, ink(0x004f_d1d9, 6).bold()),
+    (Role::Selected, PLAIN.reversed()),
+]);
 
-const LIGHT: Palette = Palette {
-    styles: [
-        PLAIN,
-        PLAIN.bold(),
-        ink(0x0066_6c75, 8),
-        ink(0x009a_a0aa, 8),
-        PLAIN.bold(),
-        ink(0x000b_7d86, 4).bold(),
-        ink(0x000b_7d86, 4),
-        ink(0x008b_3fb3, 5),
-        ink(0x002a_66c8, 6),
-        ink(0x002f_7d1c, 2),
-        ink(0x0096_6300, 5).bold(),
-        ink(0x00c4_302b, 1).bold(),
-        ink(0x000b_7d86, 4).bold(),
-        PLAIN.reversed(),
-    ],
-};
+const LIGHT: Palette = theme([
+    (Role::Text, PLAIN),
+    (Role::Strong, PLAIN.bold()),
+    (Role::Dim, ink(0x0066_6c75, 8)),
+    (Role::Border, ink(0x009a_a0aa, 8)),
+    (Role::Title, PLAIN.bold()),
+    (Role::Accent, ink(0x000b_7d86, 4).bold()),
+    (Role::Flow, ink(0x000b_7d86, 4)),
+    (Role::Delay, ink(0x008b_3fb3, 5)),
+    (Role::Store, ink(0x002a_66c8, 6)),
+    (Role::Good, ink(0x002f_7d1c, 2)),
+    (Role::Warn, ink(0x0096_6300, 5).bold()),
+    (Role::Bad, ink(0x00c4_302b, 1).bold()),
+    (Role::Key, ink(0x000b_7d86, 4).bold()),
+    (Role::Selected, PLAIN.reversed()),
+]);
 
-const CONTRAST: Palette = Palette {
-    styles: [
-        PLAIN,
-        PLAIN.bold(),
-        PLAIN,
-        PLAIN,
-        PLAIN.bold(),
-        PLAIN.bold(),
-        PLAIN,
-        PLAIN,
-        PLAIN,
-        PLAIN,
-        PLAIN.bold().reversed(),
-        basic(1).bold().reversed(),
-        PLAIN.bold(),
-        PLAIN.bold().reversed(),
-    ],
-};
+const CONTRAST: Palette = theme([
+    (Role::Text, PLAIN),
+    (Role::Strong, PLAIN.bold()),
+    (Role::Dim, PLAIN),
+    (Role::Border, PLAIN),
+    (Role::Title, PLAIN.bold()),
+    (Role::Accent, PLAIN.bold()),
+    (Role::Flow, PLAIN),
+    (Role::Delay, PLAIN),
+    (Role::Store, PLAIN),
+    (Role::Good, PLAIN),
+    (Role::Warn, PLAIN.bold().reversed()),
+    (Role::Bad, basic(1).bold().reversed()),
+    (Role::Key, PLAIN.bold()),
+    (Role::Selected, PLAIN.bold().reversed()),
+]);
 
-const MONO: Palette = Palette {
-    styles: [
-        PLAIN,
-        PLAIN.bold(),
-        PLAIN.dim(),
-        PLAIN.dim(),
-        PLAIN.bold(),
-        PLAIN.bold(),
-        PLAIN,
-        PLAIN,
-        PLAIN,
-        PLAIN,
-        PLAIN.bold(),
-        PLAIN.bold(),
-        PLAIN.bold(),
-        PLAIN.reversed(),
-    ],
-};
+const MONO: Palette = theme([
+    (Role::Text, PLAIN),
+    (Role::Strong, PLAIN.bold()),
+    (Role::Dim, PLAIN.dim()),
+    (Role::Border, PLAIN.dim()),
+    (Role::Title, PLAIN.bold()),
+    (Role::Accent, PLAIN.bold()),
+    (Role::Flow, PLAIN),
+    (Role::Delay, PLAIN),
+    (Role::Store, PLAIN),
+    (Role::Good, PLAIN),
+    (Role::Warn, PLAIN.bold()),
+    (Role::Bad, PLAIN.bold()),
+    (Role::Key, PLAIN.bold()),
+    (Role::Selected, PLAIN.reversed()),
+]);
 
 /// Names of the sixteen colours.
 const COLORS: [&str; 16] = [
