@@ -1,7 +1,6 @@
 //! Encrypted connections of load tests: the authority that signs the server's certificate, and the handshake.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +11,9 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Maximum size of a file of certificates.
+const AUTHORITY_MAX_BYTES: u64 = 1 << 20;
 
 /// The client's part of the encryption.
 #[derive(Clone)]
@@ -34,8 +36,9 @@ impl Tls {
             None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
             Some(path) => {
                 let shown = path.display();
-                let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-                for certificate in CertificateDer::pem_slice_iter(&bytes) {
+                let text = rusm_text::read_file(path, AUTHORITY_MAX_BYTES);
+                let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
+                for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
                     let certificate = certificate.map_err(|error| format!("{shown}: {error}"))?;
                     roots.add(certificate).map_err(|error| format!("{shown}: {error}"))?;
                 }

@@ -11,6 +11,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
@@ -21,6 +22,7 @@ use rusm_serve::http::response::Parts;
 use rusm_serve::websocket::{self, WebSocket};
 use rusm_serve::{Body, BoxError, IntoResponse, Request, Response, finish_later};
 use tokio::sync::oneshot;
+use wasmtime_wasi_http::Error as HttpError;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
 use super::call::Replied;
@@ -28,6 +30,9 @@ use crate::guest::state::exchange::Upgrade;
 
 /// Bytes of a body that are collected before it becomes a stream.
 const COLLECTED_BYTES_MAX: usize = 64 * 1024;
+/// Time after which a guest that writes frame after frame gives its scheduler to other processes. The ticks that interrupt
+/// a guest do not: each frame is taken in the same poll.
+const TURN: Duration = Duration::from_millis(1);
 
 type GuestRun = Pin<Box<dyn Future<Output = ExitReason> + Send>>;
 
@@ -61,8 +66,48 @@ impl RunningGuest {
         matches!(self.poll(cx), Poll::Ready(reason) if reason != ExitReason::Normal)
     }
 
-    fn has_ended(&self) -> bool {
-        matches!(&*self.0.lock(), Progress::Ended(_))
+    /// Returns the reason of the guest's end, if it has ended.
+    fn ended(&self) -> Option<ExitReason> {
+        match &*self.0.lock() {
+            Progress::Ended(reason) => Some(reason.clone()),
+            Progress::Running(_) => None,
+        }
+    }
+}
+
+/// Time since a guest that has frames ready gave its scheduler to other processes.
+#[derive(Default)]
+struct Turn(Option<Instant>);
+
+impl Turn {
+    fn is_over(&mut self) -> bool {
+        self.0.get_or_insert_with(Instant::now).elapsed() >= TURN
+    }
+}
+
+/// Runs the guest until it has written a frame that is not empty, it waits, or its turn is over.
+fn poll_frame(
+    running: &RunningGuest,
+    body: &mut HyperOutgoingBody,
+    turn: &mut Turn,
+    cx: &mut TaskContext<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+    loop {
+        if turn.is_over() {
+            *turn = Turn::default();
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        // Frames wake the process like everything else that the guest waits for.
+        drop(running.poll(cx));
+        match Pin::new(&mut *body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) if frame.data_ref().is_some_and(Bytes::is_empty) => {}
+            Poll::Pending => {
+                *turn = Turn::default();
+                return Poll::Pending;
+            }
+            frame => return frame,
+        }
     }
 }
 
@@ -98,7 +143,7 @@ pub(crate) async fn answered(
         }
         Err(reason) => return Answered::Failed(reason),
     };
-    if !running.has_ended() {
+    if running.ended().is_none() {
         finish_later(&mut response, run_on(running, context));
     }
     Answered::Response(response)
@@ -162,12 +207,10 @@ enum Collected {
 
 /// Collects a body as far as the guest writes it without waiting.
 async fn collect(running: &RunningGuest, mut body: HyperOutgoingBody) -> Collected {
-    let (mut frames, mut bytes) = (Frames::default(), 0);
+    let (mut frames, mut bytes, mut turn) = (Frames::default(), 0, Turn::default());
     let end = poll_fn(|cx| {
         loop {
-            // Frames wake the process like everything else that the guest waits for.
-            drop(running.poll(cx));
-            match Pin::new(&mut body).poll_frame(cx) {
+            match poll_frame(running, &mut body, &mut turn, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     bytes += frame.data_ref().map_or(0, Bytes::len);
                     frames.0.push_back(Ok(frame));
@@ -232,7 +275,8 @@ fn streamed(
     running: &RunningGuest,
     context: &Arc<Context>,
 ) -> Response {
-    let stream = GuestBody { frames, body, running: running.clone(), context: Arc::clone(context) };
+    let (running, context) = (running.clone(), Arc::clone(context));
+    let stream = GuestBody { frames, body, turn: Turn::default(), running, context };
     Response::from_parts(parts, Body::new(stream))
 }
 
@@ -240,6 +284,7 @@ fn streamed(
 struct GuestBody {
     frames: Frames,
     body: HyperOutgoingBody,
+    turn: Turn,
     running: RunningGuest,
     context: Arc<Context>,
 }
@@ -252,22 +297,57 @@ impl HttpBody for GuestBody {
         if let Some(frame) = self.frames.0.pop_front() {
             return Poll::Ready(Some(frame));
         }
-        loop {
-            if let Poll::Ready(reason) = self.running.poll(cx)
-                && reason != ExitReason::Normal
-            {
-                // The client must see that the body is cut.
-                let cut = reason.to_string();
-                self.context.exit(self.context.pid(), reason);
-                return Poll::Ready(Some(Err(cut.into())));
-            }
-            match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error.to_string().into()))),
-                Poll::Ready(None) if self.running.has_failed(cx) => {}
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
+        let this = &mut *self;
+        let frame = poll_frame(&this.running, &mut this.body, &mut this.turn, cx);
+        if matches!(frame, Poll::Ready(None)) {
+            drop(this.running.poll(cx));
+        }
+        if let Some(reason) = this.running.ended().filter(|reason| *reason != ExitReason::Normal) {
+            // The client must see that the body is cut.
+            let cut = reason.to_string();
+            this.context.exit(this.context.pid(), reason);
+            return Poll::Ready(Some(Err(cut.into())));
+        }
+        frame.map(|frame| frame.map(|frame| frame.map_err(|error| error.to_string().into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// A body whose frames never end and never have to be waited for.
+    struct Endless(Bytes);
+
+    impl HttpBody for Endless {
+        type Data = Bytes;
+        type Error = HttpError;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+            Poll::Ready(Some(Ok(Frame::data(self.0.clone()))))
+        }
+    }
+
+    fn endless(frame: &'static [u8]) -> (RunningGuest, HyperOutgoingBody) {
+        let never = std::future::pending::<ExitReason>();
+        (RunningGuest::new(Box::pin(never)), HyperOutgoingBody::new(Endless(Bytes::from_static(frame))))
+    }
+
+    #[test]
+    fn a_guest_that_writes_without_end_gives_its_scheduler_back() {
+        let mut task = TaskContext::from_waker(Waker::noop());
+        for frame in [&b""[..], b"x"] {
+            let (running, body) = endless(frame);
+            let Poll::Ready(Collected::First(frames, mut body)) = pin!(collect(&running, body)).poll(&mut task) else {
+                panic!("the response begins");
+            };
+            assert_eq!(frames.0.is_empty(), frame.is_empty());
+
+            let mut turn = Turn::default();
+            while poll_frame(&running, &mut body, &mut turn, &mut task).is_ready() {}
         }
     }
 }
