@@ -9,6 +9,7 @@
 //! Components of `wasi:http/proxy` 0.2 and `wasi:http/service` 0.3 run unchanged. All of WASI is linked; calls without a
 //! capability are denied when they are made. A route may reuse instances: see [`InstanceReuse`].
 
+mod bounded;
 pub(crate) mod call;
 pub(crate) mod exchange;
 pub(crate) mod handler;

@@ -41,7 +41,7 @@ const WRITE_BYTES: usize = 16 * 1024;
 /// Length at which a line without an end is written, in bytes.
 const LINE_BYTES: usize = 8 * 1024;
 /// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
-const RESOURCES_MAX: usize = 4_096;
+const RESOURCES_MAX: usize = 1_024;
 
 impl Wasi {
     pub(crate) fn new(state: &GuestState) -> Self {

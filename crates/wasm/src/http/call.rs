@@ -14,6 +14,7 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
 use wasmtime_wasi_http::{RequestOptions, WasiHttpCtxView, WasiHttpView};
 
+use super::bounded;
 use super::request::Incoming;
 use crate::guest::capability::Capability;
 use crate::guest::state::GuestState;
@@ -42,6 +43,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);
     linker.instance("wasi:http/outgoing-handler@0.2.12")?.func_wrap("handle", handle_outgoing)?;
+    bounded::link(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }

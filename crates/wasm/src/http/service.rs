@@ -23,6 +23,7 @@ use wasmtime_wasi_http::p3::bindings::http::client::HostWithStore as Client;
 use wasmtime_wasi_http::p3::bindings::http::types::{ErrorCode, Response};
 use wasmtime_wasi_http::{Error as HttpError, WasiHttp, WasiHttpView};
 
+use super::bounded;
 use super::call::Reply;
 use super::request::Incoming;
 use crate::guest::state::GuestState;
@@ -35,6 +36,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     client.func_wrap_concurrent("send", |caller: &Accessor<GuestState>, (request,): (Resource<Request>,)| {
         Box::pin(async move { Ok((send(caller, request).await?,)) })
     })?;
+    bounded::link_service(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }

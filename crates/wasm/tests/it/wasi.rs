@@ -223,3 +223,77 @@ fn a_component_gets_random_bytes_up_to_a_bound_and_traps_without_the_capability(
     assert_eq!(end(&bytes(1), "nothing"), "trap: denied: random");
     assert_eq!(refused(&node), ["random", "random"]);
 }
+
+/// A command that sets a text of this many bytes in requests of its own, and fails unless each setter returns `expected`.
+#[cfg(feature = "http")]
+fn requests_with_texts(bytes: u32, expected: u32) -> Vec<u8> {
+    wat::parse_str(format!(
+        r#"(component
+        (import "wasi:http/types@0.2.0" (instance $types
+            (export "fields" (type $fields (sub resource)))
+            (export "outgoing-request" (type $request (sub resource)))
+            (type $method' (variant (case "get") (case "head") (case "post") (case "put") (case "delete")
+                (case "connect") (case "options") (case "trace") (case "patch") (case "other" string)))
+            (export "method" (type $method (eq $method')))
+            (export "[constructor]fields" (func (result (own $fields))))
+            (export "[constructor]outgoing-request" (func (param "headers" (own $fields)) (result (own $request))))
+            (export "[method]outgoing-request.set-method"
+                (func (param "self" (borrow $request)) (param "method" $method) (result (result))))
+            (export "[method]outgoing-request.set-path-with-query"
+                (func (param "self" (borrow $request)) (param "path-with-query" (option string)) (result (result))))
+            (export "[method]outgoing-request.set-authority"
+                (func (param "self" (borrow $request)) (param "authority" (option string)) (result (result))))))
+        (alias export $types "[constructor]fields" (func $fields))
+        (alias export $types "[constructor]outgoing-request" (func $request))
+        (alias export $types "[method]outgoing-request.set-method" (func $method))
+        (alias export $types "[method]outgoing-request.set-path-with-query" (func $path))
+        (alias export $types "[method]outgoing-request.set-authority" (func $authority))
+        (core module $memory (memory (export "memory") 1))
+        (core instance $memory (instantiate $memory))
+        (core func $fields' (canon lower (func $fields)))
+        (core func $request' (canon lower (func $request)))
+        (core func $method' (canon lower (func $method) (memory (core memory $memory "memory"))))
+        (core func $path' (canon lower (func $path) (memory (core memory $memory "memory"))))
+        (core func $authority' (canon lower (func $authority) (memory (core memory $memory "memory"))))
+        (core module $m
+            (import "h" "memory" (memory 1))
+            (import "h" "fields" (func $fields (result i32)))
+            (import "h" "request" (func $request (param i32) (result i32)))
+            (import "h" "method" (func $method (param i32 i32 i32 i32) (result i32)))
+            (import "h" "path" (func $path (param i32 i32 i32 i32) (result i32)))
+            (import "h" "authority" (func $authority (param i32 i32 i32 i32) (result i32)))
+            (func (export "run") (result i32)
+                (local $it i32)
+                (memory.fill (i32.const 0) (i32.const 65) (i32.const 65536))
+                (local.set $it (call $request (call $fields)))
+                (if (i32.ne (i32.const {expected}) (call $method (local.get $it) (i32.const 9) (i32.const 0) (i32.const {bytes})))
+                    (then unreachable))
+                (if (i32.ne (i32.const {expected}) (call $authority (local.get $it) (i32.const 1) (i32.const 0) (i32.const {bytes})))
+                    (then unreachable))
+                ;; A path begins with a slash.
+                (i32.store8 (i32.const 0) (i32.const 47))
+                (if (i32.ne (i32.const {expected}) (call $path (local.get $it) (i32.const 1) (i32.const 0) (i32.const {bytes})))
+                    (then unreachable))
+                (i32.const 0)))
+        (core instance $i (instantiate $m (with "h" (instance
+            (export "memory" (memory $memory "memory")) (export "fields" (func $fields'))
+            (export "request" (func $request')) (export "method" (func $method'))
+            (export "path" (func $path')) (export "authority" (func $authority'))))))
+        (func $run (result (result)) (canon lift (core func $i "run")))
+        (instance $r (export "run" (func $run)))
+        (export "wasi:cli/run@0.2.0" (instance $r)))"#
+    ))
+    .unwrap()
+}
+
+/// The node keeps them, so they would use its memory without end.
+#[cfg(feature = "http")]
+#[test]
+fn texts_of_a_request_have_a_bound() {
+    let node = fixture();
+
+    for (bytes, expected) in [(64, 0), (9000, 1)] {
+        let command = requests_with_texts(bytes, expected);
+        assert_eq!(node.end_of(&command, &GuestOptions::default()).to_string(), "normal", "{bytes} bytes");
+    }
+}
