@@ -7,6 +7,7 @@
 
 mod answer;
 mod dispatch;
+mod framing;
 mod handling;
 pub(crate) mod io;
 pub(crate) mod reply;

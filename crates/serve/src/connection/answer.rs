@@ -20,6 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::body::Body;
+use crate::connection::framing::declare_framing;
 use crate::connection::handling::{Handling, go_on, process, split};
 use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
@@ -247,6 +248,7 @@ impl Future for Answer {
         record.route.stats.end(Some(response.status()), took);
         record.set_answered(response.status(), took);
         this.inner.activity.note_answer(Instant::from_std(now));
+        declare_framing(&mut response, &record.method);
         if this.inner.shared.is_draining() && record.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -10,8 +10,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use rusm_runtime::{Context, Pid};
@@ -23,7 +23,7 @@ use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::limits::Limit;
-use crate::request::{Request, Response};
+use crate::request::{Request, Response, plain};
 use crate::stats::record::RequestRecord;
 use crate::stats::{LiveEntry, ServerStats};
 use crate::upgrade::Continuation;
@@ -142,7 +142,11 @@ pub(crate) struct After {
 }
 
 /// Separates the response that a connection sends from the work that remains for a process.
-pub(crate) fn split(response: Response) -> (Response, Option<After>) {
+pub(crate) fn split(mut response: Response) -> (Response, Option<After>) {
+    if response.status().is_informational() && response.extensions().get::<Continuation>().is_none() {
+        tracing::warn!(status = %response.status(), "a handler answered with a status that is not final");
+        response = plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
+    }
     if response.body().is_ready() && response.extensions().is_empty() {
         return (response, None);
     }

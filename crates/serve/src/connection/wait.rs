@@ -93,11 +93,16 @@ mod tests {
             if is_over.get() { Poll::Ready(7) } else { Poll::Pending }
         });
         let mut rare = pin!(rarely(|| is_over.get(), wait));
-        let mut poll = || rare.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let reactor = tokio::runtime::Builder::new_current_thread().build().unwrap();
 
-        assert_eq!([poll(), poll(), poll()], [Poll::Pending; 3]);
-        assert_eq!(polls.get(), 1);
-        is_over.set(true);
-        assert_eq!((poll(), polls.get()), (Poll::Ready(7), 2));
+        // The waker of a task: that of `Waker::noop` need not be equal to its clone.
+        reactor.block_on(poll_fn(|task| {
+            let mut poll = || rare.as_mut().poll(task);
+            assert_eq!([poll(), poll(), poll()], [Poll::Pending; 3]);
+            assert_eq!(polls.get(), 1);
+            is_over.set(true);
+            assert_eq!((poll(), polls.get()), (Poll::Ready(7), 2));
+            Poll::Ready(())
+        }));
     }
 }

@@ -238,3 +238,26 @@ fn a_connection_answers_however_long_it_was_idle() {
         std::thread::yield_now();
     }
 }
+
+/// A handler that could choose where its body ends would write the next response of the connection.
+#[test]
+fn a_handler_cannot_write_the_next_response() {
+    fn lying(length: &str) -> rusm_serve::Response {
+        http::Response::builder().header("content-length", length).body(Body::from("0123456789")).expect("valid")
+    }
+    let router = Router::new()
+        .route("GET /short", async |_: Request| lying("5"))
+        .and_then(|router| router.route("GET /long", async |_: Request| lying("50")))
+        .and_then(|router| router.route("GET /not-final", async |_: Request| StatusCode::SWITCHING_PROTOCOLS))
+        .and_then(|router| router.route("GET /own", async |_: Request| "own"))
+        .expect("the routes are valid");
+    let (_runtime, server) = serve(router, Limits::default());
+    let mut client = Client::connect(server.local_addr());
+
+    for path in ["/short", "/long"] {
+        assert_eq!(client.get(path).text(), "0123456789", "{path}");
+        assert_eq!(client.get("/own").text(), "own", "after {path}");
+    }
+    assert_eq!(client.get("/not-final").status, 500);
+    assert_eq!(client.get("/own").text(), "own");
+}

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use rusm_serve::http::header::{CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use rusm_serve::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rusm_serve::websocket::WsMessage;
 use rusm_serve::{IntoResponse, Request};
@@ -89,12 +90,21 @@ fn record(request: &Request, body: Bytes) -> handler::Request {
     }
 }
 
+/// Fields of the connection, which is the server's.
+const FIELDS_OF_CONNECTION: [HeaderName; 5] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
 /// Returns status and fields of a response, or why they are not valid.
 fn head(status: u16, fields: Vec<(String, String)>) -> Result<(StatusCode, HeaderMap), String> {
     let status = StatusCode::from_u16(status).map_err(|error| format!("status {status}: {error}"))?;
+    if status.is_informational() {
+        return Err(format!("status {status} is not final"));
+    }
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
         match (HeaderName::try_from(&name), HeaderValue::try_from(value)) {
+            (Ok(name), _) if FIELDS_OF_CONNECTION.contains(&name) => {
+                return Err(format!("field {name} belongs to the connection"));
+            }
             (Ok(name), Ok(value)) => headers.append(name, value),
             _ => return Err(format!("field {name:?} is not valid")),
         };
@@ -237,5 +247,23 @@ impl HttpBody for Parts {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_chooses_no_field_of_the_connection_and_no_status_that_is_not_final() {
+        let with = |status, name: &str| head(status, vec![(name.to_owned(), "1".to_owned())]).map(|(status, _)| status);
+
+        assert_eq!(with(201, "x-own"), Ok(StatusCode::CREATED));
+        for name in ["Connection", "transfer-encoding", "upgrade", "TE", "trailer", "two words"] {
+            assert!(with(200, name).is_err(), "{name}");
+        }
+        for status in [0, 99, 100, 101, 199, 1000] {
+            assert!(with(status, "x-own").is_err(), "{status}");
+        }
     }
 }

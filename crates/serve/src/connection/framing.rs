@@ -1,0 +1,67 @@
+//! Fields of a response that tell where its body ends.
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{Method, StatusCode};
+use http_body::Body as _;
+
+use crate::request::Response;
+
+/// Makes the fields of a response tell where its body ends. They are the server's: a handler that could choose them would
+/// write the next response of the connection, too.
+pub(super) fn declare_framing(response: &mut Response, method: &Method) {
+    response.headers_mut().remove(TRANSFER_ENCODING);
+    let Some(declared) = response.headers().get(CONTENT_LENGTH) else { return };
+    let status = response.status();
+    // These describe a body that is not sent.
+    let is_described = *method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
+    let declared = declared.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    let is_one = response.headers().get_all(CONTENT_LENGTH).iter().nth(1).is_none();
+    let exact = response.body().size_hint().exact().filter(|_| !is_described);
+    match exact {
+        _ if status == StatusCode::NO_CONTENT => drop(response.headers_mut().remove(CONTENT_LENGTH)),
+        Some(bytes) if declared != Some(bytes) || !is_one => {
+            drop(response.headers_mut().insert(CONTENT_LENGTH, bytes.into()));
+        }
+        None if declared.is_none() || !is_one => drop(response.headers_mut().remove(CONTENT_LENGTH)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Body;
+
+    /// Returns the lengths that a response declares in the end.
+    fn declared(status: u16, method: &Method, body: Body, fields: &[&str]) -> Vec<String> {
+        let mut response = http::Response::builder().status(status);
+        for field in fields {
+            response = response.header(CONTENT_LENGTH, *field);
+        }
+        let mut response = response.header(TRANSFER_ENCODING, "chunked").body(body).expect("valid fields");
+        declare_framing(&mut response, method);
+        assert!(!response.headers().contains_key(TRANSFER_ENCODING));
+        let fields = response.headers().get_all(CONTENT_LENGTH).iter();
+        fields.map(|field| field.to_str().expect("digits").to_owned()).collect()
+    }
+
+    #[test]
+    fn the_length_of_a_known_body_is_declared_whatever_its_handler_says() {
+        let known = || Body::from("0123456789");
+        let stream = || Body::stream(futures_util::stream::empty::<Result<Vec<u8>, crate::BoxError>>());
+        for wrong in [&["5"][..], &["50"], &["-1"], &["five"], &["10", "10"], &["10", "5"]] {
+            assert_eq!(declared(200, &Method::GET, known(), wrong), ["10"], "{wrong:?}");
+        }
+        assert_eq!(declared(200, &Method::GET, Body::empty(), &["3"]), ["0"]);
+        assert_eq!(declared(200, &Method::GET, known(), &["10"]), ["10"]);
+        assert!(declared(200, &Method::GET, known(), &[]).is_empty());
+        // The connection counts the bytes of a stream.
+        assert_eq!(declared(200, &Method::GET, stream(), &["7"]), ["7"]);
+        assert!(declared(200, &Method::GET, stream(), &["7", "7"]).is_empty());
+        assert!(declared(200, &Method::GET, stream(), &["+7x"]).is_empty());
+        // These have no body.
+        assert_eq!(declared(200, &Method::HEAD, Body::empty(), &["7"]), ["7"]);
+        assert_eq!(declared(304, &Method::GET, Body::empty(), &["7"]), ["7"]);
+        assert!(declared(204, &Method::GET, Body::empty(), &["7"]).is_empty());
+    }
+}
