@@ -18,8 +18,10 @@ use crate::websocket::frame::{Decoder, Item, Opcode, Violation, head};
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 16 * 1024;
-/// Reads without a pause after which other processes run first.
-const READS_MAX: u32 = 32;
+/// Frames without a wait after which other processes run first: each may be a ping, whose answer is a call of the system.
+const TURN_FRAMES: u32 = 64;
+/// Number of frames that a read counts for. It may hold thousands of empty fragments.
+const READ_FRAMES: u32 = 16;
 /// Bytes of pongs that may wait for a slow client. Further pings are not answered.
 const PONGS_MAX: usize = 1024;
 
@@ -36,8 +38,8 @@ pub(super) struct FrameStream {
     received: (Vec<u8>, usize),
     /// Bytes that are still to be sent, and the position of the first one.
     unsent: (Vec<u8>, usize),
-    /// Reads since the last wait.
-    reads: u32,
+    /// Frames since the last wait.
+    turn: u32,
 }
 
 /// Reason why no further frame is read.
@@ -49,7 +51,7 @@ pub(super) enum ReadError {
 
 impl FrameStream {
     pub(super) const fn new(io: Io, decoder: Decoder) -> Self {
-        Self { io, decoder, received: (Vec::new(), 0), unsent: (Vec::new(), 0), reads: 0 }
+        Self { io, decoder, received: (Vec::new(), 0), unsent: (Vec::new(), 0), turn: 0 }
     }
 
     pub(super) const fn io(&mut self) -> &mut Io {
@@ -64,18 +66,19 @@ impl FrameStream {
             return Poll::Ready(Err(ReadError::Io(error)));
         }
         loop {
-            if let Some(item) = self.decode_received().map_err(ReadError::Violation)? {
-                return Poll::Ready(Ok(Some(item)));
-            }
-            self.reads += 1;
-            if self.reads > READS_MAX {
-                self.reads = 0;
+            if self.turn >= TURN_FRAMES {
+                self.turn = 0;
                 task.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            if let Some(item) = self.decode_received().map_err(ReadError::Violation)? {
+                self.turn += 1;
+                return Poll::Ready(Ok(Some(item)));
+            }
+            self.turn += READ_FRAMES;
             let read = READ_BUFFER.with_borrow_mut(|buffer| self.poll_read(&mut ReadBuf::new(buffer), task));
             if read.is_pending() {
-                self.reads = 0;
+                self.turn = 0;
             }
             match ready!(read)? {
                 Read::Item(item) => return Poll::Ready(Ok(Some(item))),
