@@ -1,4 +1,4 @@
-//! Messages between nodes whose programs differ: nothing is dropped without both nodes counting it.
+//! Messages between nodes with different programs: both nodes count every message that is dropped.
 
 use std::time::Duration;
 
