@@ -7,6 +7,8 @@ use crate::scenarios::actors::fault_recovery::FaultRecovery;
 use crate::scenarios::actors::parked::Parked;
 use crate::scenarios::actors::ping_pong::PingPong;
 use crate::scenarios::actors::spawn_storm::SpawnStorm;
+use crate::scenarios::cluster::distributed_fanout::DistributedFanout;
+use crate::scenarios::cluster::keyed_failover::KeyedFailover;
 use crate::scenarios::counters::counter_micro::CounterMicro;
 use crate::scenarios::counters::counter_redb::CounterRedb;
 use crate::scenarios::counters::counter_sweep::CounterSweep;
@@ -75,6 +77,8 @@ pub fn catalogue() -> &'static [&'static dyn Scenario] {
         &ComponentStorm,
         &Fairness,
         &PubsubFanout,
+        &DistributedFanout,
+        &KeyedFailover,
         &CryptoOps,
         &StreamPipe,
         &KvStorm,

@@ -73,5 +73,9 @@ pub use run::profile::{Profile, Share, Workers};
 pub use run::recipe::Recipe;
 pub use run::series::run_series;
 pub use scenario::{Scenario, ScenarioRun};
+#[cfg(feature = "cluster")]
+pub use scenarios::cluster::member::MemberSettings;
+#[cfg(feature = "cluster")]
+pub use scenarios::cluster::served::{ClusterNodeArgs, serve_cluster_node};
 pub use scenarios::counters::flags::{PRESET, forget_preset};
 pub use scenarios::counters::harness::{HARNESS, fill_from_harness};

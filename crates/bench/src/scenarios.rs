@@ -3,6 +3,7 @@
 pub(crate) mod actors;
 pub(crate) mod background;
 pub(crate) mod cases;
+pub(crate) mod cluster;
 pub(crate) mod counters;
 pub(crate) mod live_cap;
 pub(crate) mod pinned;

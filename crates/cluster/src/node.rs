@@ -19,7 +19,7 @@ mod tests;
 mod topics;
 mod vitals;
 
-pub use keyed::{Deactivate, Entity, KEY_BYTES_MAX, Keyed, KeyedConfig, KeyedError};
+pub use keyed::{Deactivate, Entity, KEY_BYTES_MAX, KeyCount, Keyed, KeyedConfig, KeyedError, STATE_BYTES_MAX};
 pub use member::{Node, NodeError};
 pub use names::{NameChange, NameOwner, Names, Ownership, RegisterNameError};
 pub use status::PeerStatus;

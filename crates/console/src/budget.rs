@@ -47,6 +47,11 @@ pub(super) fn order_age_min(every: Duration, cost: Duration) -> Duration {
     cost.div_f64(REFRESH_SHARE).max(every / 2)
 }
 
+/// Returns the time for which other clients get an order that took `cost`, rather than one of their own.
+pub(super) fn order_shared_for(cost: Duration) -> Duration {
+    cost.div_f64(REFRESH_SHARE).min(ORDER_AGE / 2)
+}
+
 /// Returns the time over which rates are compared, when an order by them takes `cost`: longer if it is expensive.
 pub(super) fn rate_span(cost: Duration, shortest: Duration, longest: Duration) -> Duration {
     cost.div_f64(REFRESH_SHARE).clamp(shortest, longest)

@@ -5,6 +5,7 @@ pub(super) mod cluster;
 pub(crate) mod cpu;
 pub(super) mod engines;
 pub(super) mod events;
+pub(crate) mod frame_texts;
 pub(super) mod inspect;
 pub(super) mod schedulers;
 pub(super) mod serve;

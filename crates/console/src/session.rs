@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use rusm_protocol::{ReportPart, ServerMessage, encode as to_text};
+use rusm_protocol::{Frame, ReportPart, ServerMessage, encode as to_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -324,11 +324,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         self.next_seq = self.next_seq.max(seq - 0.5) + per_frame;
         // The node may sample less often than its tick.
         self.next_frame = now + every;
-        let mut frame = encode::frame(sample);
-        frame.skipped = self.skipped;
-        if let Some(table) = &mut self.legacy_rows {
-            frame.observer.processes = table.process_infos(&self.node, now).await;
-        }
+        let Some(table) = &mut self.legacy_rows else {
+            let skipped = self.skipped;
+            let text = || to_text(&ServerMessage::Tick { frame: Box::new(Frame { skipped, ..encode::frame(sample) }) });
+            let text = self.node.frame_text(sample.seq, skipped, text);
+            return self.write(Message::Text(text)).await;
+        };
+        let mut frame = Frame { skipped: self.skipped, ..encode::frame(sample) };
+        frame.observer.processes = table.process_infos(&self.node, now).await;
         self.send(&ServerMessage::Tick { frame: Box::new(frame) }).await
     }
 

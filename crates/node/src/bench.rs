@@ -48,5 +48,6 @@ pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
         BenchCommand::Sweep(flags) => sweep::run(*flags),
         BenchCommand::Saturate(flags) => saturate::run(*flags),
         BenchCommand::Soak(flags) => soak::run(*flags),
+        BenchCommand::ClusterNode(flags) => crate::cluster::serve_node_of_scenario(flags),
     }
 }

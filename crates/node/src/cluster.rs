@@ -15,6 +15,8 @@ mod control;
 mod join;
 #[cfg(feature = "cluster")]
 mod observers;
+#[cfg(feature = "cluster")]
+mod scenario_node;
 
 #[cfg(feature = "cluster")]
 pub(crate) use commands::run;
@@ -22,6 +24,8 @@ pub(crate) use commands::run;
 pub(crate) use join::{Joined, join};
 #[cfg(feature = "cluster")]
 pub(crate) use observers::Observed;
+#[cfg(feature = "cluster")]
+pub(crate) use scenario_node::serve_node_of_scenario;
 
 #[cfg(not(feature = "cluster"))]
 mod absent {
@@ -32,6 +36,7 @@ mod absent {
     use rusm_runtime::Handle;
     use rusm_runtime::remote::Exports;
 
+    use crate::cli::bench::ClusterNodeFlags;
     use crate::cli::cluster::ClusterCommand;
     use crate::failure::Failure;
     use crate::settings::cluster::ClusterSettings;
@@ -66,7 +71,13 @@ mod absent {
     pub(crate) fn run(_: ClusterCommand) -> Result<u8, Failure> {
         Err(Failure::Usage(NOT_BUILT.to_owned()))
     }
+
+    pub(crate) fn serve_node_of_scenario(flags: ClusterNodeFlags) -> Result<u8, Failure> {
+        let ClusterNodeFlags { name, join, schedulers, ping, serves_keys } = flags;
+        tracing::debug!(name, ?join, schedulers, ?ping, serves_keys, "a scenario has started this program");
+        Err(Failure::Usage(NOT_BUILT.to_owned()))
+    }
 }
 
 #[cfg(not(feature = "cluster"))]
-pub(crate) use absent::{Joined, Observed, join, run};
+pub(crate) use absent::{Joined, Observed, join, run, serve_node_of_scenario};

@@ -4,6 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
+#[path = "cluster/scenarios.rs"]
+mod scenarios;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -226,7 +226,7 @@ impl Connection {
         }
         let node = self.node.load(Ordering::Acquire);
         let Some(kind) = FrameKind::from_byte(incoming.kind.0) else {
-            // A newer node sends kinds only to nodes that know them.
+            // A newer node sends kinds that change something only to nodes that know them.
             tracing::debug!(peer = %self.peer, kind = ?incoming.kind, "a message of an unknown kind was dropped");
             return Delivered::Accepted;
         };

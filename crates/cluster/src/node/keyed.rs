@@ -7,10 +7,12 @@
 //!
 //! Every node that serves a kind runs one host, and all hosts of a kind are a group. A caller sends to the process itself
 //! and asks a host only for its pid. A process that is idle, or whose node drains, gets [`Deactivate`] behind all its
-//! messages and ends. Its next message starts it where the key belongs then, and not before it has ended.
+//! messages and ends. Its next message starts it where the key belongs then, and not before it has ended. State that it
+//! leaves is kept by its host, and moves to the host of its place when its node drains.
 
 mod host;
 mod kind;
+mod suspended;
 mod table;
 mod wire;
 
@@ -24,8 +26,8 @@ use rusm_runtime::{CallError, Context, ExitReason, Handle, Pid, SpawnError};
 use thiserror::Error;
 
 use self::host::Host;
-use self::kind::{Body, GROUP, Hosts};
-pub use self::kind::{Deactivate, KEY_BYTES_MAX, KeyedConfig};
+use self::kind::{Body, Code, GROUP, Hosts, Initial, SharedCount};
+pub use self::kind::{Deactivate, KEY_BYTES_MAX, KeyCount, KeyedConfig, STATE_BYTES_MAX};
 use self::wire::{Answer, Question};
 use super::member::Node;
 use crate::identity::NodeName;
@@ -80,6 +82,7 @@ struct Kind {
     handle: Handle,
     name: Arc<str>,
     hosts: Arc<RwLock<Hosts>>,
+    count: Arc<SharedCount>,
     host: Pid,
 }
 
@@ -106,23 +109,61 @@ impl Node {
         F: Fn(Context, String) -> T + Send + Sync + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
-        if GROUP.len() + kind.len() > 255 {
-            return Err(KeyedError::Length(kind.len()));
-        }
-        let start = move |ctx: Context, key: String| -> Body {
+        let start = move |ctx: Context, key: String, _: Option<Initial>| -> Body {
             let body = body(ctx, key);
             Box::pin(async move {
                 body.await;
-                ExitReason::Normal
+                None
             })
         };
-        let hosts = Arc::new(RwLock::new(Hosts::default()));
+        self.serve(kind, config, Code { start: Box::new(start), resume: Box::new(|_| None) })
+    }
+
+    /// Does the same for processes with state that outlives them, in memory. `body` gets the state that the last process of
+    /// the key has returned, and should return its own after [`Deactivate`]; `None` forgets the key.
+    ///
+    /// Between processes, the host keeps the state as the bytes that `suspend` makes of it, at most [`STATE_BYTES_MAX`]. When
+    /// the node drains, they move to the host of the key's new place; `resume` reads them there. If it returns `None`, for
+    /// example in another version of the program, they are kept and the key is refused. A node that is lost loses its states.
+    ///
+    /// # Errors
+    /// As [`keyed`](Self::keyed).
+    pub fn keyed_with_state<S, F, T>(
+        &self,
+        kind: &str,
+        config: KeyedConfig,
+        (suspend, resume): (
+            impl Fn(S) -> Bytes + Send + Sync + 'static,
+            impl Fn(Bytes) -> Option<S> + Send + Sync + 'static,
+        ),
+        body: F,
+    ) -> Result<Keyed, KeyedError>
+    where
+        S: Send + 'static,
+        F: Fn(Context, String, Option<S>) -> T + Send + Sync + 'static,
+        T: Future<Output = Option<S>> + Send + 'static,
+    {
+        let suspend = Arc::new(suspend);
+        let start = move |ctx: Context, key: String, state: Option<Initial>| -> Body {
+            // Every state of a kind comes from its `resume`.
+            let state = state.and_then(|state| state.downcast::<S>().ok()).map(|state| *state);
+            let (body, suspend) = (body(ctx, key, state), Arc::clone(&suspend));
+            Box::pin(async move { body.await.map(|state| suspend(state)) })
+        };
+        let resume = move |bytes: Bytes| resume(bytes).map(|state| Box::new(state) as Initial);
+        self.serve(kind, config, Code { start: Box::new(start), resume: Box::new(resume) })
+    }
+
+    fn serve(&self, kind: &str, config: KeyedConfig, code: Code) -> Result<Keyed, KeyedError> {
+        if GROUP.len() + kind.len() > 255 {
+            return Err(KeyedError::Length(kind.len()));
+        }
+        let (hosts, count) = (Arc::new(RwLock::new(Hosts::default())), Arc::new(SharedCount::default()));
         let (handle, name) = (self.runtime(), Arc::<str>::from(kind));
-        let drains = self.drains();
-        let host =
-            Host::new(Arc::clone(&name), self.identity().name.clone(), config, Arc::new(start), Arc::clone(&hosts));
+        let (own, drains) = (self.identity().name.clone(), self.drains());
+        let host = Host::new(Arc::clone(&name), own, config, code, Arc::clone(&hosts), Arc::clone(&count));
         let host = handle.spawn(move |ctx: Context| host.run(ctx, drains))?;
-        Ok(Keyed(Arc::new(Kind { handle, name, hosts, host })))
+        Ok(Keyed(Arc::new(Kind { handle, name, hosts, count, host })))
     }
 }
 
@@ -130,6 +171,11 @@ impl Keyed {
     /// Returns the process of a key.
     pub fn entity(&self, key: &str) -> Entity {
         Entity { kind: self.clone(), key: key.to_owned() }
+    }
+
+    /// Returns the numbers of keys on this node. After a drain, both are 0 if another node serves the kind.
+    pub fn count(&self) -> KeyCount {
+        self.0.count.get()
     }
 
     /// Returns the node that new keys like this one are placed on, as this node sees it.

@@ -144,6 +144,7 @@ fn node(peer: &NetworkPeer, life: Option<&PeerReport>, earlier: Option<&Earlier<
         bytes_out_per_sec: bytes[0],
         bytes_in_per_sec: bytes[1],
         undecodable_total: life.map_or(0, |life| life.undecodable),
+        undecodable_there_total: life.map_or(0, |life| life.undecodable_there),
         links: count(|life| life.links),
         monitors: count(|life| life.monitors),
         monitored_by: count(|life| life.monitored_by),

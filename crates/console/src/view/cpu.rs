@@ -11,46 +11,33 @@
 
 pub(crate) mod group;
 pub(crate) mod groups;
+pub(crate) mod looks;
 mod parts;
 mod waits;
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{Cpu, CpuGroup, CpuPart, CpuRow, CpuView, ServerMessage};
 
 use self::group::{GroupId, Growth};
-use self::groups::{GroupSums, Groups};
-use self::parts::Threads;
-use self::waits::{GroupWaits, WaitP99};
-use crate::budget::process_cpu;
+use self::looks::{CpuLooks, Look};
+use self::waits::WaitP99;
 use crate::encode::cpu as encode;
 use crate::host::HostError;
-use crate::sampler::os_cpu;
 use crate::view::node::Node;
 use crate::view::table::window::{ViewMeta, ViewSource, check_hz, check_rows};
-
-/// Time over which shares are computed, once that much has passed.
-const SPAN: Duration = Duration::from_secs(5);
-/// Maximum number of earlier looks that are kept.
-const LOOKS_MAX: usize = 8;
 
 /// A client's view of CPU time.
 pub(crate) struct CpuSource {
     view: CpuView,
-    groups: Groups,
-    looks: VecDeque<Look>,
-    waits: GroupWaits,
-}
-
-/// Sums at one moment.
-struct Look {
-    at: Instant,
-    process_ns: u64,
-    machine_ns: Option<u64>,
-    threads: Threads,
-    sums: GroupSums,
+    /// Shared with the other clients that group alike; absent until the first read.
+    looks: Option<Rc<RefCell<CpuLooks>>>,
+    /// Time of the look that was sent last.
+    sent: Option<Instant>,
 }
 
 impl CpuSource {
@@ -64,7 +51,7 @@ impl CpuSource {
         if view.group == CpuGroup::Other {
             return Err(HostError::out_of_range("group is not one of kind, parent, scheduler".to_owned()));
         }
-        Ok(Self { groups: Groups::new(view.group), view, looks: VecDeque::new(), waits: GroupWaits::default() })
+        Ok(Self { view, looks: None, sent: None })
     }
 }
 
@@ -76,27 +63,16 @@ impl ViewSource for CpuSource {
     }
 
     fn read(&mut self, node: &Node) -> Cpu {
-        let runtime = &node.runtime;
-        let at = Instant::now();
-        let (sums, schedulers) = self.groups.read(runtime, at);
-        let by = self.view.group;
-        self.waits.read(runtime, at, SPAN, |scheduler, seen| groups::id_of(by, scheduler, seen));
-        let now = Look {
-            at,
-            process_ns: process_cpu().as_nanos() as u64,
-            machine_ns: os_cpu::machine_ns(),
-            threads: Threads::new(os_cpu::threads(), schedulers),
-            sums,
-        };
-        while self.looks.get(1).is_some_and(|next| at - next.at >= SPAN) || self.looks.len() >= LOOKS_MAX {
-            self.looks.pop_front();
+        let group = self.view.group;
+        let looks = Rc::clone(self.looks.get_or_insert_with(|| node.cpu_looks(group)));
+        let mut looks = looks.borrow_mut();
+        let half = Duration::from_secs_f64(0.5 / self.view.hz);
+        looks.refresh(&node.runtime, half, self.sent);
+        self.sent = looks.newest_at();
+        match looks.span() {
+            Some((then, now)) => self.compare(node, then, now, &looks.p99()),
+            None => Cpu { group, cores: node.cores(), ..Cpu::default() },
         }
-        let cpu = match self.looks.front() {
-            Some(then) => self.compare(node, then, &now),
-            None => Cpu { group: self.view.group, cores: node.cores(), ..Cpu::default() },
-        };
-        self.looks.push_back(now);
-        cpu
     }
 
     fn message(&self, found: Cpu, meta: ViewMeta) -> ServerMessage {
@@ -106,7 +82,7 @@ impl ViewSource for CpuSource {
 }
 
 impl CpuSource {
-    fn compare(&self, node: &Node, then: &Look, now: &Look) -> Cpu {
+    fn compare(&self, node: &Node, then: &Look, now: &Look, waits: &HashMap<&GroupId, WaitP99>) -> Cpu {
         let span = now.at - then.at;
         let pct = |ns: u64| ns as f64 / span.as_nanos().max(1) as f64 * 100.0;
         let by_scheduler = self.view.group == CpuGroup::Scheduler;
@@ -123,7 +99,6 @@ impl CpuSource {
         let used_ns = now.process_ns - then.process_ns;
         let machine_ns = now.machine_ns.zip(then.machine_ns).map_or(0, |(now, then)| now.saturating_sub(then));
         let offset = self.view.window.offset.min(rows.len() as u64);
-        let waits = self.waits.p99();
         let window = rows.iter().skip(offset as usize).take(self.view.window.len as usize);
         Cpu {
             group: self.view.group,

@@ -1,21 +1,26 @@
 //! State shared by all sessions of a console.
 
 use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusm_protocol::{Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
+use rusm_protocol::{CpuGroup, Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
 use tokio::sync::{Mutex, watch};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::budget::OrderBudget;
 use crate::config::{Limits, LogFilter, LogLines, RecorderConfig};
+use crate::encode::frame_texts::FrameTexts;
 use crate::host::Host;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::recorder::recording::Recording;
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
 use crate::sampler::sample::{MemoryReading, Sample};
+use crate::view::cpu::looks::CpuLooks;
 use crate::view::filter::Filter;
 use crate::view::table::ranking::{self, Order};
+use crate::view::table::shared_orders::{OrderKey, SharedOrders};
 use crate::view::table::sort_key::{FilterRates, Rates};
 use rusm_runtime::{Handle, Pid, observe};
 
@@ -50,6 +55,9 @@ pub(crate) struct Node {
     rates: Mutex<Vec<Rates>>,
     /// The rates that filters compare: a filter may read them when the order does not.
     filter_rates: Mutex<Vec<Rates>>,
+    orders: RefCell<SharedOrders>,
+    cpu_looks: RefCell<Vec<Weak<RefCell<CpuLooks>>>>,
+    frame_texts: RefCell<FrameTexts>,
 }
 
 /// Fixed settings of a [`Node`].
@@ -89,6 +97,9 @@ impl Node {
             memory: RefCell::default(),
             rates: Mutex::default(),
             filter_rates: Mutex::default(),
+            orders: RefCell::default(),
+            cpu_looks: RefCell::default(),
+            frame_texts: RefCell::default(),
         }
     }
 
@@ -194,13 +205,54 @@ impl Node {
         if self.clients.get() == 0 {
             self.rates.lock().await.clear();
             self.filter_rates.lock().await.clear();
+            self.orders.borrow_mut().clear();
         }
     }
 
-    /// Computes a window of the process table.
-    pub(crate) async fn rank(&self, view: &View, filter: &Filter, around: Option<Pid>) -> Order {
-        let (sort, window) = (view.sort, view.window);
+    /// Returns the looks at CPU time of all clients with this group.
+    pub(crate) fn cpu_looks(&self, group: CpuGroup) -> Rc<RefCell<CpuLooks>> {
+        let mut all = self.cpu_looks.borrow_mut();
+        all.retain(|looks| looks.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).find(|looks| looks.borrow().group() == group).unwrap_or_else(|| {
+            let looks = Rc::new(RefCell::new(CpuLooks::new(group)));
+            all.push(Rc::downgrade(&looks));
+            looks
+        })
+    }
+
+    /// Returns the encoded frame of a sample, encoded once for all clients that have skipped as many frames.
+    pub(crate) fn frame_text(&self, seq: u64, skipped: u64, encode: impl FnOnce() -> String) -> Utf8Bytes {
+        self.frame_texts.borrow_mut().text(seq, skipped, encode)
+    }
+
+    /// Returns a window of the process table, in an order after `known`: that of another client if it is recent, else a
+    /// new one.
+    pub(crate) async fn rank(
+        &self,
+        view: &View,
+        filter: &Filter,
+        around: Option<Pid>,
+        known: Option<Instant>,
+    ) -> Order {
+        let key = OrderKey { sort: view.sort, filter: filter.clone(), era: self.era() };
+        let can_share = around.is_none() && !view.reorder;
+        let find = || self.orders.borrow().find(&key, view.window, known, Instant::now());
+        if let Some(order) = can_share.then(find).flatten() {
+            return order;
+        }
         let mut all = self.rates.lock().await;
+        // Another client's order may have been computed while this one waited.
+        if let Some(order) = can_share.then(find).flatten() {
+            return order;
+        }
+        let order = self.compute(&mut all, view, filter, around).await;
+        self.budget.spend(Instant::now(), order.cost);
+        self.orders.borrow_mut().keep(key, order.clone());
+        order
+    }
+
+    async fn compute(&self, all: &mut Vec<Rates>, view: &View, filter: &Filter, around: Option<Pid>) -> Order {
+        let (sort, window) = (view.sort, view.window);
         let now = Instant::now();
         let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
         let mut filter_rates = self.filter_rates.lock().await;

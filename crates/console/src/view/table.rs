@@ -1,6 +1,7 @@
 //! One client's view of the process table, on two clocks: values as often as requested, their order as its cost allows.
 
 pub(crate) mod ranking;
+pub(crate) mod shared_orders;
 pub(crate) mod sort_key;
 pub(crate) mod window;
 
@@ -131,9 +132,9 @@ impl Table {
         if due <= now {
             let era = node.era();
             if !self.order.as_mut().is_some_and(|order| order.renew(&node.runtime, now)) {
-                let order = node.rank(&self.view, &self.filter, self.around).await;
+                let known = self.order.as_ref().map(|order| order.ranked);
+                let order = node.rank(&self.view, &self.filter, self.around, known).await;
                 self.view.window.offset = order.offset;
-                node.budget.spend(now, order.cost);
                 self.order = Some(order);
                 self.epoch += 1;
             }

@@ -44,6 +44,9 @@ pub(crate) enum BenchCommand {
     ///
     /// Exit code: 0 if nothing grew, 5 if something grew or the run failed, 6 if the run was too short to tell.
     Soak(Box<SoakFlags>),
+    /// Runs a node of a scenario: the scenario starts it.
+    #[command(hide = true)]
+    ClusterNode(ClusterNodeFlags),
 }
 
 impl BenchCommand {
@@ -55,9 +58,29 @@ impl BenchCommand {
             Self::Saturate(flags) => Some(&flags.conditions.container),
             Self::Soak(flags) => Some(&flags.conditions.container),
             Self::Ab(flags) => Some(&flags.container),
-            Self::List { .. } | Self::Compare(_) | Self::History(_) => None,
+            Self::List { .. } | Self::Compare(_) | Self::History(_) | Self::ClusterNode(_) => None,
         }
     }
+}
+
+/// A node of a scenario.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterNodeFlags {
+    /// Name of the node.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Address of a node to join; may be given several times.
+    #[arg(long)]
+    pub(crate) join: Vec<String>,
+    /// Number of scheduler threads.
+    #[arg(long)]
+    pub(crate) schedulers: usize,
+    /// Address of the link whose packets are to be sent back.
+    #[arg(long)]
+    pub(crate) ping: Option<String>,
+    /// Serves keyed processes.
+    #[arg(long)]
+    pub(crate) serves_keys: bool,
 }
 
 /// The parameters of a run.

@@ -39,7 +39,16 @@ const DEPENDENCIES: [Dependencies; 16] = [
     Dependencies { from: "console", to: &["rusm-protocol", "rusm-runtime", "rusm-text"] },
     Dependencies {
         from: "bench",
-        to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-text", "rusm-wasm"],
+        to: &[
+            "rusm-cluster",
+            "rusm-console",
+            "rusm-protocol",
+            "rusm-runtime",
+            "rusm-serve",
+            "rusm-store",
+            "rusm-text",
+            "rusm-wasm",
+        ],
     },
     Dependencies { from: "tui", to: &["rusm-log", "rusm-protocol", "rusm-text"] },
     Dependencies {

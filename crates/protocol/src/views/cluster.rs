@@ -135,6 +135,8 @@ pub struct ClusterNode {
     pub bytes_in_per_sec: f64,
     /// Number of messages dropped because their bytes were not valid for their type.
     pub undecodable_total: u64,
+    /// Number of messages to it that it has dropped for the same reason.
+    pub undecodable_there_total: u64,
     /// Number of links between processes of the two nodes.
     pub links: u64,
     /// Number of monitors and open calls of processes here.

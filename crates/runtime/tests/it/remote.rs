@@ -5,6 +5,7 @@ mod bonds;
 mod hostile;
 mod lost;
 mod messages;
+mod undecodable;
 
 use rusm_runtime::Pid;
 use rusm_runtime::remote::{Decoder, Encoder, Exports, Portable};

@@ -1,14 +1,16 @@
-//! The host of a kind on one node: the process that knows which keys are live here.
+//! The host of a kind on one node: the process that knows which keys are live here, and keeps the state of others.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rusm_runtime::observe;
-use rusm_runtime::{CallError, Context, Down, Joined, Left, Pid, ReplyTo, Request};
+use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request};
 
-use super::kind::{Deactivate, GROUP, Hosts, KeyedConfig, Start};
+use super::kind::{Code, Deactivate, GROUP, Hosts, KeyCount, KeyedConfig, STATE_BYTES_MAX, SharedCount};
+use super::suspended::{KeyUse, Suspended};
 use super::table::{KeyState, KeyTable};
 use super::wire::{Answer, Question};
 use crate::identity::NodeName;
@@ -27,11 +29,22 @@ pub(super) struct Host {
     kind: Arc<str>,
     own: NodeName,
     config: KeyedConfig,
-    start: Arc<Start>,
+    code: Arc<Code>,
     hosts: Arc<RwLock<Hosts>>,
+    count: Arc<SharedCount>,
     table: KeyTable<Waiter>,
+    suspended: Suspended,
     started: Instant,
 }
+
+/// A process has ended and left its state.
+struct Leaves {
+    key: Arc<str>,
+    state: Bytes,
+}
+
+/// Other hosts have the states of these keys.
+struct Moved(Vec<Arc<str>>);
 
 /// Answers of the other hosts about a key.
 struct Resolved {
@@ -45,10 +58,21 @@ impl Host {
         kind: Arc<str>,
         own: NodeName,
         config: KeyedConfig,
-        start: Arc<Start>,
+        code: Code,
         hosts: Arc<RwLock<Hosts>>,
+        count: Arc<SharedCount>,
     ) -> Self {
-        Self { kind, own, config, start, hosts, table: KeyTable::new(), started: Instant::now() }
+        Self {
+            kind,
+            own,
+            config,
+            code: Arc::new(code),
+            hosts,
+            count,
+            table: KeyTable::new(),
+            suspended: Suspended::default(),
+            started: Instant::now(),
+        }
     }
 
     pub(super) async fn run(mut self, ctx: Context, drains: impl Fn(&NodeName) -> bool) {
@@ -69,6 +93,7 @@ impl Host {
                 self.tick(&ctx, &drains);
                 next_tick = Instant::now() + TICK.max(now.elapsed() * TICK_SHARE);
             }
+            self.count.set(KeyCount { live: self.table.len(), suspended: self.suspended.len() });
             let left = next_tick.saturating_duration_since(Instant::now());
             let Some(message) = ctx.receive_timeout(left).await else { continue };
             let message = match message.downcast::<Request<Bytes, Bytes>>() {
@@ -88,6 +113,24 @@ impl Host {
             let message = match message.downcast::<Resolved>() {
                 Ok(resolved) => {
                     self.resolved(&ctx, resolved);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Leaves>() {
+                Ok(Leaves { key, state }) => {
+                    self.suspended.keep(key, state);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Moved>() {
+                Ok(Moved(keys)) => {
+                    self.suspended.end_move(&keys);
+                    // At once if something moved; otherwise at the next tick.
+                    if !keys.is_empty() {
+                        self.begin_move(&ctx, drains(&self.own));
+                    }
                     continue;
                 }
                 Err(other) => other,
@@ -148,6 +191,32 @@ impl Host {
                 self.table.keep(pid);
             }
         }
+        self.begin_move(ctx, moves);
+    }
+
+    /// Begins to send states to other hosts: all of them, or those that were asked for.
+    fn begin_move(&mut self, ctx: &Context, all: bool) {
+        let moves = {
+            let hosts = self.hosts.read();
+            self.suspended.begin_move(all, |key| {
+                let node = hosts.placement.node_of(&self.kind, key).filter(|node| **node != self.own)?;
+                hosts.pids.get(node).map(|host| (node.clone(), *host))
+            })
+        };
+        if moves.is_empty() {
+            return;
+        }
+        let host = ctx.pid();
+        let send = move |ctx: Context| async move {
+            let mut adopted = Vec::new();
+            for states in moves {
+                adopted.extend(states.run(&ctx, ANSWER_WITHIN).await);
+            }
+            ctx.send(host, Moved(adopted)).await;
+        };
+        if ctx.runtime().spawn(send).is_err() {
+            self.suspended.end_move(&[]);
+        }
     }
 
     fn answer(&mut self, ctx: &Context, request: Request<Bytes, Bytes>, drains: &impl Fn(&NodeName) -> bool) {
@@ -157,12 +226,30 @@ impl Host {
                 Some(KeyState::Live { pid, is_ending: false, .. }) => self.live(*pid),
                 Some(KeyState::Live { .. }) => Answer::Wait,
                 Some(KeyState::Starting(_)) => Answer::Starting,
+                None if self.suspended.contains(key) => {
+                    self.suspended.want(key);
+                    Answer::Wait
+                }
                 None => Answer::No,
             },
+            Some(Question::Adopt(entries)) => self.adopt(&entries, drains(&self.own)),
             Some(Question::Find(key)) => return self.find(ctx, key, reply, drains),
             None => Answer::Refused,
         };
         reply.send(ctx, answer.encode());
+    }
+
+    fn adopt(&mut self, entries: &[(&str, &[u8])], is_draining: bool) -> Answer {
+        let adopt = |(key, state): &(&str, &[u8])| {
+            let of = match self.table.get(key) {
+                _ if is_draining => KeyUse::Busy,
+                None => KeyUse::Free,
+                Some(KeyState::Live { is_ending: false, .. }) => KeyUse::Live,
+                Some(_) => KeyUse::Busy,
+            };
+            self.suspended.adopt(key, state, of)
+        };
+        Answer::Adopted(entries.iter().map(adopt).collect())
     }
 
     fn live(&self, pid: Pid) -> Answer {
@@ -171,7 +258,8 @@ impl Host {
 
     /// Answers where the process of a key is, after it is known.
     fn find(&mut self, ctx: &Context, key: &str, reply: Waiter, drains: &impl Fn(&NodeName) -> bool) {
-        let is_full = self.table.len() >= self.config.keys_max;
+        let is_known = self.suspended.contains(key);
+        let is_full = !is_known && self.table.len() + self.suspended.len() >= self.config.keys_max;
         let answer = match self.table.get_mut(key) {
             Some(KeyState::Starting(waiters)) => return waiters.push(reply),
             Some(KeyState::Live { pid, is_ending: false, .. }) => {
@@ -179,9 +267,10 @@ impl Host {
                 self.live(pid)
             }
             Some(KeyState::Live { .. }) => Answer::Wait,
-            None if drains(&self.own) => Answer::Wait,
+            None if drains(&self.own) || self.suspended.is_moving(key) => Answer::Wait,
             None if is_full => Answer::Refused,
             None => {
+                // Also with a state that is kept here: another host may have it, too, if its answer was lost.
                 self.table.begin(key, reply);
                 return self.ask_others(ctx, key);
             }
@@ -213,18 +302,62 @@ impl Host {
         let Resolved { key, mut answer } = resolved;
         let mut process = None;
         if answer == Answer::No {
-            let (start, of) = (Arc::clone(&self.start), key.clone());
-            answer = match ctx.spawn_monitor(move |ctx| start(ctx, of)) {
-                Ok((pid, _)) => {
-                    process = Some(pid);
-                    self.live(pid)
-                }
-                Err(_) => Answer::Refused,
-            };
+            process = self.start(ctx, &key);
+            answer = process.map_or(Answer::Refused, |pid| self.live(pid));
+        } else if matches!(answer, Answer::Live { .. }) {
+            // That process has newer state.
+            self.suspended.take(&key);
         }
         let answer = answer.encode();
         for waiter in self.table.started(&key, process, self.started.elapsed()) {
             waiter.send(ctx, answer.clone());
+        }
+    }
+}
+
+impl Host {
+    /// Starts the process of a key, with the state that its last one has left.
+    fn start(&mut self, ctx: &Context, key: &str) -> Option<Pid> {
+        let state = self.suspended.take(key);
+        let initial = match state.clone() {
+            None => None,
+            Some(bytes) => {
+                // The code of the program may panic; the host serves all keys.
+                let resumed = catch_unwind(AssertUnwindSafe(|| (self.code.resume)(bytes))).ok().flatten();
+                if resumed.is_none() {
+                    tracing::error!(kind = %self.kind, key, "the state of a key cannot be resumed: it is kept, and the key is refused");
+                    self.keep(key, state);
+                    return None;
+                }
+                resumed
+            }
+        };
+        let (code, host, handle) = (Arc::clone(&self.code), ctx.pid(), ctx.runtime());
+        let (key_of_body, kind) = (Arc::<str>::from(key), Arc::clone(&self.kind));
+        let body = move |ctx: Context| {
+            let body = (code.start)(ctx, (*key_of_body).to_owned(), initial);
+            async move {
+                if let Some(state) = body.await {
+                    if state.len() > STATE_BYTES_MAX {
+                        let (key, bytes) = (key_of_body, state.len());
+                        tracing::error!(%kind, %key, bytes, "the state of a key is lost: it has more than {STATE_BYTES_MAX} bytes");
+                        return ExitReason::other("the state of the key is too long");
+                    }
+                    handle.send(host, Leaves { key: key_of_body, state }).await;
+                }
+                ExitReason::Normal
+            }
+        };
+        let started = ctx.spawn_monitor(body);
+        if started.is_err() {
+            self.keep(key, state);
+        }
+        started.ok().map(|(pid, _)| pid)
+    }
+
+    fn keep(&mut self, key: &str, state: Option<Bytes>) {
+        if let Some(state) = state {
+            self.suspended.keep(key.into(), state);
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rusm_runtime::{Context, ExitReason, Pid};
+use bytes::Bytes;
+use rusm_runtime::{Context, Pid};
 
 use crate::identity::NodeName;
 use crate::placement::Placement;
@@ -13,6 +15,8 @@ use crate::placement::Placement;
 pub(super) const GROUP: &str = "~keyed/";
 /// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1_024;
+/// Maximum length of the state of a key, in bytes.
+pub const STATE_BYTES_MAX: usize = 16 << 20;
 
 /// Message to a keyed process: it should store what it needs and end. All messages before this one are in its mailbox
 /// before it.
@@ -24,7 +28,7 @@ pub struct Deactivate;
 pub struct KeyedConfig {
     /// Time without a message after which a process gets [`Deactivate`]. Default 60 s.
     pub idle: Duration,
-    /// Maximum number of live keys on this node. Default 1,000,000.
+    /// Maximum number of keys on this node, live or suspended. Default 1,000,000.
     pub keys_max: usize,
 }
 
@@ -34,9 +38,48 @@ impl Default for KeyedConfig {
     }
 }
 
-/// Future of a keyed process.
-pub(super) type Body = Pin<Box<dyn Future<Output = ExitReason> + Send>>;
-pub(super) type Start = dyn Fn(Context, String) -> Body + Send + Sync;
+/// Future of a keyed process; returns the state that it leaves.
+pub(super) type Body = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
+/// Starts the body of a key with the state that its last process has left.
+pub(super) type Start = dyn Fn(Context, String, Option<Initial>) -> Body + Send + Sync;
+/// State that was resumed.
+pub(super) type Initial = Box<dyn std::any::Any + Send>;
+/// Resumes a state; `None` if its bytes are not valid.
+pub(super) type Resume = dyn Fn(Bytes) -> Option<Initial> + Send + Sync;
+
+/// Code of a kind.
+pub(super) struct Code {
+    pub(super) start: Box<Start>,
+    pub(super) resume: Box<Resume>,
+}
+
+/// Numbers of keys on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyCount {
+    /// Number of keys with a process that runs or is about to start.
+    pub live: usize,
+    /// Number of keys without a process. Their state stays here until their next message, or until it has moved.
+    pub suspended: usize,
+}
+
+/// Numbers of keys, written by the host and read by all.
+#[derive(Debug, Default)]
+pub(super) struct SharedCount {
+    live: AtomicUsize,
+    suspended: AtomicUsize,
+}
+
+impl SharedCount {
+    pub(super) fn set(&self, count: KeyCount) {
+        // Relaxed: the numbers are only looked at.
+        self.live.store(count.live, Ordering::Relaxed);
+        self.suspended.store(count.suspended, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> KeyCount {
+        KeyCount { live: self.live.load(Ordering::Relaxed), suspended: self.suspended.load(Ordering::Relaxed) }
+    }
+}
 
 /// Hosts of a kind by their node, and what is known of keys.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::node::{Deactivate, Keyed, KeyedConfig};
+use crate::node::{Deactivate, KeyCount, Keyed, KeyedConfig, KeyedError};
 
 /// Number of live processes by key, and how often each was started, over all nodes.
 #[derive(Default)]
@@ -141,4 +141,116 @@ fn the_keys_of_a_lost_node_start_elsewhere_and_a_node_that_joins_takes_new_ones(
     // Live keys stay; new ones go to their place.
     assert!(add(&c, &of_c, KEYS).iter().all(|(node, sum)| node == "a" && *sum >= 2));
     assert!(add(&a, &keyed, 2 * KEYS).iter().any(|(node, _)| node == "c"));
+}
+
+/// Serves counters whose sum moves with them: each call adds a number, and the reply is the sum and the name of the node.
+fn serve_with_state(member: &Member, idle: Duration) -> Keyed {
+    let own = member.node.identity().name.to_string();
+    let body = move |ctx: Context, _: String, sum: Option<u64>| {
+        let own = own.clone();
+        async move {
+            let mut sum = sum.unwrap_or_default();
+            loop {
+                match ctx.receive().await.downcast::<Request<u64, String>>() {
+                    Ok(Request { request, reply }) => {
+                        sum += request;
+                        reply.send(&ctx, format!("{own} {sum}"));
+                    }
+                    Err(other) if other.is::<Deactivate>() => return Some(sum),
+                    Err(_) => {}
+                }
+            }
+        }
+    };
+    let suspend = |sum: u64| Bytes::copy_from_slice(&sum.to_le_bytes());
+    let resume = |bytes: Bytes| bytes.as_ref().try_into().ok().map(u64::from_le_bytes);
+    let config = KeyedConfig { idle, ..KeyedConfig::default() };
+    member.node.keyed_with_state("sum", config, (suspend, resume), body).unwrap()
+}
+
+#[test]
+fn the_state_of_a_key_outlives_its_process() {
+    let network = MemoryNetwork::new();
+    let a = start_keyed(&network, "a", 1);
+    let keyed = serve_with_state(&a, Duration::from_millis(1));
+    served(&[&keyed], 1);
+
+    for sum in 1..5 {
+        assert_eq!(add(&a, &keyed, 1), [("a".to_owned(), sum)]);
+        eventually("the end of the process", || keyed.count() == KeyCount { live: 0, suspended: 1 });
+    }
+}
+
+#[test]
+fn the_states_of_a_draining_node_move_and_no_call_fails_or_is_lost() {
+    const KEYS: u32 = 300;
+    let network = MemoryNetwork::new();
+    let members = [("a", 1), ("b", 2), ("c", 3)].map(|(name, boot)| start_keyed(&network, name, boot));
+    connected(&members.each_ref());
+    let keyed = members.each_ref().map(|member| serve_with_state(member, Duration::from_mins(9)));
+    served(&keyed.each_ref(), 3);
+    add(&members[0], &keyed[0], KEYS);
+    let on_c = keyed[2].count();
+    assert!(on_c.live > KEYS as usize / 5, "{on_c:?}");
+
+    // Calls go on while the states move.
+    members[2].node.drain();
+    let mut rounds = 1;
+    while keyed[2].count() != KeyCount::default() || rounds < 3 {
+        let caller = rounds as usize % 2;
+        rounds += 1;
+        for (_, sum) in add(&members[caller], &keyed[caller], KEYS) {
+            assert_eq!(sum, rounds, "each call is counted once");
+        }
+    }
+
+    served(&[&keyed[0], &keyed[1]], 2);
+    for (node, sum) in add(&members[0], &keyed[0], KEYS) {
+        assert!(node != "c" && sum == rounds + 1, "{node} {sum}");
+    }
+    assert_eq!(keyed[0].count().live + keyed[1].count().live, KEYS as usize);
+}
+
+#[test]
+fn a_suspended_state_moves_to_a_node_that_joins_when_its_key_is_used() {
+    const KEYS: u32 = 60;
+    let network = MemoryNetwork::new();
+    let a = start_keyed(&network, "a", 1);
+    let keyed = serve_with_state(&a, Duration::from_millis(1));
+    served(&[&keyed], 1);
+    add(&a, &keyed, KEYS);
+    eventually("the end of the processes", || keyed.count() == KeyCount { live: 0, suspended: KEYS as usize });
+
+    let b = start_keyed(&network, "b", 2);
+    connected(&[&a, &b]);
+    let of_b = serve_with_state(&b, Duration::from_mins(9));
+    served(&[&keyed, &of_b], 2);
+
+    let replies = add(&a, &keyed, KEYS);
+    assert!(replies.iter().all(|(_, sum)| *sum == 2), "{replies:?}");
+    assert!(replies.iter().any(|(node, _)| node == "b"), "{replies:?}");
+}
+
+#[test]
+fn a_state_that_cannot_be_resumed_is_kept_and_its_key_refused() {
+    let network = MemoryNetwork::new();
+    let a = start_keyed(&network, "a", 1);
+    let body = |ctx: Context, _: String, _: Option<()>| async move {
+        loop {
+            match ctx.receive().await.downcast::<Request<u64, String>>() {
+                Ok(Request { reply, .. }) => drop(reply.send(&ctx, "a 1".to_owned())),
+                Err(other) if other.is::<Deactivate>() => return Some(()),
+                Err(_) => {}
+            }
+        }
+    };
+    let config = KeyedConfig { idle: Duration::from_millis(1), ..KeyedConfig::default() };
+    let codec = (|()| Bytes::from_static(b"of another version"), |_: Bytes| None);
+    let keyed = a.node.keyed_with_state("sum", config, codec, body).unwrap();
+    served(&[&keyed], 1);
+    add(&a, &keyed, 1);
+    eventually("the end of the process", || keyed.count() == KeyCount { live: 0, suspended: 1 });
+
+    let refused = ask(&a, move |ctx| async move { keyed.entity("0").call::<u64, String>(&ctx, 1, SOON).await });
+    assert!(matches!(refused, Err(KeyedError::Refused { .. })), "{refused:?}");
 }

@@ -64,6 +64,24 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// Creates an order of `rows` rows from a position on, out of a table of `total`.
+    #[cfg(test)]
+    pub(super) fn of_rows(rows: u32, first: u64, total: u64, ranked: Instant, cost: Duration) -> Self {
+        let rows = (0..rows).map(|slot| Ranked { slot, generation: 1 }).collect();
+        Self {
+            rows,
+            first,
+            offset: first,
+            total,
+            matched: total,
+            made: ranked,
+            ranked,
+            provisional: false,
+            cost,
+            still: None,
+        }
+    }
+
     /// Renews the order if no process has done anything since, so that a new one would be equal; returns true if so.
     pub(crate) fn renew(&mut self, runtime: &Handle, now: Instant) -> bool {
         let same = self.still.is_some() && self.still == observe::idle_progress(runtime);

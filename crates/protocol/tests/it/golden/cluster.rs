@@ -44,6 +44,7 @@ pub(crate) fn cluster() -> Cluster {
         bytes_out_per_sec: 90_000.0,
         bytes_in_per_sec: 80_000.0,
         undecodable_total: 1,
+        undecodable_there_total: 3,
         links: 4,
         monitors: 5,
         monitored_by: 6,

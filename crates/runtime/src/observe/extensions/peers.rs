@@ -40,6 +40,8 @@ pub struct PeerReport {
     pub payload_bytes_received: u64,
     /// Number of messages dropped because their bytes were not valid for their type.
     pub undecodable: u64,
+    /// Number of messages of this node that the other one has dropped for the same reason.
+    pub undecodable_there: u64,
     /// Number of connections that were established.
     pub connections: u64,
     /// Number of connections that were lost.
@@ -74,6 +76,7 @@ pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
             payload_bytes_sent: read(&counters.payload_bytes_sent),
             payload_bytes_received: read(&counters.payload_bytes_received),
             undecodable: read(&counters.undecodable),
+            undecodable_there: read(&counters.undecodable_there),
             connections: read(&counters.connections),
             losses: read(&counters.losses),
             figures: attached.network.figures(peer.index),

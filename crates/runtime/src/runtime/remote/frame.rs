@@ -70,10 +70,12 @@ pub enum Kind {
     Ask = 140,
     /// The answer of a node.
     Answer = 141,
+    /// A message from the node that receives this was dropped: its bytes were not valid for its type.
+    Undecodable = 142,
 }
 
 impl Kind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Bytes,
         Self::Tagged,
         Self::Value,
@@ -92,6 +94,7 @@ impl Kind {
         Self::Leave,
         Self::Ask,
         Self::Answer,
+        Self::Undecodable,
     ];
 
     /// Returns the kind with this number.

@@ -104,7 +104,7 @@ impl RuntimeShared {
         let decode = self.config.exports.value(&name)?;
         // The code of the program may panic; this thread serves a whole node.
         let Some(message) = catch_unwind(AssertUnwindSafe(|| decode(decoder))).ok().flatten() else {
-            note_undecodable(peer, &name, to);
+            self.note_undecodable(peer, (to, from), &name);
             return Some(Delivered::Accepted);
         };
         Some(self.deliver_mail(peer, (from, to), bytes, message, None))
@@ -126,7 +126,7 @@ impl RuntimeShared {
         let told = reply.clone();
         let request = catch_unwind(AssertUnwindSafe(|| (codec.decode_request)(decoder, reply)));
         let Some(message) = request.ok().flatten() else {
-            note_undecodable(peer, &call, to);
+            self.note_undecodable(peer, (to, from), &call);
             self.no_reply_remote(&told);
             return Some(Delivered::Accepted);
         };
@@ -217,7 +217,7 @@ impl RuntimeShared {
     ) -> Option<()> {
         match kind {
             Kind::Hello => self.greet(peer, decoder)?,
-            Kind::Reply => self.deliver_remote_reply(peer, to, decoder)?,
+            Kind::Reply => self.deliver_remote_reply(peer, (from, to), decoder)?,
             Kind::NoReply => {
                 let reference = reference(decoder)?;
                 peer.bonds.lock().monitors.remove(&reference);
@@ -249,12 +249,13 @@ impl RuntimeShared {
             Kind::Leave => self.leave_of_remote(from, &String::decode(decoder)?),
             Kind::Ask => self.answer(peer, from, decoder)?,
             Kind::Answer => self.answered(peer, (from, to), decoder)?,
+            Kind::Undecodable => undecodable_there(peer, (from, to), &Arc::<str>::decode(decoder)?),
             Kind::Bytes | Kind::Tagged | Kind::Value | Kind::Request => unreachable!("delivered as messages"),
         }
         Some(())
     }
 
-    fn deliver_remote_reply(&self, peer: &Peer, to: Pid, decoder: &mut Decoder<'_>) -> Option<()> {
+    fn deliver_remote_reply(&self, peer: &Peer, (from, to): (Pid, Pid), decoder: &mut Decoder<'_>) -> Option<()> {
         let (reference, call) = (reference(decoder)?, Arc::<str>::decode(decoder)?);
         let codec = self.config.exports.call_codec(&call)?;
         peer.bonds.lock().monitors.remove(&reference);
@@ -262,10 +263,26 @@ impl RuntimeShared {
         if let Some(message) = reply.ok().flatten() {
             self.deliver_reply_message(to, reference, message);
         } else {
-            note_undecodable(peer, &call, to);
+            self.note_undecodable(peer, (to, from), &call);
             self.deliver_no_reply(to, reference);
         }
         Some(())
+    }
+
+    /// Counts and logs a message that is dropped, because its bytes are not valid for its type, and tells its sender's node.
+    /// The first one is logged, then those with which the count has doubled.
+    #[cold]
+    fn note_undecodable(&self, peer: &Peer, (receiver, sender): (Pid, Pid), name: &Arc<str>) {
+        let count = peer.counters.undecodable.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::error!(
+                node = %peer.identity.name, %receiver, %sender, name = &**name, count,
+                "a message was dropped: its bytes are not those of the type that this node exports under the name"
+            );
+        }
+        self.with_link(peer.index, |peer| {
+            self.peers.signal(peer, Kind::Undecodable, (receiver, sender), self.payload(peer, name));
+        });
     }
 
     pub(crate) fn linked_by(&self, peer: &Peer, from: Pid, to: Pid, number: u64) {
@@ -303,14 +320,16 @@ fn reference(decoder: &mut Decoder<'_>) -> Option<MonitorRef> {
     MonitorRef::from_number(u64::decode(decoder)?)
 }
 
-/// Counts and logs a message that is lost, because its bytes are not valid for its type.
+/// Counts and logs a message of this node that the other one has dropped.
 #[cold]
-fn note_undecodable(peer: &Peer, name: &str, to: Pid) {
-    peer.counters.undecodable.fetch_add(1, Ordering::Relaxed);
-    tracing::error!(
-        node = %peer.identity.name, %to, name,
-        "a message was dropped: its bytes are not those of the type that this node exports under the name"
-    );
+fn undecodable_there(peer: &Peer, (receiver, sender): (Pid, Pid), name: &str) {
+    let count = peer.counters.undecodable_there.fetch_add(1, Ordering::Relaxed) + 1;
+    if count.is_power_of_two() {
+        tracing::error!(
+            node = %peer.identity.name, %sender, %receiver, name, count,
+            "a message was lost: the other node exports another type under its name; update one of the nodes"
+        );
+    }
 }
 
 /// Returns the credit of withheld messages when their mailbox has room.

@@ -109,6 +109,8 @@ pub(crate) struct PeerCounters {
     pub(crate) payload_bytes_sent: AtomicU64,
     pub(crate) payload_bytes_received: AtomicU64,
     pub(crate) undecodable: AtomicU64,
+    /// Messages of this node that the other one could not decode.
+    pub(crate) undecodable_there: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) losses: AtomicU64,
 }

@@ -25,7 +25,7 @@ fn whatever_another_node_sends_the_node_goes_on() {
         let Some((kind, payload)) = input.split_first() else { return };
         // A second first frame is refused. An exit signal and a link may end the process, as those of any node may.
         let deadly = [Kind::Hello, Kind::Exit, Kind::LinkExit, Kind::Link];
-        let Some(kind) = Kind::from_byte(*kind % 18).or_else(|| Kind::from_byte(128 + *kind % 14)) else { return };
+        let Some(kind) = Kind::from_byte(*kind % 18).or_else(|| Kind::from_byte(128 + *kind % 15)) else { return };
         if deadly.contains(&kind) {
             return;
         }

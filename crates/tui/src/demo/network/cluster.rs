@@ -99,6 +99,7 @@ fn node(at: usize, now_ms: u64) -> ClusterNode {
         bytes_out_per_sec: bytes[0],
         bytes_in_per_sec: bytes[1],
         undecodable_total: 0,
+        undecodable_there_total: 0,
         links: if is_up { 12 * (at as u64 + 1) } else { 0 },
         monitors: if is_up { 31 + at as u64 } else { 0 },
         monitored_by: if is_up { 8 } else { 0 },

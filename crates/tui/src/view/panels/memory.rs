@@ -160,7 +160,9 @@ fn foot(painter: &mut Painter<'_>, area: Rect, memory: &MemorySnapshot) {
         bytes => format!("guests may use {} {} ", format::bytes(bytes), theme.dot()),
     };
     let cost = format::nanos(uses.cost_us * 1000, theme.micro());
-    let text = format!(" {size}read {} ago {} {cost} CPU ", format::age(uses.age_ms), theme.dot());
+    // An age below a second would be written with each frame.
+    let read = if uses.age_ms < 1_000 { "now".to_owned() } else { format!("{} ago", format::age(uses.age_ms)) };
+    let text = format!(" {size}read {read} {} {cost} CPU ", theme.dot());
     let width = painter::width(&text);
     if width + 4 < area.width {
         let line = Line::from(Span::styled(text, theme.style(Role::Dim)));

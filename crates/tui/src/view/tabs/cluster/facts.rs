@@ -47,8 +47,13 @@ fn lines(node: &ClusterNode) -> Vec<(&'static str, Vec<Fact>)> {
         ("total", totals(node)),
         ("lost", losses(node)),
     ]);
-    if node.stalled_targets + node.slow_receivers + node.undecodable_total > 0 {
-        lines.push(("slow", slow(node)));
+    if node.stalled_targets + node.slow_receivers > 0 {
+        lines.push(("slow", some([("there", node.stalled_targets), ("here", node.slow_receivers)], Role::Warn)));
+    }
+    // Messages that a node could not decode: the two run programs that differ.
+    if node.undecodable_total + node.undecodable_there_total > 0 {
+        let counts = [("there", node.undecodable_there_total), ("here", node.undecodable_total)];
+        lines.push(("dropped", some(counts, Role::Bad)));
     }
     lines
 }
@@ -115,12 +120,25 @@ fn losses(node: &ClusterNode) -> Vec<Fact> {
     [("", count, Role::Warn)].into_iter().chain(why).collect()
 }
 
-fn slow(node: &ClusterNode) -> Vec<Fact> {
-    let all = [
-        ("there", node.stalled_targets, Role::Warn),
-        ("here", node.slow_receivers, Role::Warn),
-        ("unreadable", node.undecodable_total, Role::Bad),
-    ];
-    let some = all.into_iter().filter(|(_, count, _)| *count > 0);
-    some.map(|(label, count, role)| (label, format::short(count as f64), role)).collect()
+fn some(counts: [(&'static str, u64); 2], role: Role) -> Vec<Fact> {
+    let some = counts.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(label, count)| (label, format::short(count as f64), role)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_a_node_could_not_read_have_a_line_of_their_own() {
+        let line = |here, there| {
+            let counts =
+                ClusterNode { undecodable_total: here, undecodable_there_total: there, ..ClusterNode::default() };
+            lines(&counts).into_iter().find(|(label, _)| *label == "dropped").map(|(_, facts)| facts)
+        };
+
+        assert_eq!(line(0, 0), None);
+        assert_eq!(line(0, 3), Some(vec![("there", "3".to_owned(), Role::Bad)]));
+        assert_eq!(line(1, 3).map(|facts| facts.len()), Some(2));
+    }
 }
