@@ -23,6 +23,9 @@ use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
 use crate::stats::record::RequestRecord;
 
+/// Reads without a wait after which other processes run first. A client may send without end what needs no answer.
+const TURN_READS: u8 = 4;
+
 /// A socket with or without encryption.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -173,6 +176,8 @@ pub(crate) struct Io {
     notices_end: bool,
     /// True if no bytes are known to wait behind those that were read.
     may_be_at_end: bool,
+    /// Reads since the last wait.
+    reads: u8,
     /// Exists while a write waits for the client.
     stall: Option<Box<Stall>>,
 }
@@ -187,7 +192,7 @@ impl Io {
     ) -> Self {
         // The bytes of TLS do not tell its end, and HTTP/2 is read all the time.
         let notices_end = !is_h2 && matches!(socket, Socket::Plain(_));
-        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, stall: None }
+        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, reads: 0, stall: None }
     }
 
     /// Returns true if hyper need not read to notice that the client has gone.
@@ -256,9 +261,19 @@ impl AsyncRead for Io {
             self.activity.read(bytes as u64);
             return Poll::Ready(Ok(()));
         }
+        if self.reads >= TURN_READS {
+            self.reads = 0;
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.reads += 1;
         let before = out.filled().len();
         self.may_be_at_end = true;
-        ready!(Pin::new(&mut self.socket).poll_read(task, out))?;
+        let read = Pin::new(&mut self.socket).poll_read(task, out);
+        if read.is_pending() {
+            self.reads = 0;
+        }
+        ready!(read)?;
         let bytes = out.filled().len() - before;
         if bytes > 0 {
             self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
@@ -372,6 +387,7 @@ impl AsyncWrite for Socket {
 mod tests {
     use std::io::Read;
     use std::net::TcpStream as Client;
+    use std::pin::pin;
 
     use rustix::net::sockopt;
     use tokio::io::AsyncWriteExt;
@@ -422,5 +438,33 @@ mod tests {
 
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(stopped.elapsed() <= LIMIT * 5 / 4, "{:?}", stopped.elapsed());
+    }
+
+    /// What the client sends needs no answer, so no write waits for it either.
+    #[tokio::test]
+    async fn a_client_that_sends_without_end_gives_the_scheduler_back() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
+        let mut client = Client::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (socket, _) = listener.accept().await.expect("a client");
+        let stats = Arc::new(ServerStats::new(Vec::new()));
+        let mut io = Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new(true))), LIMIT, true);
+        std::io::Write::write_all(&mut client, &[0; 1000]).expect("it is open");
+        io.readable().await;
+
+        // A hundred reads of one byte each, of which none has to wait.
+        let mut waits = 0;
+        for _ in 0..100 {
+            let mut byte = [0];
+            let mut read = pin!(io.read(&mut byte));
+            std::future::poll_fn(|task| {
+                let polled = read.as_mut().poll(task);
+                waits += u32::from(polled.is_pending());
+                polled
+            })
+            .await
+            .expect("it is open");
+        }
+
+        assert_eq!(waits, 99 / u32::from(TURN_READS));
     }
 }

@@ -20,8 +20,6 @@ use crate::websocket::frame::{Decoder, Item, Opcode, Violation, head};
 const READ_BYTES: usize = 16 * 1024;
 /// Frames without a wait after which other processes run first: each may be a ping, whose answer is a call of the system.
 const TURN_FRAMES: u32 = 64;
-/// Number of frames that a read counts for. It may hold thousands of empty fragments.
-const READ_FRAMES: u32 = 16;
 /// Bytes of pongs that may wait for a slow client. Further pings are not answered.
 const PONGS_MAX: usize = 1024;
 
@@ -75,7 +73,6 @@ impl FrameStream {
                 self.turn += 1;
                 return Poll::Ready(Ok(Some(item)));
             }
-            self.turn += READ_FRAMES;
             let read = READ_BUFFER.with_borrow_mut(|buffer| self.poll_read(&mut ReadBuf::new(buffer), task));
             if read.is_pending() {
                 self.turn = 0;
