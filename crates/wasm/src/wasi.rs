@@ -6,6 +6,7 @@
 mod guarded;
 #[cfg(feature = "store")]
 pub(crate) mod keyvalue;
+pub(crate) mod name_lookups;
 #[cfg(feature = "store")]
 pub(crate) mod open_bucket;
 pub(crate) mod values;
@@ -32,6 +33,7 @@ use super::guest::state::wasi::OutputLines;
 use super::guest::state::wasi::{Preview2, Wasi};
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
+use name_lookups::GuestLookups;
 use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_concurrent, link_modules};
@@ -71,6 +73,7 @@ impl Wasi {
                 Self::Preview2(Preview2 {
                     ctx: builder.build(),
                     table,
+                    lookups: GuestLookups::default(),
                     #[cfg(feature = "http")]
                     http: super::guest::state::http::HttpState::default(),
                     #[cfg(feature = "http")]
@@ -87,6 +90,15 @@ impl GuestState {
         match self.wasi.as_deref_mut() {
             Some(Wasi::Preview1(wasi)) => wasi,
             _ => unreachable!("a module that imports WASI gets it at its start"),
+        }
+    }
+}
+
+impl GuestState {
+    fn lookups(&self) -> &GuestLookups {
+        match self.wasi.as_deref() {
+            Some(Wasi::Preview2(Preview2 { lookups, .. })) => lookups,
+            _ => unreachable!("a component that imports WASI gets it at its start"),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! A refused socket or name lookup returns WASI's error `access-denied`. The calls for random bytes cannot return one:
 //! without the capability a component traps, and a core module gets `acces`. Observers see every refusal.
 
-use wasmtime::component::{Linker as Components, Resource};
+use std::sync::Arc;
+
+use wasmtime::component::{Accessor, Linker as Components, Resource};
 use wasmtime::{Caller, Linker as Modules, StoreContextMut};
 use wasmtime_wasi::p2::bindings::random::random::Host as Random;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::Host as Lookup;
@@ -13,7 +15,8 @@ use wasmtime_wasi::p2::bindings::sockets::tcp_create_socket::Host as Tcp;
 use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::p3::bindings::random::random::Host as Random3;
-use wasmtime_wasi::sockets::WasiSocketsView;
+use wasmtime_wasi::p3::bindings::sockets::ip_name_lookup::{ErrorCode as LookupError, HostWithStore as Lookup3};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi::{I32Exit, WasiView};
 
 use crate::engine::fiber::waiting;
@@ -23,6 +26,7 @@ use crate::guest::state::GuestState;
 use crate::host::RANDOM_BYTES_MAX;
 use crate::module::load::P1;
 use crate::raw::memory_at;
+use crate::wasi::name_lookups::NameLookups;
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;
 type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
@@ -60,14 +64,18 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
             })
         },
     )?;
+    let lookups = NameLookups::new();
     linker.instance("wasi:sockets/ip-name-lookup@0.2.12")?.func_wrap(
         "resolve-addresses",
-        |mut caller: GuestCaller<'_>, (network, name): (Resource<Network>, String)| {
+        move |mut caller: GuestCaller<'_>, (network, name): (Resource<Network>, String)| {
             let state = caller.data_mut();
             if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
             }
-            outcome(Lookup::resolve_addresses(&mut state.sockets(), network, name))
+            let Some(mut leave) = lookups.leave(state.lookups()) else {
+                return Ok((Err(ErrorCode::TemporaryResolverFailure),));
+            };
+            leave.begin(|| outcome(Lookup::resolve_addresses(&mut state.sockets(), network, name)))
         },
     )?;
     let mut random = linker.instance("wasi:random/random@0.2.12")?;
@@ -82,9 +90,23 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
 }
 
 /// Replaces the guarded functions of components of WASI 0.3. Sockets need no guard: without the capability, WASI creates
-/// none.
+/// none, and finds no name.
 pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
+    let lookups = Arc::new(NameLookups::new());
+    linker.instance("wasi:sockets/ip-name-lookup@0.3.0")?.func_wrap_concurrent(
+        "resolve-addresses",
+        move |caller: &Accessor<GuestState>, (name,): (String,)| {
+            let lookups = Arc::clone(&lookups);
+            Box::pin(async move {
+                let Some(leave) = caller.with(|mut access| lookups.leave(access.get().lookups())) else {
+                    return Ok((Err(LookupError::TemporaryResolverFailure),));
+                };
+                let sockets = caller.with_getter::<WasiSockets>(GuestState::sockets);
+                Ok((leave.run(Lookup3::resolve_addresses(&sockets, name)).await?,))
+            })
+        },
+    )?;
     let mut random = linker.instance("wasi:random/random@0.3.0")?;
     random.func_wrap("get-random-bytes", |mut caller: GuestCaller<'_>, (count,): (u64,)| {
         Ok((Random3::get_random_bytes(random_of(&mut caller)?.ctx().ctx.random(), count)?,))

@@ -11,6 +11,7 @@ use wasmtime_wasi::p1::WasiP1Ctx;
 
 #[cfg(feature = "http")]
 use crate::guest::guest_info::GuestInfo;
+use crate::wasi::name_lookups::GuestLookups;
 
 /// Output of a guest that may go on in another process.
 #[cfg(feature = "http")]
@@ -34,6 +35,7 @@ pub(crate) enum Wasi {
 pub(crate) struct Preview2 {
     pub(crate) ctx: WasiCtx,
     pub(crate) table: ResourceTable,
+    pub(crate) lookups: GuestLookups,
     #[cfg(feature = "http")]
     pub(crate) http: super::http::HttpState,
     /// Standard output and standard error.
