@@ -121,9 +121,33 @@ fn the_files_that_a_configuration_names_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("rusm.toml");
     fs::write(&config, "[[process]]\nname = \"one\"\nmodule = \"gone.wasm\"\n").unwrap();
-    let check = rusm(dir.path()).arg("check").output().unwrap();
+    refuses(dir.path(), "gone.wasm");
+
+    fs::write(dir.path().join("garbage.wasm"), "garbage").unwrap();
+    let site = |route: &str| format!("[[serve]]\nlisten = \"127.0.0.1:0\"\n[[serve.route]]\n{route}\n");
+    for (text, named) in [
+        (site("pattern = \"/*\"\nmodule = \"garbage.wasm\""), "garbage.wasm"),
+        (site("pattern = \"/*\"\nfolder = \"rusm.toml\""), "rusm.toml"),
+        (site("pattern = \"/*/*\"\nfolder = \".\""), "/*/*"),
+        (site("pattern = \"GET /healthz\"\nfolder = \".\""), "/healthz"),
+        (
+            "[[serve]]\nlisten = \"127.0.0.1:0\"\ncertificate = \"rusm.toml\"\nkey = \"rusm.toml\"\n[[serve.route]]\npattern = \"/*\"\nfolder = \".\"\n"
+                .to_owned(),
+            "certificate",
+        ),
+    ] {
+        fs::write(&config, &text).unwrap();
+        refuses(dir.path(), named);
+    }
+    fs::write(&config, site("pattern = \"/*\"\nfolder = \".\"")).unwrap();
+    assert!(rusm(dir.path()).arg("check").output().unwrap().status.success());
+}
+
+/// Checks that `rusm check` ends with one line that contains this.
+fn refuses(dir: &Path, named: &str) {
+    let check = rusm(dir).arg("check").output().unwrap();
     let line = String::from_utf8_lossy(&check.stderr).into_owned();
-    assert!(check.status.code() != Some(0) && line.lines().count() == 1 && line.contains("gone.wasm"), "{line}");
+    assert!(check.status.code() == Some(2) && line.lines().count() == 1 && line.contains(named), "{named}: {line}");
 }
 
 #[test]

@@ -58,6 +58,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+impl TlsFiles {
+    /// Reads the files, and checks that they belong together.
+    ///
+    /// # Errors
+    /// [`TlsError`] for what a server would refuse.
+    pub fn check(&self) -> Result<(), TlsError> {
+        load(self).map(drop)
+    }
+}
+
 /// Certificates in use, which can be replaced.
 #[derive(Debug)]
 pub(crate) struct Tls {

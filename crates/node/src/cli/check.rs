@@ -1,39 +1,70 @@
 //! `rusm check`: reads a configuration as a start or a reload would, and says whether it is valid.
 
-use std::fs::File;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusm_store::{Store, StoreConfig};
+use rusm_wasm::{Wasm, WasmConfig};
 
 use super::shell::print;
 use super::{CommonFlags, NodeFlags, ObservedFlags};
 use crate::failure::{Failure, system};
+use crate::run::source::{self, load_error};
+use crate::serve::sites::Sites;
 use crate::settings::Settings;
 use crate::settings::app::App;
-use crate::settings::serve::Target;
 
 /// Checks a file, and the files that it names.
 ///
 /// # Errors
-/// [`Failure`] with the setting that is not valid, or the file that cannot be read.
+/// [`Failure`] with the setting or the file that a start would refuse.
 pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
     let shown = file.display().to_string();
     let common = CommonFlags { config: Some(file), ..CommonFlags::default() };
     let settings = Settings::read(&NodeFlags::from((ObservedFlags::default(), common)))?;
-    for path in files_of(&settings.app) {
-        File::open(path).map_err(system(format!("read {}, which {shown} names", path.display())))?;
+    let (processes, sites) = (settings.app.processes.len(), settings.app.sites.len());
+    // Modules that import the store need one, and this program must not open the one of a node.
+    let scratch = match &settings.store {
+        Some(_) => Some(Scratch::create().map_err(system("create a temporary folder"))?),
+        None => None,
+    };
+    let store = scratch.as_ref().map(Scratch::store).transpose()?;
+    let app = Arc::new(settings.app);
+    if processes + sites + app.modules.len() > 0 {
+        check(&app, store).map_err(|failure| Failure::Usage(format!("{shown}: {failure}")))?;
     }
-    let App { processes, sites, .. } = &settings.app;
-    let (processes, sites) = (processes.len(), sites.len());
     print(format!("{shown} is valid: {processes} [[process]], {sites} [[serve]]\n").as_bytes())
 }
 
-fn files_of(app: &App) -> impl Iterator<Item = &Path> {
-    let processes = app.processes.iter().map(|process| process.module.as_path());
-    let modules = app.modules.values().map(PathBuf::as_path);
-    let certificates = app.sites.iter().filter_map(|site| site.tls.as_ref());
-    let certificates = certificates.flat_map(|tls| [tls.certificate.as_path(), tls.key.as_path()]);
-    let targets = app.sites.iter().flat_map(|site| &site.routes).map(|route| match &route.target {
-        Target::Folder(path) => path.as_path(),
-        Target::Guest(guest) => guest.module.as_path(),
-    });
-    processes.chain(modules).chain(certificates).chain(targets)
+/// Checks what a start does with an application before it runs.
+fn check(app: &Arc<App>, store: Option<Store>) -> Result<(), Failure> {
+    let wasm = Wasm::start(WasmConfig { store, ..app.wasm.clone() })?;
+    let of_processes = app.processes.iter().map(|process| process.module.as_path());
+    for path in of_processes.chain(app.modules.values().map(PathBuf::as_path)) {
+        let bytes = source::read(path)?;
+        wasm.load(path.display().to_string(), &bytes).map_err(|error| load_error(path, error))?;
+    }
+    Ok(Sites::check(app, wasm)?)
+}
+
+/// A folder for as long as this value exists.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("rusm-check-{}", std::process::id()));
+        fs::create_dir(&path).map(|()| Self(path))
+    }
+
+    fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::open(Path::join(&self.0, "store"), StoreConfig::default())?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It is in the folder for temporary files.
+        drop(fs::remove_dir_all(&self.0));
+    }
 }

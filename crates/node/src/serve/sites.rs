@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rusm_runtime::Handle;
 use rusm_serve::http::StatusCode;
-use rusm_serve::{Files, Request, RouteError, Router, ServeConfig, ServeError, Server};
+use rusm_serve::{Files, Request, RouteError, Router, ServeConfig, ServeError, Server, TlsError, TlsFiles};
 use rusm_store::Store;
 use rusm_wasm::{EngineError, GuestOptions, Module, Wasm, WasmConfig};
 use thiserror::Error;
@@ -34,6 +34,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(150);
 pub(crate) enum SiteError {
     #[error(transparent)]
     Server(#[from] ServeError),
+    #[error(transparent)]
+    Certificate(#[from] TlsError),
     #[error(transparent)]
     Route(#[from] RouteError),
     #[error(transparent)]
@@ -62,6 +64,22 @@ struct RunningSite {
 }
 
 impl Sites {
+    /// Checks the servers of an application without starting one: compiles their modules, opens their folders and
+    /// certificates, and builds their routes.
+    ///
+    /// # Errors
+    /// [`SiteError`] for the first that could not start.
+    pub(crate) fn check(app: &Arc<App>, wasm: Wasm) -> Result<(), SiteError> {
+        let is_ready = Arc::new(AtomicBool::new(true));
+        let sites = Self { wasm: Some(wasm), app: Arc::clone(app), servers: Vec::new(), is_ready };
+        let modules = sites.compiled(|_| true)?;
+        for site in &app.sites {
+            site.tls.as_ref().map_or(Ok(()), TlsFiles::check)?;
+            sites.router(site, &modules)?;
+        }
+        Ok(())
+    }
+
     /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
     ///
     /// # Errors
