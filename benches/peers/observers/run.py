@@ -94,14 +94,14 @@ class Rival:
 class Ours(Rival):
     name = "rusm-top"
     rows = r"(<\d+\.\d+\.\d+>)"
-    order = b"P"
+    order = b"i"
 
     def node(self, count):
         return [NODES / "processes", str(count), "observed"]
 
     def observer(self):
         program = os.environ.get("OBSERVERS_RUSM_TOP", "rusm-top")
-        return [program, "--tab", "processes", "--sort", "mem"]
+        return [program, "--tab", "processes", "--sort", "pid"]
 
 
 class ObserverCli(Rival):
