@@ -112,7 +112,9 @@ impl CrashLog {
             return Some(cause.skipped.swap(0, Ordering::Relaxed));
         }
         cause.skipped.fetch_add(1, Ordering::Relaxed);
-        self.has_skipped.store(true, Ordering::Relaxed);
+        if !self.has_skipped.load(Ordering::Relaxed) {
+            self.has_skipped.store(true, Ordering::Relaxed);
+        }
         None
     }
 

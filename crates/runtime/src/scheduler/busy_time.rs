@@ -200,6 +200,11 @@ impl<C: Clock> BusyTimer<C> {
         self.clock.now_ns()
     }
 
+    /// Returns the time that was read last: at the start of the slice, or of a timed poll.
+    pub(crate) const fn last_ns(&self) -> u64 {
+        self.last_ns.get()
+    }
+
     /// Restarts the measurement after an idle stretch or a turn of the reactor.
     pub(crate) fn resume(&self, now_ns: u64, was_idle: bool) {
         self.last_ns.set(now_ns);

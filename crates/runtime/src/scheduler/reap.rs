@@ -181,16 +181,19 @@ impl Local {
             return;
         }
         let name = released.and_then(Released::name);
-        let ended = self.ended_process(slot, pid, name, reason.without_value(), by.clone(), mailbox_len);
+        let source = || released.and_then(|released| released.side_table.body_info.as_ref()?.source());
+        let shown = name.clone().or_else(source);
+        let who = shown.as_deref().map_or_else(|| Who::Type(slot.future_type()), Who::Named);
         let kept = self.ends_left.get();
-        let keep = (kept != 0 || is_watched).then(|| ended.clone());
-        let cause = if reason.is_normal() {
-            None
+        let is_kept = kept != 0 || is_watched;
+        // A storm is counted; only a few of its ends are described.
+        let known = if is_kept { None } else { shared.causes.record_again(self.id, &who, &by, reason) };
+        let (cause, keep) = if known.is_some() {
+            (known, None)
         } else {
-            let source = released.and_then(|released| released.side_table.body_info.as_ref()?.source());
-            let name = ended.name.clone().or(source);
-            let who = name.as_deref().map_or(Who::Type(ended.future_type), Who::Named);
-            shared.causes.record(self.id, &who, ended)
+            let ended = self.ended_process(slot, pid, name, reason.without_value(), by.clone(), mailbox_len);
+            let keep = is_kept.then(|| ended.clone());
+            (if reason.is_normal() { None } else { shared.causes.record(self.id, &who, ended) }, keep)
         };
         if by == EndedBy::Itself && !reason.is_normal() {
             self.report_failure(slot, pid, released, reason, cause);
@@ -229,7 +232,9 @@ impl Local {
         let shared = &self.shared;
         let body_info = released.and_then(|released| released.side_table.body_info.as_ref());
         let is_logged = shared.config.log_crashes && !body_info.is_some_and(|info| info.logs_own_end());
-        let turn = if is_logged { shared.crash_log.take_turn(cause, shared.now_ns()) } else { None };
+        // The last time that was read is exact enough for an interval of a second.
+        let turn = || shared.crash_log.take_turn(cause, self.busy_timer.last_ns());
+        let turn = if is_logged { turn() } else { None };
         if turn.is_none() && shared.config.on_crash.is_none() {
             return;
         }

@@ -55,7 +55,7 @@ pub struct CauseReport {
     pub first_at: Duration,
     /// Number of ends in each of the last [`CAUSE_INTERVALS`] intervals, oldest first.
     pub intervals: Vec<u32>,
-    /// The newest end.
+    /// The newest end; in a storm, one of the last slice of a scheduler.
     pub last: EndedProcess,
 }
 
@@ -122,9 +122,24 @@ impl Causes {
         }
     }
 
+    /// Counts an abnormal end like earlier ones of this slice, without its description. Returns the number of its cause;
+    /// `None` if this scheduler does not know it.
+    pub(crate) fn record_again(
+        &self,
+        scheduler: usize,
+        who: &Who<'_>,
+        by: &EndedBy,
+        reason: &ExitReason,
+    ) -> Option<u16> {
+        let mut mine = self.schedulers[scheduler].lock().unwrap_or_else(PoisonError::into_inner);
+        let id = mine.ids.get(&key(kind(by, reason), who, reason)).copied()??;
+        mine.counts.get_mut(&id)?.add();
+        Some(id)
+    }
+
     /// Counts an abnormal end on a scheduler. Returns the number of its cause; `None` beyond the limit.
     pub(crate) fn record(&self, scheduler: usize, who: &Who<'_>, ended: EndedProcess) -> Option<u16> {
-        let kind = kind(&ended);
+        let kind = kind(&ended.by, &ended.reason);
         let key = key(kind, who, &ended.reason);
         let interval = interval(ended.at);
         let mut mine = self.schedulers[scheduler].lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,9 +155,7 @@ impl Causes {
         };
         let before = if let Some(counts) = mine.counts.get_mut(&id) {
             counts.advance(interval);
-            counts.count += 1;
-            let newest = &mut counts.intervals[CAUSE_INTERVALS - 1];
-            *newest = newest.saturating_add(1);
+            counts.add();
             Some(std::mem::replace(&mut counts.last, ended))
         } else {
             let mut intervals = [0; CAUSE_INTERVALS];
@@ -251,6 +264,12 @@ impl Causes {
 }
 
 impl CauseCounts {
+    fn add(&mut self) {
+        self.count += 1;
+        let newest = &mut self.intervals[CAUSE_INTERVALS - 1];
+        *newest = newest.saturating_add(1);
+    }
+
     /// Moves the history so that its newest interval is `interval`.
     fn advance(&mut self, interval: u64) {
         let steps = usize::try_from(interval.saturating_sub(self.interval)).unwrap_or(usize::MAX).min(CAUSE_INTERVALS);
@@ -266,8 +285,8 @@ const fn interval(at: Duration) -> u64 {
     at.as_secs() / CAUSE_INTERVAL.as_secs()
 }
 
-const fn kind(ended: &EndedProcess) -> CauseKind {
-    match (&ended.by, &ended.reason) {
+const fn kind(by: &EndedBy, reason: &ExitReason) -> CauseKind {
+    match (by, reason) {
         (EndedBy::Link(_), _) => CauseKind::Link,
         (_, ExitReason::Killed) => CauseKind::Killed,
         _ => CauseKind::Crash,
