@@ -47,7 +47,7 @@ class Rival:
     def __init__(self, folder):
         self.folder = folder
         self.variables = {name: folder for name in ["HOME", "RUSM_SOCKET_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]}
-        self.variables["ERL_CRASH_DUMP"] = "/dev/null"
+        self.variables["ERL_CRASH_DUMP_SECONDS"] = "0"
 
     def start(self, count):
         """Returns the seconds until the node has its processes, or None if that takes too long."""

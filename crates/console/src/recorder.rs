@@ -59,6 +59,9 @@ const EARLY: Duration = Duration::from_millis(20);
 const MESSAGE_MAX_BYTES: usize = 120 * 1024;
 /// Number of events of an instant.
 const EVENTS: usize = 64;
+/// Number of processes up to which the sums of the tree are recorded: reading them all then takes a fraction of a
+/// millisecond.
+const SUMS_PROCESSES_MAX: u64 = 20_000;
 /// Supervisors with recorded children.
 const OPEN_MAX: usize = 64;
 
@@ -74,6 +77,8 @@ pub(crate) struct Recorder {
 /// The recorded part of the views that a client selects.
 struct Views {
     open: Vec<String>,
+    /// The last look at the tree, with its sums.
+    tree: Option<TreeSource>,
     engines: Option<EnginesSource>,
     time: Option<TimeSource>,
     stores: Option<StoresSource>,
@@ -94,6 +99,7 @@ impl Recorder {
         // Fixed views are within all limits.
         let views = Views {
             open: Vec::new(),
+            tree: None,
             engines: EnginesSource::new(EnginesView { window, ..EnginesView::default() }).ok(),
             time: TimeSource::new(TimeView::default()).ok(),
             stores: StoresSource::new(StoresView { window, ..StoresView::default() }, Role::Observe).ok(),
@@ -152,7 +158,7 @@ impl Recorder {
         let mut messages = vec![(kind::TICK, tick)];
         let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
         add(kind::ROWS, ServerMessage::Rows(self.rows(&recording.top_rows, node)));
-        add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms)));
+        add(kind::TREE, ServerMessage::Tree(self.tree(node, at_ms, frame.observer.process_count)));
         let Views { engines, time, stores, topics, causes, schedulers, serve, waits, .. } = &mut self.views;
         let seq = self.seq;
         for (kind, message) in [
@@ -218,12 +224,20 @@ impl Recorder {
         }
     }
 
-    /// Returns the first page of the tree, with its supervisors open.
-    fn tree(&mut self, node: &Node, at_ms: u64) -> TreeRows {
+    /// Returns the first page of the tree, with its supervisors open. Sums read every process, so they are left out
+    /// while there are many.
+    fn tree(&mut self, node: &Node, at_ms: u64, processes: u64) -> TreeRows {
         let open = std::mem::take(&mut self.views.open);
-        let view = TreeView { open, window: ViewWindow { offset: 0, len: 150 }, ..TreeView::default() };
-        let Ok(mut source) = TreeSource::new(view) else { return TreeRows::default() };
+        let (window, sums) = (ViewWindow { offset: 0, len: 150 }, processes <= SUMS_PROCESSES_MAX);
+        let Ok(source) = TreeSource::new(TreeView { open, window, sums, ..TreeView::default() }) else {
+            return TreeRows::default();
+        };
+        let mut source = match &mut self.views.tree {
+            Some(before) => source.continuing(before),
+            None => source,
+        };
         let rows = source.read(node);
+        self.views.tree = Some(source);
         let supervisors = rows.rows.iter().filter(|row| row.branch.is_some());
         self.views.open = supervisors.take(OPEN_MAX.min(TREE_OPEN_MAX)).map(|row| row.path.clone()).collect();
         TreeRows { seq: self.seq, at_ms, ..rows }

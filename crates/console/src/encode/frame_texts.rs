@@ -10,7 +10,7 @@ pub(crate) struct FrameTexts {
 }
 
 impl FrameTexts {
-    /// Returns the text for clients that have skipped so many frames; calls `encode` if no client has needed it yet.
+    /// Returns the text for clients that have skipped `skipped` frames; calls `encode` for the first of them.
     pub(crate) fn text(&mut self, seq: u64, skipped: u64, encode: impl FnOnce() -> String) -> Utf8Bytes {
         if self.seq != seq {
             self.seq = seq;

@@ -162,3 +162,26 @@ async fn requests_about_the_past_are_limited_like_all_commands() {
     let error = client.next_of("error").await;
     assert_eq!(error["code"], "rate_limited");
 }
+
+#[tokio::test]
+async fn the_recorded_tree_has_the_sums_of_its_rows() {
+    use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+
+    let node = node();
+    let mut client = node.attach().await;
+    let child = ChildSpec::new("worker", |_| std::future::pending::<()>());
+    let _supervisor = Supervisor::new(Strategy::OneForOne).child(child).start(&node.runtime).await.unwrap();
+
+    let past = until(&mut client, |past| {
+        past.messages.iter().any(|message| match message {
+            // A share of CPU time needs two looks.
+            ServerMessage::Tree(tree) => {
+                tree.rows.iter().any(|row| row.sum.is_some_and(|sum| sum.processes == 2 && sum.cpu_pct.is_some()))
+            }
+            _ => false,
+        })
+    })
+    .await;
+
+    assert!(past.refusal.is_none());
+}

@@ -25,7 +25,7 @@ pub(crate) struct OrderKey {
 pub(crate) struct SharedOrders(VecDeque<(OrderKey, Order)>);
 
 impl SharedOrders {
-    /// Returns a recent order whose rows include the window, if it was computed after `known`.
+    /// Returns a recent order with the rows of the window, if it was computed after `known`.
     pub(crate) fn find(
         &self,
         key: &OrderKey,
