@@ -107,10 +107,12 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
         .map_err(|error| Failure::Usage(format!("{:?} is not a valid log filter: {error}", settings.level)))
 }
 
-/// Returns the filter for a level. The spans that WASI wraps around every guest call, and what the network between nodes
-/// says about itself, are logged only if the level names `wasmtime_wasi` or `zenoh`.
+/// Returns the filter for a level. The spans that WASI wraps around every guest call, what the network between nodes says
+/// about itself, and what libraries say about each wrong frame of a client are logged only if the level names them.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
-    const QUIET: [&str; 2] = ["wasmtime_wasi", "zenoh"];
-    let quiet = QUIET.into_iter().filter(|name| !level.contains(name)).map(|name| format!(",{name}=warn"));
+    const QUIET: [(&str, &str); 4] =
+        [("wasmtime_wasi", "warn"), ("zenoh", "warn"), ("h2", "error"), ("hyper", "error")];
+    let quiet = QUIET.into_iter().filter(|(name, _)| !level.contains(name));
+    let quiet = quiet.map(|(name, level)| format!(",{name}={level}"));
     parse_filter(&format!("{level}{}", quiet.collect::<String>()))
 }
