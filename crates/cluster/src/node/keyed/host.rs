@@ -19,6 +19,8 @@ use crate::identity::NodeName;
 const TICK: Duration = Duration::from_millis(100);
 /// Looks at all keys take at most one part of the time in this number.
 const TICK_SHARE: u32 = 20;
+/// Maximum number of keys that end or move at a time while their node drains.
+const DRAINING_MAX: usize = 1 << 14;
 /// Time within which another host has to say whether a key is live there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -129,7 +131,11 @@ impl Host {
                     self.suspended.end_move(&keys);
                     // At once if something moved; otherwise at the next tick.
                     if !keys.is_empty() {
-                        self.begin_move(&ctx, drains(&self.own));
+                        let is_draining = drains(&self.own);
+                        if is_draining {
+                            self.end_processes(&ctx, true);
+                        }
+                        self.begin_move(&ctx, is_draining);
                     }
                     continue;
                 }
@@ -167,7 +173,7 @@ impl Host {
         }
     }
 
-    /// Notes which nodes drain, and tells processes to end that are idle or whose node drains.
+    /// Notes which nodes drain. Ends processes, and moves states.
     fn tick(&mut self, ctx: &Context, drains: &impl Fn(&NodeName) -> bool) {
         {
             let mut hosts = self.hosts.write();
@@ -180,18 +186,25 @@ impl Host {
                 }
             }
         }
+        let is_draining = drains(&self.own);
+        self.end_processes(ctx, is_draining);
+        self.begin_move(ctx, is_draining);
+    }
+
+    /// Ends idle processes, and with `is_draining` a limited number of others: a key without a process is not available until
+    /// its state has moved.
+    fn end_processes(&mut self, ctx: &Context, is_draining: bool) {
         let runtime = ctx.runtime();
         let messages = |pid: Pid| {
             let process = observe::process_ref(&runtime, pid)?;
             (process.mailbox_len() == 0).then(|| process.messages())
         };
-        let moves = drains(&self.own);
+        let moves = if is_draining { DRAINING_MAX.saturating_sub(self.suspended.len()) } else { 0 };
         for pid in self.table.take_ending(self.started.elapsed(), self.config.idle, moves, messages) {
             if ctx.try_send(pid, Deactivate).is_err() {
                 self.table.keep(pid);
             }
         }
-        self.begin_move(ctx, moves);
     }
 
     /// Begins to send states to other hosts: all of them, or those that were asked for.
