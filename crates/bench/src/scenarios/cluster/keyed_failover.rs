@@ -1,7 +1,7 @@
 //! Calls to keyed processes on several nodes, while nodes are killed or drained and replaced.
 //!
 //! ```text
-//!   caller ── call(key) ──▶ its process, on any node ──▶ sum so far        the caller knows what the sum has to be
+//!   caller ── call(key) ──▶ its process, on any node ──▶ sum        the caller knows the right sum
 //!   every few seconds: a node is drained, or killed ──▶ its keys are elsewhere ──▶ a new node joins
 //! ```
 
@@ -29,14 +29,10 @@ use crate::scenarios::cluster::{NODES_ARE_PROGRAMS, SCHEDULERS, lacks};
 const EVERY: Parameter = Parameter {
     name: "every",
     description: "Time between two events.",
-    kind: Kind::Time {
-        min: Duration::from_millis(10),
-        max: Duration::from_secs(3_600),
-        default: Duration::from_secs(1),
-    },
+    kind: Kind::Time { min: Duration::from_millis(10), max: Duration::from_hours(1), default: Duration::from_secs(1) },
 };
 
-/// Scenario with keyed processes whose nodes come and go.
+/// Scenario with keyed processes on nodes that come and go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedFailover;
 
@@ -82,7 +78,7 @@ impl Scenario for KeyedFailover {
                 },
                 Parameter {
                     name: "event",
-                    description: "What happens to the other nodes in turn.",
+                    description: "Event that the other nodes have in turn.",
                     kind: Kind::Choice { words: &["drain", "kill", "none"] },
                 },
                 EVERY,

@@ -26,7 +26,7 @@ pub(super) struct Account {
     pub(super) unanswered: u64,
     /// Acknowledged calls that are missing in a later sum.
     pub(super) lost: u64,
-    /// Acknowledged calls whose state was in the memory of a node that was killed.
+    /// Acknowledged calls that are missing because the state of the key was in the memory of a killed node.
     pub(super) killed: u64,
     /// Calls that were carried out more than once.
     pub(super) repeated: u64,
@@ -43,7 +43,7 @@ impl Account {
     }
 }
 
-/// What a caller knows of a key.
+/// State of a key, as its caller knows it.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
     /// Sum in the last reply.

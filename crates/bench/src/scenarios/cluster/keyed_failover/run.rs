@@ -103,6 +103,6 @@ fn of_calls(account: &Account) -> Table {
     let Account { acknowledged, failed, unanswered, lost, killed, repeated } = *account;
     table.row([acknowledged, failed, unanswered, lost, killed, repeated].map(Into::into));
     table.note("counts include those before the clock and one more for each key at the end");
-    table.note("lost with a killed node: acknowledged calls whose state was only in its memory");
+    table.note("lost with a killed node: acknowledged calls with a state that was only in its memory");
     table
 }
