@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rusm_runtime::observe;
-use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request};
+use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request, TrySendError};
 
 use super::kind::{Code, Deactivate, GROUP, Hosts, KeyCount, KeyedConfig, STATE_BYTES_MAX, SharedCount};
 use super::suspended::{KeyUse, Suspended};
@@ -36,6 +36,8 @@ pub(super) struct Host {
     count: Arc<SharedCount>,
     table: KeyTable<Waiter>,
     suspended: Suspended,
+    /// The other hosts know that this one has no key and starts none.
+    is_drained: bool,
     started: Instant,
 }
 
@@ -73,6 +75,7 @@ impl Host {
             count,
             table: KeyTable::new(),
             suspended: Suspended::default(),
+            is_drained: false,
             started: Instant::now(),
         }
     }
@@ -95,12 +98,26 @@ impl Host {
                 self.tick(&ctx, &drains);
                 next_tick = Instant::now() + TICK.max(now.elapsed() * TICK_SHARE);
             }
-            self.count.set(KeyCount { live: self.table.len(), suspended: self.suspended.len() });
+            let count = KeyCount { live: self.table.len(), suspended: self.suspended.len() };
+            // The others know it before the node may leave.
+            if count == KeyCount::default() && !self.is_drained && drains(&self.own) {
+                self.is_drained = self.say_drained(&ctx);
+            }
+            if count != KeyCount::default() || self.is_drained || !drains(&self.own) {
+                self.count.set(count);
+            }
             let left = next_tick.saturating_duration_since(Instant::now());
             let Some(message) = ctx.receive_timeout(left).await else { continue };
             let message = match message.downcast::<Request<Bytes, Bytes>>() {
                 Ok(request) => {
                     self.answer(&ctx, request, &drains);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Bytes>() {
+                Ok(node) => {
+                    self.drained(&node);
                     continue;
                 }
                 Err(other) => other,
@@ -149,6 +166,27 @@ impl Host {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells the other hosts that this one has no key any more. Returns false if one of them has no room for it now.
+    fn say_drained(&self, ctx: &Context) -> bool {
+        let own = Bytes::copy_from_slice(self.own.as_str().as_bytes());
+        let hosts = self.hosts.read();
+        let others = hosts.pids.iter().filter(|(node, _)| **node != self.own);
+        others.fold(true, |all, (_, host)| {
+            let sent = ctx.try_send(*host, own.clone());
+            all && !matches!(sent, Err(TrySendError::Full { .. }))
+        })
+    }
+
+    /// Notes that a node has no key any more: pids there are of processes that have ended.
+    fn drained(&self, node: &[u8]) {
+        let mut hosts = self.hosts.write();
+        let node = std::str::from_utf8(node).ok().and_then(|node| NodeName::new(node).ok());
+        if let Some(host) = node.and_then(|node| hosts.pids.get(&node).copied()) {
+            hosts.drained.insert(host.node());
+            hosts.known.retain(|_, pid| pid.node() != host.node());
         }
     }
 
@@ -302,7 +340,11 @@ impl Host {
         }
         let (host, own, of) = (ctx.pid(), self.own.clone(), key.to_owned());
         let ask = move |ctx: Context| async move {
-            let answer = ask_all(&ctx, &own, &others, &of).await;
+            let mut answer = ask_all(&ctx, &own, &others, &of).await;
+            // Twice: a state may have moved from a host that was still to be asked to one that had answered.
+            if answer == Answer::No {
+                answer = ask_all(&ctx, &own, &others, &of).await;
+            }
             ctx.send(host, Resolved { key: of, answer }).await;
         };
         if ctx.runtime().spawn(ask).is_err() {
