@@ -70,27 +70,7 @@ fn gates(scenario: &str) -> Vec<Gate> {
             }),
         ],
         "pubsub-fanout" => vec![peer("rate ÷ the peer's", "at least 2; see benches/peers")],
-        "distributed-fanout" => vec![gate("p50 ÷ the transport's round trip", AtMost(1.5), Ratio, |report| {
-            // With more messages in flight, the latency is that of a queue.
-            let is_one = |name: &&str| report.params.get(*name).is_some_and(|value| value == "1");
-            let is_ping =
-                report.open_loop.is_none() && ["nodes", "senders", "subscribers", "window"].iter().all(is_one);
-            let transport = cell(table(report, "Round trip of the transport")?, "both", "p50")?;
-            let p50 = report.latency.as_ref().map(|latency| latency.distribution.p50_ns).filter(|_| is_ping)?;
-            Some(p50 as f64 / transport)
-        })],
-        "keyed-failover" => vec![
-            gate("acknowledged calls lost", AtMost(0.0), Count, |report| most(table(report, "Calls")?, "lost")),
-            gate("drain of 100,000 keys", AtMost(30e9), Ns, |report| {
-                let events = table(report, "Events")?;
-                let (what, keys, took) = (column(events, "event")?, column(events, "keys")?, column(events, "took")?);
-                let drains =
-                    events.rows.iter().filter(|row| matches!(&row[what], Cell::Text(text) if text == "drained"));
-                // A node has about its share of the keys.
-                let large = drains.filter(|row| number(&row[keys]).is_some_and(|keys| keys >= 95_000.0));
-                large.filter_map(|row| number(&row[took])).reduce(f64::max)
-            }),
-        ],
+        "distributed-fanout" | "keyed-failover" => of_several_nodes(scenario),
         "parked" => vec![gate("bytes of a process", AtMost(512.0), Count, |report| {
             (report.params.get("body").is_none_or(|body| body == "native")).then_some(())?;
             let parked = Some(report.processes_peak).filter(|count| *count >= 100_000)?;
@@ -158,6 +138,34 @@ fn gates(scenario: &str) -> Vec<Gate> {
         "kv-versus" => vec![gate("store ÷ redb grouped", AtLeast(0.9), Ratio, |report| {
             cell(table(report, "The store compared with plain redb")?, "grouped", "store ÷ it")
         })],
+        _ => vec![],
+    }
+}
+
+/// Gates of the scenarios that start other nodes.
+fn of_several_nodes(scenario: &str) -> Vec<Gate> {
+    match scenario {
+        "distributed-fanout" => vec![gate("p50 ÷ the transport's round trip", AtMost(1.5), Ratio, |report| {
+            // With more messages in flight, the latency is that of a queue.
+            let is_one = |name: &&str| report.params.get(*name).is_some_and(|value| value == "1");
+            let is_ping =
+                report.open_loop.is_none() && ["nodes", "senders", "subscribers", "window"].iter().all(is_one);
+            let transport = cell(table(report, "Round trip of the transport")?, "both", "p50")?;
+            let p50 = report.latency.as_ref().map(|latency| latency.distribution.p50_ns).filter(|_| is_ping)?;
+            Some(p50 as f64 / transport)
+        })],
+        "keyed-failover" => vec![
+            gate("acknowledged calls lost", AtMost(0.0), Count, |report| most(table(report, "Calls")?, "lost")),
+            gate("drain of 100,000 keys", AtMost(30e9), Ns, |report| {
+                let events = table(report, "Events")?;
+                let (what, keys, took) = (column(events, "event")?, column(events, "keys")?, column(events, "took")?);
+                let drains =
+                    events.rows.iter().filter(|row| matches!(&row[what], Cell::Text(text) if text == "drained"));
+                // A node has about its share of the keys.
+                let large = drains.filter(|row| number(&row[keys]).is_some_and(|keys| keys >= 95_000.0));
+                large.filter_map(|row| number(&row[took])).reduce(f64::max)
+            }),
+        ],
         _ => vec![],
     }
 }

@@ -37,6 +37,7 @@ mod http;
 mod kv;
 mod module;
 mod raw;
+mod remote;
 mod stats;
 mod topics;
 mod wasi;
@@ -52,4 +53,5 @@ pub use guest::traps::{MemoryLimit, Trap};
 #[cfg(feature = "http")]
 pub use http::{HttpGuest, HttpGuestError, InstanceReuse, REQUESTS_OF_POOLED};
 pub use module::{Module, ModuleError};
+pub use remote::{GuestCode, REMOTE_CODE_BYTES_MAX, RemoteGuestError, RemoteGuests};
 pub use stats::{Slots, WasmStats};

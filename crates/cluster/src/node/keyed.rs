@@ -247,12 +247,22 @@ impl Entity {
                 // It ended after `Deactivate`, and the request came behind that.
                 CallError::Ended { reason, .. } => *reason != ExitReason::Normal,
                 CallError::Dropped { .. } => self.resolve(ctx).await? == pid,
+                CallError::NoConnection { .. } => !self.was_drained(ctx, pid).await,
                 _ => true,
             };
             if was_received || Instant::now() >= until {
                 return Err(error.into());
             }
         }
+    }
+
+    /// Returns true if the node of a process had no key any more when it left: then the process had ended before, and all of
+    /// its replies have arrived.
+    async fn was_drained(&self, ctx: &Context, pid: Pid) -> bool {
+        // What the node said is behind its replies, and may still wait for the host of this node. The answer comes after it.
+        let barrier = Question::Has(&self.key).encode();
+        drop(ctx.call::<Bytes, Bytes>(self.kind.0.host, barrier, RESOLVE_WITHIN).await);
+        self.kind.0.hosts.read().drained.contains(&pid.node())
     }
 
     fn forget(&self, pid: Pid) {

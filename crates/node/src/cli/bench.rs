@@ -75,7 +75,7 @@ pub(crate) struct ClusterNodeFlags {
     /// Number of scheduler threads.
     #[arg(long)]
     pub(crate) schedulers: usize,
-    /// Address of the link whose packets are to be sent back.
+    /// Address of the link that measures: its packets are sent back.
     #[arg(long)]
     pub(crate) ping: Option<String>,
     /// Serves keyed processes.

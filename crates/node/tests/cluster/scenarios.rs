@@ -33,8 +33,8 @@ fn rows(report: &Value, title: &str) -> Vec<serde_json::Map<String, Value>> {
     table["rows"].as_array().unwrap().iter().map(row).collect()
 }
 
-fn number(row: &serde_json::Map<String, Value>, name: &str) -> f64 {
-    row[name].as_f64().unwrap_or_else(|| panic!("{name} of {row:?}"))
+fn number(row: &serde_json::Map<String, Value>, name: &str) -> u64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} of {row:?}")) as u64
 }
 
 /// Returns true if a program exists, and has not ended.
@@ -69,13 +69,13 @@ fn each_message_of_a_fan_out_to_other_nodes_is_answered_and_the_nodes_end_with_t
 
         let account = &rows(&report, "Loss account")[0];
         assert_eq!(report["errors_total"], 0, "{report:#}");
-        assert!(number(account, "sent") > 0.0 && report["ops_total"].as_u64() > Some(0), "{report:#}");
-        assert_eq!((number(account, "lost"), number(account, "out of order or changed")), (0.0, 0.0));
-        assert!(rows(&report, "Round trip of the transport").iter().all(|row| number(row, "p50") > 0.0));
+        assert!(number(account, "sent") > 0 && report["ops_total"].as_u64() > Some(0), "{report:#}");
+        assert_eq!((number(account, "lost"), number(account, "out of order or changed")), (0, 0));
+        assert!(rows(&report, "Round trip of the transport").iter().all(|row| number(row, "p50") > 0));
         let nodes = rows(&report, "Nodes");
         assert_eq!(nodes.len(), params[0].trim_start_matches("nodes=").parse::<usize>().unwrap());
         for node in nodes {
-            assert!(number(&node, "messages out") > 0.0 && number(&node, "messages in") > 0.0, "{node:?}");
+            assert!(number(&node, "messages out") > 0 && number(&node, "messages in") > 0, "{node:?}");
             assert!(!exists(node["process id"].as_str().unwrap()), "{node:?}");
         }
     }
@@ -108,14 +108,14 @@ fn keys_of_drained_nodes_move_without_a_failed_call_and_those_of_killed_nodes_fa
         let report = run_report(temp.path(), "keyed-failover", "3s", &params);
 
         let calls = &rows(&report, "Calls")[0];
-        assert!(number(calls, "acknowledged") > 600.0, "{report:#}");
+        assert!(number(calls, "acknowledged") > 600, "{report:#}");
         for column in ["unanswered", "lost", "carried out twice"] {
-            assert_eq!(number(calls, column), 0.0, "{event}, {column}: {report:#}");
+            assert_eq!(number(calls, column), 0, "{event}, {column}: {report:#}");
         }
         let events = rows(&report, "Events");
-        assert!(!events.is_empty() && events.iter().all(|event| number(event, "keys") > 0.0), "{report:#}");
+        assert!(!events.is_empty() && events.iter().all(|event| number(event, "keys") > 0), "{report:#}");
         if event == "drain" {
-            assert_eq!(number(calls, "failed with an error") + number(calls, "lost with a killed node"), 0.0);
+            assert_eq!(number(calls, "failed with an error") + number(calls, "lost with a killed node"), 0);
             assert_eq!(report["errors_total"], 0);
         }
     }

@@ -29,7 +29,7 @@ impl Scenario for DistributedFanout {
             id: "distributed-fanout",
             family: Family::Actors,
             label: "Distributed fan-out",
-            description: "Publishers whose messages all go to processes on other nodes, and the replies.",
+            description: "Messages from publishers to processes on other nodes, and the replies.",
             details: &[
                 "One operation is a message sent to a process on another node and its reply received. A publication \
                  counts once for each subscriber, and so does an offered rate.",

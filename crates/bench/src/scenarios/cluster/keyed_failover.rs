@@ -1,7 +1,7 @@
 //! Calls to keyed processes on several nodes, while nodes are killed or drained and replaced.
 //!
 //! ```text
-//!   caller ── call(key) ──▶ its process, on any node ──▶ sum so far        the caller knows what the sum has to be
+//!   caller ── call(key) ──▶ its process, on any node ──▶ sum        the caller knows the right sum
 //!   every few seconds: a node is drained, or killed ──▶ its keys are elsewhere ──▶ a new node joins
 //! ```
 
@@ -29,14 +29,10 @@ use crate::scenarios::cluster::{NODES_ARE_PROGRAMS, SCHEDULERS, lacks};
 const EVERY: Parameter = Parameter {
     name: "every",
     description: "Time between two events.",
-    kind: Kind::Time {
-        min: Duration::from_millis(10),
-        max: Duration::from_secs(3_600),
-        default: Duration::from_secs(1),
-    },
+    kind: Kind::Time { min: Duration::from_millis(10), max: Duration::from_hours(1), default: Duration::from_secs(1) },
 };
 
-/// Scenario with keyed processes whose nodes come and go.
+/// Scenario with keyed processes on nodes that come and go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyedFailover;
 
@@ -56,7 +52,7 @@ impl Scenario for KeyedFailover {
                  SIGKILL, and the states that it had in memory are gone. Then a new node joins.",
                 "Each key has one caller, which knows its sum. A sum that is too small is a lost call, unless the last node \
                  of the key was killed; one that is too large is a call that was carried out twice.",
-                "At the end, each key is called once more. A call that gets neither a reply nor an error within 10 s counts \
+                "At the end, each key is called once more, as far as 15 s allow. A call that gets neither a reply nor an error within 10 s counts \
                  as unanswered.",
                 "A good result: no call lost, carried out twice, or unanswered, and with event=drain none failed. Goal: a \
                  node with 100,000 keys is drained in 30 s (nodes=1 keys=200k).",
@@ -82,7 +78,7 @@ impl Scenario for KeyedFailover {
                 },
                 Parameter {
                     name: "event",
-                    description: "What happens to the other nodes in turn.",
+                    description: "Event that the other nodes have in turn.",
                     kind: Kind::Choice { words: &["drain", "kill", "none"] },
                 },
                 EVERY,

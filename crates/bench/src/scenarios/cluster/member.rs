@@ -43,7 +43,7 @@ impl Member {
         let runtime = RuntimeConfig { schedulers: settings.schedulers, exports, ..RuntimeConfig::default() };
         let runtime = Runtime::start(runtime).map_err(|error| error.to_string())?;
         let link = Arc::new(open(settings)?);
-        let address = link.addresses().into_iter().next().ok_or("a node has no address")?;
+        let address = link.addresses().into_iter().next().ok_or("the node does not say its address")?;
         let node = Node::start(&runtime, link, BootId(boot), Config::default()).map_err(|error| error.to_string())?;
         let node = Arc::new(node);
         let keyed = settings.serves_keys.then(|| sums::serve(&node)).transpose().map_err(|error| error.to_string())?;

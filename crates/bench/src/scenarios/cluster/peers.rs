@@ -14,7 +14,7 @@ use super::served::READY;
 use super::transport::TransportPing;
 
 /// Time within which a node has to start, and to be connected.
-const START_WITHIN: Duration = Duration::from_secs(60);
+const START_WITHIN: Duration = Duration::from_mins(1);
 /// Time between two looks at something that is about to happen.
 const CHECK: Duration = Duration::from_millis(2);
 /// Name of the node of this program.

@@ -16,7 +16,7 @@ use super::transport;
 pub struct ClusterNodeArgs {
     /// The node.
     pub member: MemberSettings,
-    /// Address of the link whose packets are to be sent back.
+    /// Address of the link that measures: its packets are sent back.
     pub ping: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub(super) const READY: &str = "ready";
 /// says on stdout whether it has started.
 ///
 /// # Errors
-/// Returns an error if stdout is closed, or if there is no thread.
+/// Returns an error if stdout is closed, or if no thread can be started.
 pub fn serve_cluster_node(args: &ClusterNodeArgs) -> io::Result<()> {
     let mut out = io::stdout();
     let started = start(args);

@@ -33,7 +33,7 @@ pub(super) struct TransportPing {
 impl TransportPing {
     pub(super) fn open() -> Result<Self, String> {
         let link = Arc::new(open(&link_settings("ping", Vec::new()))?);
-        let address = link.addresses().into_iter().next().ok_or("a link has no address")?;
+        let address = link.addresses().into_iter().next().ok_or("the link does not say its address")?;
         // One packet at a time is on the way.
         let (arrived, answers) = sync_channel(16);
         link.start(Arc::new(Answers(arrived))).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rusm_runtime::observe;
-use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request};
+use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request, TrySendError};
 
 use super::kind::{Code, Deactivate, GROUP, Hosts, KeyCount, KeyedConfig, STATE_BYTES_MAX, SharedCount};
 use super::suspended::{KeyUse, Suspended};
@@ -19,6 +19,8 @@ use crate::identity::NodeName;
 const TICK: Duration = Duration::from_millis(100);
 /// Looks at all keys take at most one part of the time in this number.
 const TICK_SHARE: u32 = 20;
+/// Maximum number of keys that end or move at a time while their node drains.
+const DRAINING_MAX: usize = 1 << 14;
 /// Time within which another host has to say whether a key is live there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -34,6 +36,8 @@ pub(super) struct Host {
     count: Arc<SharedCount>,
     table: KeyTable<Waiter>,
     suspended: Suspended,
+    /// The other hosts know that this one has no key and starts none.
+    is_drained: bool,
     started: Instant,
 }
 
@@ -71,6 +75,7 @@ impl Host {
             count,
             table: KeyTable::new(),
             suspended: Suspended::default(),
+            is_drained: false,
             started: Instant::now(),
         }
     }
@@ -93,12 +98,26 @@ impl Host {
                 self.tick(&ctx, &drains);
                 next_tick = Instant::now() + TICK.max(now.elapsed() * TICK_SHARE);
             }
-            self.count.set(KeyCount { live: self.table.len(), suspended: self.suspended.len() });
+            let count = KeyCount { live: self.table.len(), suspended: self.suspended.len() };
+            // The others know it before the node may leave.
+            if count == KeyCount::default() && !self.is_drained && drains(&self.own) {
+                self.is_drained = self.say_drained(&ctx);
+            }
+            if count != KeyCount::default() || self.is_drained || !drains(&self.own) {
+                self.count.set(count);
+            }
             let left = next_tick.saturating_duration_since(Instant::now());
             let Some(message) = ctx.receive_timeout(left).await else { continue };
             let message = match message.downcast::<Request<Bytes, Bytes>>() {
                 Ok(request) => {
                     self.answer(&ctx, request, &drains);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let message = match message.downcast::<Bytes>() {
+                Ok(node) => {
+                    self.drained(&node);
                     continue;
                 }
                 Err(other) => other,
@@ -129,7 +148,11 @@ impl Host {
                     self.suspended.end_move(&keys);
                     // At once if something moved; otherwise at the next tick.
                     if !keys.is_empty() {
-                        self.begin_move(&ctx, drains(&self.own));
+                        let is_draining = drains(&self.own);
+                        if is_draining {
+                            self.end_processes(&ctx, true);
+                        }
+                        self.begin_move(&ctx, is_draining);
                     }
                     continue;
                 }
@@ -143,6 +166,27 @@ impl Host {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells the other hosts that this one has no key any more. Returns false if one of them has no room for it now.
+    fn say_drained(&self, ctx: &Context) -> bool {
+        let own = Bytes::copy_from_slice(self.own.as_str().as_bytes());
+        let hosts = self.hosts.read();
+        let others = hosts.pids.iter().filter(|(node, _)| **node != self.own);
+        others.fold(true, |all, (_, host)| {
+            let sent = ctx.try_send(*host, own.clone());
+            all && !matches!(sent, Err(TrySendError::Full { .. }))
+        })
+    }
+
+    /// Notes that a node has no key any more: pids there are of processes that have ended.
+    fn drained(&self, node: &[u8]) {
+        let mut hosts = self.hosts.write();
+        let node = std::str::from_utf8(node).ok().and_then(|node| NodeName::new(node).ok());
+        if let Some(host) = node.and_then(|node| hosts.pids.get(&node).copied()) {
+            hosts.drained.insert(host.node());
+            hosts.known.retain(|_, pid| pid.node() != host.node());
         }
     }
 
@@ -167,7 +211,7 @@ impl Host {
         }
     }
 
-    /// Notes which nodes drain, and tells processes to end that are idle or whose node drains.
+    /// Notes which nodes drain. Ends processes, and moves states.
     fn tick(&mut self, ctx: &Context, drains: &impl Fn(&NodeName) -> bool) {
         {
             let mut hosts = self.hosts.write();
@@ -180,18 +224,25 @@ impl Host {
                 }
             }
         }
+        let is_draining = drains(&self.own);
+        self.end_processes(ctx, is_draining);
+        self.begin_move(ctx, is_draining);
+    }
+
+    /// Ends idle processes, and with `is_draining` a limited number of others: a key without a process is not available until
+    /// its state has moved.
+    fn end_processes(&mut self, ctx: &Context, is_draining: bool) {
         let runtime = ctx.runtime();
         let messages = |pid: Pid| {
             let process = observe::process_ref(&runtime, pid)?;
             (process.mailbox_len() == 0).then(|| process.messages())
         };
-        let moves = drains(&self.own);
+        let moves = if is_draining { DRAINING_MAX.saturating_sub(self.suspended.len()) } else { 0 };
         for pid in self.table.take_ending(self.started.elapsed(), self.config.idle, moves, messages) {
             if ctx.try_send(pid, Deactivate).is_err() {
                 self.table.keep(pid);
             }
         }
-        self.begin_move(ctx, moves);
     }
 
     /// Begins to send states to other hosts: all of them, or those that were asked for.
@@ -289,7 +340,11 @@ impl Host {
         }
         let (host, own, of) = (ctx.pid(), self.own.clone(), key.to_owned());
         let ask = move |ctx: Context| async move {
-            let answer = ask_all(&ctx, &own, &others, &of).await;
+            let mut answer = ask_all(&ctx, &own, &others, &of).await;
+            // Twice: a state may have moved from a host that was still to be asked to one that had answered.
+            if answer == Answer::No {
+                answer = ask_all(&ctx, &own, &others, &of).await;
+            }
             ctx.send(host, Resolved { key: of, answer }).await;
         };
         if ctx.runtime().spawn(ask).is_err() {

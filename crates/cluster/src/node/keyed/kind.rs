@@ -1,6 +1,6 @@
 //! State that all parts of a kind of keyed processes share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -88,4 +88,6 @@ pub(super) struct Hosts {
     pub(super) pids: HashMap<NodeName, Pid>,
     /// Pids of keys that were resolved, except for those on nodes that are gone.
     pub(super) known: HashMap<String, Pid>,
+    /// Nodes, by the node part of their pids, that have said that they have no key any more.
+    pub(super) drained: HashSet<u32>,
 }

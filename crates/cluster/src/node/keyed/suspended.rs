@@ -36,7 +36,7 @@ pub(super) struct Suspended {
     wanted: HashSet<Arc<str>>,
 }
 
-/// What a host does with a state that it is offered.
+/// Use of a key on the host that is offered its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyUse {
     /// The key is not in use: the state is kept.
@@ -87,7 +87,7 @@ impl Suspended {
         true
     }
 
-    /// Notes that the host of another node has asked for a key, whose state then moves.
+    /// Notes that the host of another node has asked for a key: its state then moves.
     pub(super) fn want(&mut self, key: &str) {
         if let Some((key, _)) = self.kept.get_key_value(key) {
             self.wanted.insert(Arc::clone(key));

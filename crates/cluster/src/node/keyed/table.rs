@@ -79,15 +79,18 @@ impl<W> KeyTable<W> {
         }
     }
 
-    /// Marks keys as ending, and returns their processes: those that an idle time, or else `moves` selects. `messages` is the
-    /// number of messages that a process has received, or `None` while some wait.
+    /// Marks keys as ending, and returns their processes: those that were idle for this time, and as many others as it takes
+    /// until `moves` keys are ending. `messages` is the number of messages that a process has received, or `None` while some
+    /// wait.
     pub(super) fn take_ending(
         &mut self,
         now: Duration,
         idle: Duration,
-        moves: bool,
+        moves: usize,
         messages: impl Fn(Pid) -> Option<u64>,
     ) -> Vec<Pid> {
+        let is_ending = |state: &&KeyState<W>| matches!(state, KeyState::Live { is_ending: true, .. });
+        let before = if moves == 0 { 0 } else { self.keys.values().filter(is_ending).count() };
         let mut ending = Vec::new();
         for state in self.keys.values_mut() {
             let KeyState::Live { pid, is_ending, seen } = state else { continue };
@@ -98,7 +101,7 @@ impl<W> KeyTable<W> {
             if count != Some(seen.0) {
                 *seen = (count.unwrap_or(u64::MAX), now);
             }
-            if moves || now >= seen.1 + idle {
+            if before + ending.len() < moves || now >= seen.1 + idle {
                 *is_ending = true;
                 ending.push(*pid);
             }
@@ -125,14 +128,28 @@ mod tests {
         }
         let messages = |now: u64| move |pid: Pid| Some(if pid == busy { now } else { 1 });
 
-        assert!(table.take_ending(at(1), at(5), false, messages(1)).is_empty());
-        assert!(table.take_ending(at(5), at(5), false, messages(5)).is_empty());
-        assert_eq!(table.take_ending(at(6), at(5), false, messages(6)), [idle]);
-        assert!(table.take_ending(at(9), at(5), false, messages(9)).is_empty(), "it is told once");
+        assert!(table.take_ending(at(1), at(5), 0, messages(1)).is_empty());
+        assert!(table.take_ending(at(5), at(5), 0, messages(5)).is_empty());
+        assert_eq!(table.take_ending(at(6), at(5), 0, messages(6)), [idle]);
+        assert!(table.take_ending(at(9), at(5), 0, messages(9)).is_empty(), "it is told once");
         assert!(matches!(table.get("idle"), Some(KeyState::Live { is_ending: true, .. })));
         table.ended(idle);
         assert_eq!((table.len(), table.get("idle").is_none()), (1, true));
-        assert_eq!(table.take_ending(at(9), at(5), true, messages(9)), [busy], "the node drains");
+        assert_eq!(table.take_ending(at(9), at(5), 1, messages(9)), [busy], "the node drains");
+    }
+
+    #[test]
+    fn of_the_keys_of_a_node_that_drains_only_some_end_at_a_time() {
+        let mut table = KeyTable::new();
+        for key in 1..=5 {
+            table.begin(&key.to_string(), ());
+            table.started(&key.to_string(), Some(Pid::local(key, 1)), at(0));
+        }
+
+        let first = table.take_ending(at(1), at(9), 2, |_| Some(1));
+        assert_eq!((first.len(), table.take_ending(at(1), at(9), 2, |_| Some(1)).len()), (2, 0));
+        table.ended(first[0]);
+        assert_eq!(table.take_ending(at(1), at(9), 2, |_| Some(1)).len(), 1);
     }
 
     #[test]
@@ -142,7 +159,7 @@ mod tests {
         table.started("k", Some(Pid::local(1, 1)), at(0));
 
         for second in 1..9 {
-            assert!(table.take_ending(at(second), at(2), false, |_| None).is_empty());
+            assert!(table.take_ending(at(second), at(2), 0, |_| None).is_empty());
         }
     }
 }

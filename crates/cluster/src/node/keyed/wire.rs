@@ -117,7 +117,7 @@ impl Answer {
             Self::Refused => out.put_u8(5),
             Self::Adopted(entries) => {
                 out.put_u8(6);
-                entries.iter().for_each(|is_adopted| out.put_u8((*is_adopted).into()));
+                out.extend(entries.iter().map(|is_adopted| u8::from(*is_adopted)));
             }
         }
         out.freeze()

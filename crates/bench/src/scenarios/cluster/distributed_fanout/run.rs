@@ -144,10 +144,10 @@ fn of_nodes(nodes: &Nodes, per_node: u64) -> Table {
         ("lost connections", ColumnUnit::Count),
     ];
     let mut table = Table::new("Nodes", &columns);
-    let status = nodes.own().node.peers();
+    let sessions = nodes.own().node.peers();
     for peer in nodes.peers().iter() {
-        let Some(status) = status.iter().find(|status| status.name.as_str() == peer.name) else { continue };
-        let (stats, totals) = (&status.stats, &status.stats.totals);
+        let Some(session) = sessions.iter().find(|session| session.name.as_str() == peer.name) else { continue };
+        let (stats, totals) = (&session.stats, &session.stats.totals);
         table.row([
             peer.name.as_str().into(),
             peer.id().to_string().into(),

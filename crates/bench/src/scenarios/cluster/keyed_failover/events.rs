@@ -1,4 +1,4 @@
-//! What happens to the other nodes during a run: one after the other is drained or killed, and replaced.
+//! Events of a run: one after the other, the other nodes are drained or killed, and replaced.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -25,7 +25,7 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 /// Number of events that are shown.
 const SHOWN_MAX: usize = 20;
 
-/// What happens to nodes.
+/// Kind of the events of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     None,
@@ -162,6 +162,6 @@ fn table() -> Table {
         ("new node", ColumnUnit::Text),
     ];
     let mut table = Table::new("Events", &columns);
-    table.note("drained: until the node has no keys; killed: until its connection is known to be lost");
+    table.note("drained: until the node has handed over all keys; killed: until its connection is known to be lost");
     table
 }

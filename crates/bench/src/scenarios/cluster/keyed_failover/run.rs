@@ -97,12 +97,19 @@ fn places(keyed: &Keyed) -> u64 {
 }
 
 fn of_calls(account: &Account) -> Table {
-    let names =
-        ["acknowledged", "failed with an error", "unanswered", "lost", "lost with a killed node", "carried out twice"];
+    let names = [
+        "acknowledged",
+        "failed with an error",
+        "unanswered",
+        "lost",
+        "lost with a killed node",
+        "carried out twice",
+        "keys not checked at the end",
+    ];
     let mut table = Table::new("Calls", &names.map(|name| (name, ColumnUnit::Count)));
-    let Account { acknowledged, failed, unanswered, lost, killed, repeated } = *account;
-    table.row([acknowledged, failed, unanswered, lost, killed, repeated].map(Into::into));
+    let Account { acknowledged, failed, unanswered, lost, killed, repeated, unchecked } = *account;
+    table.row([acknowledged, failed, unanswered, lost, killed, repeated, unchecked].map(Into::into));
     table.note("counts include those before the clock and one more for each key at the end");
-    table.note("lost with a killed node: acknowledged calls whose state was only in its memory");
+    table.note("lost with a killed node: acknowledged calls with a state that was only in its memory");
     table
 }
