@@ -195,6 +195,7 @@ fn a_client_that_accepts_no_byte_of_a_stream_holds_no_place() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "nothing must happen in this time")]
 fn a_frame_after_a_response_does_not_begin_the_time_of_a_head() {
     let limits = Limits { head_timeout: Duration::from_millis(50), ..Limits::default() };
     let (_runtime, server) = serve(router(), limits);

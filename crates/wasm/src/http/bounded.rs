@@ -33,23 +33,20 @@ fn bound<R: 'static, V: Lift + 'static>(
     })
 }
 
-fn bytes_of(text: &Option<String>) -> usize {
-    text.as_ref().map_or(0, String::len)
-}
-
 /// Replaces the setters of `wasi:http` 0.2.
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     use p2::HostOutgoingRequest as Host;
     let method = |method: &p2::Method| if let p2::Method::Other(name) = method { name.len() } else { 0 };
     let scheme = |scheme: &Option<p2::Scheme>| if let Some(p2::Scheme::Other(name)) = scheme { name.len() } else { 0 };
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let types = &mut linker.instance("wasi:http/types@0.2.12")?;
     let name = |setter: &str| format!("[method]outgoing-request.{setter}");
     bound(types, &name("set-method"), (method, WORD_BYTES_MAX), |http, it, to| Host::set_method(http, it, to))?;
     bound(types, &name("set-scheme"), (scheme, WORD_BYTES_MAX), |http, it, to| Host::set_scheme(http, it, to))?;
-    bound(types, &name("set-authority"), (bytes_of, AUTHORITY_BYTES_MAX), |http, it, to| {
+    bound(types, &name("set-authority"), (text, AUTHORITY_BYTES_MAX), |http, it, to| {
         Host::set_authority(http, it, to)
     })?;
-    bound(types, &name("set-path-with-query"), (bytes_of, PATH_BYTES_MAX), |http, it, to| {
+    bound(types, &name("set-path-with-query"), (text, PATH_BYTES_MAX), |http, it, to| {
         Host::set_path_with_query(http, it, to)
     })
 }
@@ -59,14 +56,15 @@ pub(super) fn link_service(linker: &mut Linker<GuestState>) -> wasmtime::Result<
     use p3::HostRequest as Host;
     let method = |method: &p3::Method| if let p3::Method::Other(name) = method { name.len() } else { 0 };
     let scheme = |scheme: &Option<p3::Scheme>| if let Some(p3::Scheme::Other(name)) = scheme { name.len() } else { 0 };
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let types = &mut linker.instance("wasi:http/types@0.3.0")?;
     let name = |setter: &str| format!("[method]request.{setter}");
     bound(types, &name("set-method"), (method, WORD_BYTES_MAX), |http, it, to| Host::set_method(http, it, to))?;
     bound(types, &name("set-scheme"), (scheme, WORD_BYTES_MAX), |http, it, to| Host::set_scheme(http, it, to))?;
-    bound(types, &name("set-authority"), (bytes_of, AUTHORITY_BYTES_MAX), |http, it, to| {
+    bound(types, &name("set-authority"), (text, AUTHORITY_BYTES_MAX), |http, it, to| {
         Host::set_authority(http, it, to)
     })?;
-    bound(types, &name("set-path-with-query"), (bytes_of, PATH_BYTES_MAX), |http, it, to| {
+    bound(types, &name("set-path-with-query"), (text, PATH_BYTES_MAX), |http, it, to| {
         Host::set_path_with_query(http, it, to)
     })
 }

@@ -106,7 +106,7 @@ fn poll_frame(
                 *turn = Turn::default();
                 return Poll::Pending;
             }
-            frame => return frame,
+            frame @ Poll::Ready(_) => return frame,
         }
     }
 }

@@ -57,10 +57,10 @@ impl Drop for NameLookups {
 }
 
 impl Leave<'_> {
-    /// Runs `begin`, which hands its lookup to the threads of the runtime that it is called in.
-    pub(super) fn begin<T>(&mut self, begin: impl FnOnce() -> T) -> T {
+    /// Runs `start`, which hands its lookup to the threads of the runtime that it is called in.
+    pub(super) fn begin<T>(&mut self, start: impl FnOnce() -> T) -> T {
         let entered = self.threads.enter();
-        let begun = begin();
+        let begun = start();
         drop(entered);
         if let Some(places) = self.places.take() {
             // Jobs begin in their order: this one when the lookup has a thread. Whether its guest still waits does not
