@@ -279,6 +279,8 @@ impl Host {
                 Some(KeyState::Starting(_)) => Answer::Starting,
                 None if self.suspended.contains(key) => {
                     self.suspended.want(key);
+                    // Its callers wait for the state.
+                    self.begin_move(ctx, drains(&self.own));
                     Answer::Wait
                 }
                 None => Answer::No,
@@ -294,9 +296,10 @@ impl Host {
         let adopt = |(key, state): &(&str, &[u8])| {
             let of = match self.table.get(key) {
                 _ if is_draining => KeyUse::Busy,
-                None => KeyUse::Free,
+                // A process that starts takes the state that is there when it does.
+                None | Some(KeyState::Starting(_)) => KeyUse::Free,
                 Some(KeyState::Live { is_ending: false, .. }) => KeyUse::Live,
-                Some(_) => KeyUse::Busy,
+                Some(KeyState::Live { .. }) => KeyUse::Busy,
             };
             self.suspended.adopt(key, state, of)
         };
