@@ -263,9 +263,9 @@ enum Ended {
     Cut,
 }
 
-/// Polls a connection until it ends, exceeds a limit in time, or the server drains. One of HTTP/1.1 also ends when it has
-/// been idle for a while. One of HTTP/2 that exceeds a limit is told to leave first, so that a request which is on its way
-/// at that moment is answered, or sent again by its client.
+/// Polls a connection until it ends, exceeds a limit in time, or the server drains. A connection of HTTP/1.1 also ends
+/// after a while without a request. A connection of HTTP/2 that exceeds a limit gets GOAWAY first, so that a request on its
+/// way at that moment is answered, or sent again by its client.
 async fn watched(
     shared: &Shared,
     activity: &Activity,

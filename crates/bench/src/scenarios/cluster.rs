@@ -20,13 +20,19 @@ mod transport;
 
 use crate::parameter::{Kind, Parameter};
 
-/// What a program without the feature lacks.
-pub(crate) const NOT_BUILT: &str = "this rusm is built without the cluster: build it with \
+/// Message of a program that is built without the feature.
+const NOT_BUILT: &str = "this rusm is built without the cluster: build it with \
                                     `cargo build --release -p rusm-node --features cluster`";
 
 /// Returns what this program lacks to start nodes.
 pub(crate) fn lacks() -> Option<String> {
     (!cfg!(feature = "cluster")).then(|| NOT_BUILT.to_owned())
+}
+
+/// Returns the run of a scenario that this program cannot start.
+#[cfg(not(feature = "cluster"))]
+pub(crate) fn not_built<'a>() -> crate::scenario::ScenarioRun<'a> {
+    Box::pin(std::future::ready(Err(crate::run::error::RunError::Lacks(NOT_BUILT.to_owned()))))
 }
 
 /// Sentence of the cards about the nodes of a run.

@@ -440,7 +440,7 @@ mod tests {
         assert!(stopped.elapsed() <= LIMIT * 5 / 4, "{:?}", stopped.elapsed());
     }
 
-    /// What the client sends needs no answer, so no write waits for it either.
+    /// No write waits for such a client either: its bytes need no answer.
     #[tokio::test]
     async fn a_client_that_sends_without_end_gives_the_scheduler_back() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");

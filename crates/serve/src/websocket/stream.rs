@@ -18,7 +18,7 @@ use crate::websocket::frame::{Decoder, Item, Opcode, Violation, head};
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 16 * 1024;
-/// Frames without a wait after which other processes run first: each may be a ping, whose answer is a call of the system.
+/// Frames without a wait after which other processes run first: each may be a ping, and a pong is a call of the system.
 const TURN_FRAMES: u32 = 64;
 /// Bytes of pongs that may wait for a slow client. Further pings are not answered.
 const PONGS_MAX: usize = 1024;

@@ -319,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// A body whose frames never end and never have to be waited for.
+    /// A body with a frame ready at each poll, without an end.
     struct Endless(Bytes);
 
     impl HttpBody for Endless {

@@ -18,7 +18,7 @@ const WAITING_MAX_PER_GUEST: usize = 8;
 /// Threads for the lookups of an engine's guests.
 pub(super) struct NameLookups {
     waiting: Arc<Semaphore>,
-    /// Started by the first lookup; `None` if the system has no threads left.
+    /// Started by the first lookup; `None` if the system refuses more threads.
     threads: OnceLock<Option<Runtime>>,
 }
 
@@ -95,7 +95,7 @@ mod tests {
             lookups.leave(guest).map(|mut leave| leave.begin(blocks)).is_some()
         };
 
-        // Those that have got a thread do not count any more, and there may be some.
+        // Lookups with a thread do not count any more, and some may have got one.
         let of_one = (0..100).filter(|_| begin(&guests[0])).count();
         assert!((WAITING_MAX_PER_GUEST..=WAITING_MAX_PER_GUEST + THREADS).contains(&of_one), "{of_one}");
         let of_all: usize = guests.iter().map(|guest| (0..100).filter(|_| begin(guest)).count()).sum();

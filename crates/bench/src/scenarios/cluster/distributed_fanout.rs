@@ -98,8 +98,7 @@ impl Scenario for DistributedFanout {
     }
 
     #[cfg(not(feature = "cluster"))]
-    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
-        let _ = context;
-        Box::pin(std::future::ready(Err(crate::run::error::RunError::Lacks(super::NOT_BUILT.to_owned()))))
+    fn run<'a>(&'a self, _: &'a mut RunContext) -> ScenarioRun<'a> {
+        super::not_built()
     }
 }

@@ -109,8 +109,7 @@ impl Scenario for KeyedFailover {
     }
 
     #[cfg(not(feature = "cluster"))]
-    fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
-        let _ = context;
-        Box::pin(std::future::ready(Err(crate::run::error::RunError::Lacks(super::NOT_BUILT.to_owned()))))
+    fn run<'a>(&'a self, _: &'a mut RunContext) -> ScenarioRun<'a> {
+        super::not_built()
     }
 }
