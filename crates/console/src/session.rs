@@ -13,6 +13,7 @@
 mod audit;
 mod commands;
 mod events;
+mod frame_rate;
 mod kill_all;
 pub(crate) mod peer;
 mod trace;
@@ -34,6 +35,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use self::audit::Audit;
 use self::events::EventsWatch;
+use self::frame_rate::FrameRate;
 use self::peer::Peer;
 use self::trace::ClientTrace;
 use super::encode::{self, RowEncoder};
@@ -95,13 +97,7 @@ pub(super) struct Session<S> {
     node: Rc<Node>,
     socket: WebSocketStream<S>,
     peer: Peer,
-    frame_every: Duration,
-    /// The next frame is sent with this sample, or with the first one after `next_frame`.
-    next_seq: f64,
-    next_frame: Instant,
-    /// Number of the last sample that was sent as a frame.
-    sent_seq: Option<u64>,
-    skipped: u64,
+    frame_rate: FrameRate,
     detail: bool,
     view: Option<Table>,
     /// Rows for a client that enabled detail and does not support views.
@@ -151,11 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             node,
             socket,
             peer,
-            frame_every: Duration::ZERO,
-            next_seq: 0.0,
-            next_frame: now,
-            sent_seq: None,
-            skipped: 0,
+            frame_rate: FrameRate::new(now),
             detail: false,
             view: None,
             legacy_rows: None,
@@ -307,30 +299,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 
     async fn offer_frame(&mut self, sample: &Sample) -> Result<(), SessionEnd> {
         let now = Instant::now();
-        let every = self.frame_every.max(self.node.tick());
-        // Counted in the node's samples, so that a client that wants all of them gets all of them.
-        let per_frame = every.div_duration_f64(self.node.tick());
-        let seq = sample.seq as f64;
-        let on_time = seq + 0.5 > self.next_seq || now >= self.next_frame;
-        if !on_time {
-            return Ok(());
-        }
-        if let Some(sent) = self.sent_seq {
-            // Whole frames only; the small addition absorbs the rounding of the two periods.
-            let missed = ((sample.seq - sent) as f64 / per_frame + 0.01) as u64;
-            self.skipped += missed.saturating_sub(1);
-        }
-        self.sent_seq = Some(sample.seq);
-        self.next_seq = self.next_seq.max(seq - 0.5) + per_frame;
-        // The node may sample less often than its tick.
-        self.next_frame = now + every;
+        let Some(skipped) = self.frame_rate.take(sample.seq, now, self.node.tick()) else { return Ok(()) };
         let Some(table) = &mut self.legacy_rows else {
-            let skipped = self.skipped;
             let text = || to_text(&ServerMessage::Tick { frame: Box::new(Frame { skipped, ..encode::frame(sample) }) });
             let text = self.node.frame_text(sample.seq, skipped, text);
             return self.write(Message::Text(text)).await;
         };
-        let mut frame = Frame { skipped: self.skipped, ..encode::frame(sample) };
+        let mut frame = Frame { skipped, ..encode::frame(sample) };
         frame.observer.processes = table.process_infos(&self.node, now).await;
         self.send(&ServerMessage::Tick { frame: Box::new(frame) }).await
     }

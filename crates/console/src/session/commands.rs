@@ -194,8 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             let (min, max) = (FRAME_HZ.start(), FRAME_HZ.end());
             return Err(HostError::out_of_range(format!("frame_hz of {frame_hz} is not between {min} and {max}")));
         }
-        self.frame_every = Duration::from_secs_f64(1.0 / frame_hz);
-        self.next_seq = 0.0;
+        self.frame_rate.set_period(Duration::from_secs_f64(1.0 / frame_hz));
         Ok(())
     }
 
