@@ -260,7 +260,7 @@ impl Entity {
     /// its replies have arrived.
     async fn was_drained(&self, ctx: &Context, pid: Pid) -> bool {
         // What the node said is behind its replies, and may still wait for the host of this node. The answer comes after it.
-        let barrier = Question::Has(&self.key).encode();
+        let barrier = Question::Adopt(Vec::new()).encode();
         drop(ctx.call::<Bytes, Bytes>(self.kind.0.host, barrier, RESOLVE_WITHIN).await);
         self.kind.0.hosts.read().drained.contains(&pid.node())
     }
@@ -295,7 +295,7 @@ impl Entity {
             // A host that is lost is no longer a member soon.
             if let Ok(answer) = ctx.call::<Bytes, Bytes>(host, question, RESOLVE_WITHIN).await {
                 match Answer::decode(&answer) {
-                    Some(Answer::Live { node, slot, generation }) => {
+                    Some(Answer::Live { node, slot, generation, .. }) => {
                         if let Some(pid) = self.kind.0.pid_on(&node, slot, generation) {
                             self.remember(pid);
                             return Ok(pid);

@@ -10,9 +10,9 @@ use rusm_runtime::observe;
 use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request, TrySendError};
 
 use super::kind::{Code, Deactivate, GROUP, Hosts, KeyCount, KeyedConfig, STATE_BYTES_MAX, SharedCount};
-use super::suspended::{KeyUse, Suspended};
+use super::suspended::{KeyUse, Saved, Suspended};
 use super::table::{KeyState, KeyTable};
-use super::wire::{Answer, Question};
+use super::wire::{Answer, Offer, Question};
 use crate::identity::NodeName;
 
 /// Minimum time between two looks at all keys.
@@ -44,7 +44,7 @@ pub(super) struct Host {
 /// A process has ended and left its state.
 struct Leaves {
     key: Arc<str>,
-    state: Bytes,
+    state: Saved,
 }
 
 /// Other hosts have the states of these keys.
@@ -250,6 +250,10 @@ impl Host {
         let moves = {
             let hosts = self.hosts.read();
             self.suspended.begin_move(all, |key| {
+                // A key that is being started takes its state with it.
+                if self.table.get(key).is_some() {
+                    return None;
+                }
                 let node = hosts.placement.node_of(&self.kind, key).filter(|node| **node != self.own)?;
                 hosts.pids.get(node).map(|host| (node.clone(), *host))
             })
@@ -273,18 +277,7 @@ impl Host {
     fn answer(&mut self, ctx: &Context, request: Request<Bytes, Bytes>, drains: &impl Fn(&NodeName) -> bool) {
         let Request { request, reply } = request;
         let answer = match Question::decode(&request) {
-            Some(Question::Has(key)) => match self.table.get(key) {
-                Some(KeyState::Live { pid, is_ending: false, .. }) => self.live(*pid),
-                Some(KeyState::Live { .. }) => Answer::Wait,
-                Some(KeyState::Starting(_)) => Answer::Starting,
-                None if self.suspended.contains(key) => {
-                    self.suspended.want(key);
-                    // Its callers wait for the state.
-                    self.begin_move(ctx, drains(&self.own));
-                    Answer::Wait
-                }
-                None => Answer::No,
-            },
+            Some(Question::Has { node, key }) => self.has(ctx, node, key, drains(&self.own)),
             Some(Question::Adopt(entries)) => self.adopt(&entries, drains(&self.own)),
             Some(Question::Find(key)) => return self.find(ctx, key, reply, drains),
             None => Answer::Refused,
@@ -292,22 +285,53 @@ impl Host {
         reply.send(ctx, answer.encode());
     }
 
-    fn adopt(&mut self, entries: &[(&str, &[u8])], is_draining: bool) -> Answer {
-        let adopt = |(key, state): &(&str, &[u8])| {
-            let of = match self.table.get(key) {
-                _ if is_draining => KeyUse::Busy,
-                // A process that starts takes the state that is there when it does.
-                None | Some(KeyState::Starting(_)) => KeyUse::Free,
-                Some(KeyState::Live { is_ending: false, .. }) => KeyUse::Live,
-                Some(KeyState::Live { .. }) => KeyUse::Busy,
-            };
-            self.suspended.adopt(key, state, of)
-        };
-        Answer::Adopted(entries.iter().map(adopt).collect())
+    /// Answers a node that is about to start a key. `No` allows it: this host will not start the key before it has asked
+    /// that node.
+    fn has(&mut self, ctx: &Context, node: &str, key: &str, is_draining: bool) -> Answer {
+        let is_kept = self.suspended.contains(key);
+        match self.table.get_mut(key) {
+            Some(KeyState::Live { pid, is_ending: false, version, .. }) => {
+                let (pid, version) = (*pid, *version);
+                self.live(pid, version)
+            }
+            // Of two hosts that start the same key, the one with the smaller name goes on.
+            Some(KeyState::Starting { yields, .. }) if !is_kept && node < self.own.as_str() => {
+                *yields = true;
+                Answer::No
+            }
+            Some(KeyState::Live { .. } | KeyState::Starting { .. }) => Answer::Wait,
+            None if is_kept => {
+                self.suspended.want(key);
+                // Its callers wait for the state.
+                self.begin_move(ctx, is_draining);
+                Answer::Wait
+            }
+            None => Answer::No,
+        }
     }
 
-    fn live(&self, pid: Pid) -> Answer {
-        Answer::Live { node: self.own.as_str().to_owned(), slot: pid.slot(), generation: pid.generation() }
+    fn adopt(&mut self, offers: &[Offer<'_>], is_draining: bool) -> Answer {
+        let adopt = |offer: &Offer<'_>| {
+            let of = match self.table.get(offer.key) {
+                _ if is_draining => KeyUse::Busy,
+                // A process that starts takes the state that is there when it does.
+                None | Some(KeyState::Starting { .. }) => KeyUse::Free,
+                Some(KeyState::Live { is_ending: false, version, .. }) => {
+                    if offer.version > *version {
+                        let (kind, key, version) = (&self.kind, offer.key, offer.version);
+                        tracing::error!(%kind, key, version, "a state of a key is dropped: its process was started without it");
+                    }
+                    KeyUse::Live
+                }
+                Some(KeyState::Live { .. }) => KeyUse::Busy,
+            };
+            self.suspended.adopt(*offer, of)
+        };
+        Answer::Adopted(offers.iter().map(adopt).collect())
+    }
+
+    fn live(&self, pid: Pid, version: u64) -> Answer {
+        Answer::Live { node: self.own.as_str().to_owned(), slot: pid.slot(), generation: pid.generation(), version }
     }
 
     /// Answers where the process of a key is, after it is known.
@@ -315,10 +339,10 @@ impl Host {
         let is_known = self.suspended.contains(key);
         let is_full = !is_known && self.table.len() + self.suspended.len() >= self.config.keys_max;
         let answer = match self.table.get_mut(key) {
-            Some(KeyState::Starting(waiters)) => return waiters.push(reply),
-            Some(KeyState::Live { pid, is_ending: false, .. }) => {
-                let pid = *pid;
-                self.live(pid)
+            Some(KeyState::Starting { waiters, .. }) => return waiters.push(reply),
+            Some(KeyState::Live { pid, is_ending: false, version, .. }) => {
+                let (pid, version) = (*pid, *version);
+                self.live(pid, version)
             }
             Some(KeyState::Live { .. }) => Answer::Wait,
             None if drains(&self.own) || self.suspended.is_moving(key) => Answer::Wait,
@@ -334,9 +358,9 @@ impl Host {
 
     /// Asks the other hosts whether the key is live there: a key that moves stays where it is until it is idle.
     fn ask_others(&mut self, ctx: &Context, key: &str) {
-        let others: Vec<(NodeName, Pid)> = {
+        let others: Vec<Pid> = {
             let hosts = self.hosts.read();
-            hosts.pids.iter().filter(|(node, _)| **node != self.own).map(|(node, pid)| (node.clone(), *pid)).collect()
+            hosts.pids.iter().filter(|(node, _)| **node != self.own).map(|(_, pid)| *pid).collect()
         };
         if others.is_empty() {
             return self.resolved(ctx, Resolved { key: key.to_owned(), answer: Answer::No });
@@ -358,13 +382,16 @@ impl Host {
     /// Starts the process of a key if no other host has it, and answers those that wait.
     fn resolved(&mut self, ctx: &Context, resolved: Resolved) {
         let Resolved { key, mut answer } = resolved;
+        let yields = matches!(self.table.get(&key), Some(KeyState::Starting { yields: true, .. }));
         let mut process = None;
-        if answer == Answer::No {
-            process = self.start(ctx, &key);
-            answer = process.map_or(Answer::Refused, |pid| self.live(pid));
-        } else if matches!(answer, Answer::Live { .. }) {
-            // That process has newer state.
-            self.suspended.take(&key);
+        match answer {
+            Answer::No if yields => answer = Answer::Wait,
+            Answer::No => {
+                process = self.start(ctx, &key);
+                answer = process.map_or(Answer::Refused, |(pid, version)| self.live(pid, version));
+            }
+            Answer::Live { version, .. } => self.suspended.forget(&key, version),
+            _ => {}
         }
         let answer = answer.encode();
         for waiter in self.table.started(&key, process, self.started.elapsed()) {
@@ -374,12 +401,13 @@ impl Host {
 }
 
 impl Host {
-    /// Starts the process of a key, with the state that its last one has left.
-    fn start(&mut self, ctx: &Context, key: &str) -> Option<Pid> {
+    /// Starts the process of a key, with the state that its last one has left, and returns its pid and the version of the state.
+    fn start(&mut self, ctx: &Context, key: &str) -> Option<(Pid, u64)> {
         let state = self.suspended.take(key);
+        let version = state.as_ref().map_or(0, |state| state.version);
         let initial = match state.clone() {
             None => None,
-            Some(bytes) => {
+            Some(Saved { bytes, .. }) => {
                 // The code of the program may panic; the host serves all keys.
                 let resumed = catch_unwind(AssertUnwindSafe(|| (self.code.resume)(bytes))).ok().flatten();
                 if resumed.is_none() {
@@ -395,12 +423,13 @@ impl Host {
         let body = move |ctx: Context| {
             let body = (code.start)(ctx, (*key_of_body).to_owned(), initial);
             async move {
-                if let Some(state) = body.await {
-                    if state.len() > STATE_BYTES_MAX {
-                        let (key, bytes) = (key_of_body, state.len());
+                if let Some(bytes) = body.await {
+                    if bytes.len() > STATE_BYTES_MAX {
+                        let (key, bytes) = (key_of_body, bytes.len());
                         tracing::error!(%kind, %key, bytes, "the state of a key is lost: it has more than {STATE_BYTES_MAX} bytes");
                         return ExitReason::other("the state of the key is too long");
                     }
+                    let state = Saved { version: version + 1, bytes };
                     handle.send(host, Leaves { key: key_of_body, state }).await;
                 }
                 ExitReason::Normal
@@ -410,10 +439,10 @@ impl Host {
         if started.is_err() {
             self.keep(key, state);
         }
-        started.ok().map(|(pid, _)| pid)
+        started.ok().map(|(pid, _)| (pid, version))
     }
 
-    fn keep(&mut self, key: &str, state: Option<Bytes>) {
+    fn keep(&mut self, key: &str, state: Option<Saved>) {
         if let Some(state) = state {
             self.suspended.keep(key.into(), state);
         }
@@ -421,14 +450,13 @@ impl Host {
 }
 
 /// Asks hosts one after the other. Returns `No` if the key may be started here.
-async fn ask_all(ctx: &Context, own: &NodeName, others: &[(NodeName, Pid)], key: &str) -> Answer {
-    for (node, host) in others {
-        match ctx.call::<Bytes, Bytes>(*host, Question::Has(key).encode(), ANSWER_WITHIN).await {
+async fn ask_all(ctx: &Context, own: &NodeName, others: &[Pid], key: &str) -> Answer {
+    let question = Question::Has { node: own.as_str(), key }.encode();
+    for host in others {
+        match ctx.call::<Bytes, Bytes>(*host, question.clone(), ANSWER_WITHIN).await {
             Ok(answer) => match Answer::decode(&answer) {
                 Some(live @ Answer::Live { .. }) => return live,
-                // Of two hosts that start the same key, the one with the smaller name goes on.
-                Some(Answer::Starting) if node > own => {}
-                Some(Answer::Wait | Answer::Starting) => return Answer::Wait,
+                Some(Answer::Wait) => return Answer::Wait,
                 _ => {}
             },
             // Its node is gone, and its keys with it.

@@ -5,7 +5,8 @@
 //!                                      └─▶ moving: sent to the host of its place ──▶ adopted there, then forgotten here
 //! ```
 //!
-//! A state is forgotten only after the other host has said that it has it. While it moves, no process is started with it.
+//! A state is forgotten only after the other host has said that it has it. While it moves, no process is started with it. An
+//! answer can be lost, so that two hosts keep a state of a key. Each state has a version, and the higher one wins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusm_runtime::{Context, Pid};
 
-use super::wire::{Answer, Question};
+use super::wire::{Answer, Offer, Question};
 use crate::identity::NodeName;
 
 /// Maximum number of states in a message.
@@ -23,13 +24,22 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Maximum number of states that move at a time.
 const MOVING_MAX: usize = 1 << 14;
 
+/// State that a process has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Saved {
+    /// Number of processes of the key that left a state, this one included: at least 1.
+    pub(super) version: u64,
+    /// The state.
+    pub(super) bytes: Bytes,
+}
+
 /// A key and its state.
-pub(super) type Entry = (Arc<str>, Bytes);
+pub(super) type Entry = (Arc<str>, Saved);
 
 /// States of keys without a process.
 #[derive(Debug, Default)]
 pub(super) struct Suspended {
-    kept: HashMap<Arc<str>, Bytes>,
+    kept: HashMap<Arc<str>, Saved>,
     /// Keys of `kept` that are being sent to other hosts.
     moving: HashSet<Arc<str>>,
     /// Keys that the host of their place has asked for.
@@ -39,11 +49,11 @@ pub(super) struct Suspended {
 /// Use of a key on the host that is offered its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyUse {
-    /// The key is not in use: the state is kept.
+    /// It has no process: the state is kept.
     Free,
     /// A process has newer state.
     Live,
-    /// Not decided yet.
+    /// Its process ends, or its state is about to move: not decided yet.
     Busy,
 }
 
@@ -61,28 +71,43 @@ impl Suspended {
     }
 
     /// Keeps the state that a process has left.
-    pub(super) fn keep(&mut self, key: Arc<str>, state: Bytes) {
-        self.kept.insert(key, state);
+    pub(super) fn keep(&mut self, key: Arc<str>, state: Saved) {
+        if self.is_newer(&key, state.version) {
+            self.kept.insert(key, state);
+        }
     }
 
-    /// Removes the state of a key that is about to be started. A state that moves stays.
-    pub(super) fn take(&mut self, key: &str) -> Option<Bytes> {
-        if self.is_moving(key) {
-            return None;
-        }
+    fn is_newer(&self, key: &str, version: u64) -> bool {
+        self.kept.get(key).is_none_or(|kept| kept.version < version)
+    }
+
+    /// Removes the state of a key that is about to be started. It must not move.
+    pub(super) fn take(&mut self, key: &str) -> Option<Saved> {
+        debug_assert!(!self.is_moving(key), "a process would be started without the state that moves");
         self.wanted.remove(key);
         self.kept.remove(key)
     }
 
-    /// Keeps a state of another host. Returns true if that may forget it.
-    pub(super) fn adopt(&mut self, key: &str, state: &[u8], of: KeyUse) -> bool {
+    /// Forgets a state that is not newer than the one that a process on another node was started with.
+    pub(super) fn forget(&mut self, key: &str, version: u64) {
+        let is_old = self.kept.get(key).is_some_and(|kept| kept.version <= version);
+        if is_old && !self.is_moving(key) {
+            self.take(key);
+        }
+    }
+
+    /// Keeps a state of another host, unless the kept one is as new. Returns true if that host may forget it.
+    pub(super) fn adopt(&mut self, offer: Offer<'_>, of: KeyUse) -> bool {
+        let Offer { key, version, state } = offer;
         match of {
+            // The answer to the offer of the older state would make this host forget the newer one.
+            _ if self.is_moving(key) => return !self.is_newer(key, version),
             KeyUse::Busy => return false,
             KeyUse::Live => return true,
             KeyUse::Free => {}
         }
-        if !self.contains(key) {
-            self.kept.insert(key.into(), Bytes::copy_from_slice(state));
+        if self.is_newer(key, version) {
+            self.kept.insert(key.into(), Saved { version, bytes: Bytes::copy_from_slice(state) });
         }
         true
     }
@@ -94,15 +119,15 @@ impl Suspended {
         }
     }
 
-    /// Marks states as moving: all of them, or those that are wanted. `place` is the host that a key belongs to, if that is
-    /// another one. Returns nothing while others move.
+    /// Marks states as moving: all of them, or those that are wanted. `place` is the host that a key moves to, if any. Returns
+    /// nothing while others move.
     pub(super) fn begin_move(&mut self, all: bool, place: impl Fn(&str) -> Option<(NodeName, Pid)>) -> Vec<Move> {
         if !self.moving.is_empty() {
             return Vec::new();
         }
         let mut by_node: HashMap<NodeName, Move> = HashMap::new();
         let wanted = std::mem::take(&mut self.wanted);
-        let mut add = |key: &Arc<str>, state: &Bytes| {
+        let mut add = |key: &Arc<str>, state: &Saved| {
             let Some((node, host)) = place(key) else { return };
             let states = by_node.entry(node).or_insert_with(|| Move { host, entries: Vec::new() });
             states.entries.push((Arc::clone(key), state.clone()));
@@ -140,7 +165,7 @@ impl Move {
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(batch_len(rest));
             rest = after;
-            let question = Question::Adopt(batch.iter().map(|(key, state)| (&**key, &**state)).collect()).encode();
+            let question = Question::Adopt(batch.iter().map(offer).collect()).encode();
             let Ok(answer) = ctx.call::<Bytes, Bytes>(self.host, question, within).await else { break };
             let Some(Answer::Adopted(taken)) = Answer::decode(&answer) else { break };
             adopted.extend(batch.iter().zip(taken).filter(|(_, taken)| *taken).map(|((key, _), _)| Arc::clone(key)));
@@ -149,12 +174,16 @@ impl Move {
     }
 }
 
+fn offer((key, state): &Entry) -> Offer<'_> {
+    Offer { key, version: state.version, state: &state.bytes }
+}
+
 /// Returns the number of entries that go into one message; at least one.
 fn batch_len(entries: &[Entry]) -> usize {
     let mut bytes = 0;
     let fits = |(key, state): &&Entry| {
         let has_room = bytes < BATCH_BYTES;
-        bytes += key.len() + state.len();
+        bytes += key.len() + state.bytes.len();
         has_room
     };
     entries.iter().take(BATCH_KEYS).take_while(fits).count().max(1)
@@ -165,7 +194,15 @@ mod tests {
     use super::*;
 
     fn entry(key: usize, bytes: usize) -> Entry {
-        (key.to_string().into(), Bytes::from(vec![7; bytes]))
+        (key.to_string().into(), Saved { version: 1, bytes: Bytes::from(vec![7; bytes]) })
+    }
+
+    fn saved(version: u64, bytes: &'static [u8]) -> Saved {
+        Saved { version, bytes: Bytes::from_static(bytes) }
+    }
+
+    fn of_k(version: u64, state: &'static [u8]) -> Offer<'static> {
+        Offer { key: "k", version, state }
     }
 
     #[test]
@@ -189,7 +226,7 @@ mod tests {
         let moves = states.begin_move(true, place);
         assert_eq!(moves.iter().map(|to| to.entries.len()).sum::<usize>(), 2, "key 2 belongs here");
         assert!(states.begin_move(true, place).is_empty(), "they move already");
-        assert_eq!((states.take("0"), states.take("2").is_some()), (None, true));
+        assert!(states.is_moving("0") && states.take("2").is_some());
         states.end_move(&["0".into()]);
 
         assert_eq!((states.contains("0"), states.is_moving("1"), states.take("1").is_some()), (false, false, true));
@@ -210,12 +247,38 @@ mod tests {
     }
 
     #[test]
-    fn an_adopted_state_does_not_replace_a_newer_one() {
+    fn of_two_states_of_a_key_the_newer_one_stays() {
         let mut states = Suspended::default();
-        states.keep("k".into(), Bytes::from_static(b"newer"));
+        states.keep("k".into(), saved(2, b"2"));
 
-        assert!(states.adopt("k", b"older", KeyUse::Free) && states.adopt("live", b"older", KeyUse::Live));
-        assert!(!states.adopt("busy", b"older", KeyUse::Busy));
-        assert_eq!((states.take("k"), states.len()), (Some(Bytes::from_static(b"newer")), 0));
+        assert!(states.adopt(of_k(1, b"1"), KeyUse::Free) && states.adopt(of_k(1, b"1"), KeyUse::Live));
+        assert!(!states.adopt(of_k(3, b"3"), KeyUse::Busy));
+        assert_eq!(states.kept["k"], saved(2, b"2"));
+        assert!(states.adopt(of_k(3, b"3"), KeyUse::Free));
+        states.keep("k".into(), saved(2, b"2"));
+        assert_eq!((states.take("k"), states.len()), (Some(saved(3, b"3")), 0));
+    }
+
+    #[test]
+    fn a_state_that_moves_is_not_replaced() {
+        let mut states = Suspended::default();
+        states.keep("k".into(), saved(2, b"2"));
+        states.begin_move(true, |_| Some((NodeName::new("b").unwrap(), Pid::local(1, 1))));
+
+        assert!(states.adopt(of_k(2, b"2"), KeyUse::Free), "it is not newer");
+        assert!(!states.adopt(of_k(3, b"3"), KeyUse::Free), "the answer to the offer of 2 is about 2");
+        states.end_move(&["k".into()]);
+        assert!(states.adopt(of_k(3, b"3"), KeyUse::Free));
+    }
+
+    #[test]
+    fn a_state_is_dropped_when_a_process_elsewhere_was_started_with_it() {
+        let mut states = Suspended::default();
+        states.keep("k".into(), saved(2, b"2"));
+
+        states.forget("k", 1);
+        assert!(states.contains("k"), "that process may have left this state since");
+        states.forget("k", 2);
+        assert!(!states.contains("k"));
     }
 }

@@ -9,14 +9,21 @@ use rusm_runtime::Pid;
 /// State of a key on this node.
 #[derive(Debug)]
 pub(super) enum KeyState<W> {
-    /// Other hosts are being asked. These wait for the result.
-    Starting(Vec<W>),
+    /// Other hosts are being asked.
+    Starting {
+        /// These wait for the result.
+        waiters: Vec<W>,
+        /// Another host starts it: it asked this one.
+        yields: bool,
+    },
     /// Its process runs.
     Live {
         /// The process.
         pid: Pid,
         /// True after it was told to end.
         is_ending: bool,
+        /// Version of the state that it was started with; 0 without one.
+        version: u64,
         /// Number of messages that it had received at the last look, and the time since which that is so.
         seen: (u64, Duration),
     },
@@ -48,18 +55,18 @@ impl<W> KeyTable<W> {
 
     /// Notes that a key is being started.
     pub(super) fn begin(&mut self, key: &str, waiter: W) {
-        self.keys.insert(key.into(), KeyState::Starting(vec![waiter]));
+        self.keys.insert(key.into(), KeyState::Starting { waiters: vec![waiter], yields: false });
     }
 
-    /// Notes the process of a key, or that none was started. Returns those that wait.
-    pub(super) fn started(&mut self, key: &str, process: Option<Pid>, now: Duration) -> Vec<W> {
+    /// Notes the process of a key and the version of its state, or that none was started. Returns those that wait.
+    pub(super) fn started(&mut self, key: &str, process: Option<(Pid, u64)>, now: Duration) -> Vec<W> {
         let Some((name, state)) = self.keys.remove_entry(key) else { return Vec::new() };
-        if let Some(pid) = process {
+        if let Some((pid, version)) = process {
             self.pids.insert(pid, Arc::clone(&name));
-            self.keys.insert(name, KeyState::Live { pid, is_ending: false, seen: (0, now) });
+            self.keys.insert(name, KeyState::Live { pid, is_ending: false, version, seen: (0, now) });
         }
         match state {
-            KeyState::Starting(waiters) => waiters,
+            KeyState::Starting { waiters, .. } => waiters,
             KeyState::Live { .. } => Vec::new(),
         }
     }
@@ -93,7 +100,7 @@ impl<W> KeyTable<W> {
         let before = if moves == 0 { 0 } else { self.keys.values().filter(is_ending).count() };
         let mut ending = Vec::new();
         for state in self.keys.values_mut() {
-            let KeyState::Live { pid, is_ending, seen } = state else { continue };
+            let KeyState::Live { pid, is_ending, seen, .. } = state else { continue };
             if *is_ending {
                 continue;
             }
@@ -124,7 +131,7 @@ mod tests {
         let (busy, idle) = (Pid::local(1, 1), Pid::local(2, 1));
         for (key, pid) in [("busy", busy), ("idle", idle)] {
             table.begin(key, key);
-            assert_eq!(table.started(key, Some(pid), at(0)), [key]);
+            assert_eq!(table.started(key, Some((pid, 0)), at(0)), [key]);
         }
         let messages = |now: u64| move |pid: Pid| Some(if pid == busy { now } else { 1 });
 
@@ -143,7 +150,7 @@ mod tests {
         let mut table = KeyTable::new();
         for key in 1..=5 {
             table.begin(&key.to_string(), ());
-            table.started(&key.to_string(), Some(Pid::local(key, 1)), at(0));
+            table.started(&key.to_string(), Some((Pid::local(key, 1), 0)), at(0));
         }
 
         let first = table.take_ending(at(1), at(9), 2, |_| Some(1));
@@ -156,7 +163,7 @@ mod tests {
     fn a_process_with_waiting_messages_is_not_idle() {
         let mut table = KeyTable::new();
         table.begin("k", ());
-        table.started("k", Some(Pid::local(1, 1)), at(0));
+        table.started("k", Some((Pid::local(1, 1), 0)), at(0));
 
         for second in 1..9 {
             assert!(table.take_ending(at(second), at(2), 0, |_| None).is_empty());

@@ -1,9 +1,10 @@
 //! Questions to hosts of keyed processes, and their answers.
 //!
 //! ```text
-//!   question: type u8, key                answer: type u8, and for a live process: slot u32, generation u32, node
-//!   question: type u8, entries            answer: type u8, and a byte for each entry: 1 if the asking host may forget it
-//!   entry:    length of the key u16, key, length of the state u32, state
+//!   find:   type u8, key                            answer: type u8, and for a live process:
+//!   has:    type u8, length of the node u8, node, key       version u64, slot u32, generation u32, node
+//!   adopt:  type u8, entries                        answer: type u8, and a byte for each entry: 1 if it may be forgotten
+//!   entry:  version u64, length of the key u16, key, length of the state u32, state
 //! ```
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -15,10 +16,23 @@ use super::kind::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 pub(super) enum Question<'a> {
     /// Where is the process of the key? Start it if it is not live.
     Find(&'a str),
-    /// Is the process of the key live here?
-    Has(&'a str),
+    /// Is the process of the key live here, or its state kept? The asking node is about to start it.
+    Has {
+        /// The asking node.
+        node: &'a str,
+        /// The key.
+        key: &'a str,
+    },
     /// Keep the state of keys that belong here from now on.
-    Adopt(Vec<(&'a str, &'a [u8])>),
+    Adopt(Vec<Offer<'a>>),
+}
+
+/// A key and its state, offered to another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer<'a> {
+    pub(super) key: &'a str,
+    pub(super) version: u64,
+    pub(super) state: &'a [u8],
 }
 
 /// The answer of a host.
@@ -32,13 +46,13 @@ pub(super) enum Answer {
         slot: u32,
         /// Generation of its pid.
         generation: u32,
+        /// Version of the state that it was started with.
+        version: u64,
     },
-    /// It is not live here.
+    /// It is not live here, and its state is not kept here.
     No,
     /// It is about to end, or not yet resolved: ask again.
     Wait,
-    /// This host is about to start it.
-    Starting,
     /// It cannot be started.
     Refused,
     /// For each entry: this host has it, so the asking one may forget it.
@@ -53,13 +67,16 @@ impl<'a> Question<'a> {
                 out.put_u8(1);
                 out.put_slice(key.as_bytes());
             }
-            Self::Has(key) => {
+            Self::Has { node, key } => {
                 out.put_u8(2);
+                out.put_u8(node.len() as u8);
+                out.put_slice(node.as_bytes());
                 out.put_slice(key.as_bytes());
             }
             Self::Adopt(entries) => {
                 out.put_u8(3);
-                for (key, state) in entries {
+                for Offer { key, version, state } in entries {
+                    out.put_u64_le(*version);
                     out.put_u16_le(key.len() as u16);
                     out.put_slice(key.as_bytes());
                     out.put_u32_le(state.len() as u32);
@@ -74,7 +91,11 @@ impl<'a> Question<'a> {
         let (kind, rest) = bytes.split_first()?;
         match kind {
             1 => Some(Self::Find(key(rest)?)),
-            2 => Some(Self::Has(key(rest)?)),
+            2 => {
+                let (len, rest) = rest.split_first()?;
+                let (node, rest) = rest.split_at_checked((*len).into())?;
+                Some(Self::Has { node: std::str::from_utf8(node).ok()?, key: key(rest)? })
+            }
             3 => entries(rest).map(Self::Adopt),
             _ => None,
         }
@@ -85,7 +106,7 @@ fn key(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|key| key.len() <= KEY_BYTES_MAX)
 }
 
-fn entries(mut bytes: &[u8]) -> Option<Vec<(&str, &[u8])>> {
+fn entries(mut bytes: &[u8]) -> Option<Vec<Offer<'_>>> {
     fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = bytes.split_at_checked(len)?;
         *bytes = rest;
@@ -93,10 +114,11 @@ fn entries(mut bytes: &[u8]) -> Option<Vec<(&str, &[u8])>> {
     }
     let mut entries = Vec::new();
     while !bytes.is_empty() {
+        let version = bytes.try_get_u64_le().ok()?;
         let len = bytes.try_get_u16_le().ok()?.into();
         let key = key(take(&mut bytes, len)?)?;
         let len = usize::try_from(bytes.try_get_u32_le().ok()?).ok().filter(|len| *len <= STATE_BYTES_MAX)?;
-        entries.push((key, take(&mut bytes, len)?));
+        entries.push(Offer { key, version, state: take(&mut bytes, len)? });
     }
     Some(entries)
 }
@@ -105,18 +127,18 @@ impl Answer {
     pub(super) fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(32);
         match self {
-            Self::Live { node, slot, generation } => {
+            Self::Live { node, slot, generation, version } => {
                 out.put_u8(1);
+                out.put_u64_le(*version);
                 out.put_u32_le(*slot);
                 out.put_u32_le(*generation);
                 out.put_slice(node.as_bytes());
             }
             Self::No => out.put_u8(2),
             Self::Wait => out.put_u8(3),
-            Self::Starting => out.put_u8(4),
-            Self::Refused => out.put_u8(5),
+            Self::Refused => out.put_u8(4),
             Self::Adopted(entries) => {
-                out.put_u8(6);
+                out.put_u8(5);
                 out.extend(entries.iter().map(|is_adopted| u8::from(*is_adopted)));
             }
         }
@@ -126,14 +148,14 @@ impl Answer {
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         match bytes.try_get_u8().ok()? {
             1 => {
+                let version = bytes.try_get_u64_le().ok()?;
                 let (slot, generation) = (bytes.try_get_u32_le().ok()?, bytes.try_get_u32_le().ok()?);
-                Some(Self::Live { node: std::str::from_utf8(bytes).ok()?.to_owned(), slot, generation })
+                Some(Self::Live { node: std::str::from_utf8(bytes).ok()?.to_owned(), slot, generation, version })
             }
             2 => Some(Self::No),
             3 => Some(Self::Wait),
-            4 => Some(Self::Starting),
-            5 => Some(Self::Refused),
-            6 => Some(Self::Adopted(bytes.iter().map(|byte| *byte == 1).collect())),
+            4 => Some(Self::Refused),
+            5 => Some(Self::Adopted(bytes.iter().map(|byte| *byte == 1).collect())),
             _ => None,
         }
     }
@@ -145,16 +167,19 @@ mod tests {
 
     #[test]
     fn questions_and_answers_read_back() {
-        let adopt = Question::Adopt(vec![("cart 7", b"state"), ("", b"")]);
-        for question in [Question::Find("cart 7"), Question::Has(""), adopt, Question::Adopt(Vec::new())] {
+        let offer = |key, version, state| Offer { key, version, state };
+        let adopt = Question::Adopt(vec![offer("cart 7", 3, b"state"), offer("", u64::MAX, b"")]);
+        let has = Question::Has { node: "north", key: "cart 7" };
+        for question in
+            [Question::Find("cart 7"), has, Question::Has { node: "", key: "" }, adopt, Question::Adopt(Vec::new())]
+        {
             assert_eq!(Question::decode(&question.encode()), Some(question));
         }
         // A length that is longer than the rest.
-        assert_eq!(Question::decode(b"\x03\x01\0k\xff\0\0\0s"), None);
-        let live = Answer::Live { node: "north".to_owned(), slot: 7, generation: 9 };
-        for answer in
-            [live, Answer::No, Answer::Wait, Answer::Starting, Answer::Refused, Answer::Adopted(vec![true, false])]
-        {
+        assert_eq!(Question::decode(b"\x03\0\0\0\0\0\0\0\0\x01\0k\xff\0\0\0s"), None);
+        assert_eq!(Question::decode(b"\x02\x09north"), None);
+        let live = Answer::Live { node: "north".to_owned(), slot: 7, generation: 9, version: 4 };
+        for answer in [live, Answer::No, Answer::Wait, Answer::Refused, Answer::Adopted(vec![true, false])] {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
         assert_eq!((Question::decode(b""), Question::decode(b"\x09x"), Answer::decode(b"\x01\0")), (None, None, None));

@@ -254,3 +254,35 @@ fn a_state_that_cannot_be_resumed_is_kept_and_its_key_refused() {
     let refused = ask(&a, move |ctx| async move { keyed.entity("0").call::<u64, String>(&ctx, 1, SOON).await });
     assert!(matches!(refused, Err(KeyedError::Refused { .. })), "{refused:?}");
 }
+
+#[test]
+fn no_call_is_lost_or_repeated_while_one_node_after_the_other_is_drained_and_replaced() {
+    const KEYS: u32 = 60;
+    const ROUNDS: u128 = 12;
+    let network = MemoryNetwork::new();
+    let serve = |text: &str, boot: u128| {
+        let member = start_keyed(&network, text, boot);
+        let keyed = serve_with_state(&member, Duration::from_mins(9));
+        (member, keyed)
+    };
+    let mut nodes: Vec<_> = [("a", 1), ("b", 2), ("c", 3)].map(|(text, boot)| serve(text, boot)).into();
+    let mut calls = 0;
+    for round in 0..ROUNDS {
+        connected(&nodes.iter().map(|(member, _)| member).collect::<Vec<_>>());
+        served(&nodes.iter().map(|(_, keyed)| keyed).collect::<Vec<_>>(), 3);
+        let (leaving, of_leaving) = nodes.remove(0);
+        leaving.node.drain();
+        // Calls go on from the other two nodes while the states move.
+        let (caller, of_caller) = &nodes[round as usize % 2];
+        while of_leaving.count() != KeyCount::default() || calls as u128 <= 2 * round {
+            calls += 1;
+            for (key, (_, sum)) in add(caller, of_caller, KEYS).into_iter().enumerate() {
+                assert_eq!(sum, calls, "key {key} in round {round}: each call is counted once");
+            }
+        }
+        let name = leaving.node.identity().name.to_string();
+        drop(of_leaving);
+        drop(leaving);
+        nodes.push(serve(&name, round + 10));
+    }
+}
