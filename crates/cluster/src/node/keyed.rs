@@ -281,17 +281,17 @@ impl Entity {
         let until = Instant::now() + RESOLVE_WITHIN;
         let mut refused = None;
         while Instant::now() < until {
-            let place = {
+            let (place, view) = {
                 let hosts = kind.hosts.read();
                 let node = hosts.placement.node_of(&kind.name, &self.key).cloned();
-                node.and_then(|node| hosts.pids.get(&node).map(|host| (node, *host)))
+                (node.and_then(|node| hosts.pids.get(&node).map(|host| (node, *host))), hosts.view())
             };
             let Some((node, host)) = place else {
                 refused = Some(KeyedError::NoNode(Arc::clone(&kind.name)));
                 ctx.sleep(RETRY).await;
                 continue;
             };
-            let question = Question::Find(&self.key).encode();
+            let question = Question::Find { view, key: &self.key }.encode();
             // A host that is lost is no longer a member soon.
             if let Ok(answer) = ctx.call::<Bytes, Bytes>(host, question, RESOLVE_WITHIN).await {
                 match Answer::decode(&answer) {

@@ -30,7 +30,7 @@ use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES};
 /// Cost of monitoring an instance, receiving its end and finding its stamp.
 const MONITOR_NS: u32 = 400;
 /// Maximum time that a spawner waits at the end for outstanding results.
-const RESULTS_WITHIN: Duration = Duration::from_secs(5);
+const RESULTS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Parameters of a storm of instances.
 pub(crate) const PARAMETERS: &[Parameter] = &[

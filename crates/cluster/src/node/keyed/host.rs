@@ -277,17 +277,29 @@ impl Host {
     fn answer(&mut self, ctx: &Context, request: Request<Bytes, Bytes>, drains: &impl Fn(&NodeName) -> bool) {
         let Request { request, reply } = request;
         let answer = match Question::decode(&request) {
-            Some(Question::Has { node, key }) => self.has(ctx, node, key, drains(&self.own)),
+            Some(Question::Has { view, node, key }) => {
+                let knows_all = self.has_view(view);
+                self.has(ctx, node, key, knows_all, drains(&self.own))
+            }
             Some(Question::Adopt(entries)) => self.adopt(&entries, drains(&self.own)),
-            Some(Question::Find(key)) => return self.find(ctx, key, reply, drains),
+            Some(Question::Find { view, key }) => {
+                let may_start = self.has_view(view) && !drains(&self.own);
+                return self.find(ctx, key, reply, may_start);
+            }
             None => Answer::Refused,
         };
         reply.send(ctx, answer.encode());
     }
 
+    /// Returns true if this node knows the same hosts as one that asks. Otherwise one of them might not know a host that has
+    /// the key.
+    fn has_view(&self, view: u64) -> bool {
+        self.hosts.read().view() == view
+    }
+
     /// Answers a node that is about to start a key. `No` allows it: this host will not start the key before it has asked
-    /// that node.
-    fn has(&mut self, ctx: &Context, node: &str, key: &str, is_draining: bool) -> Answer {
+    /// that node. `knows_all` is false if that node may not have asked every host.
+    fn has(&mut self, ctx: &Context, node: &str, key: &str, knows_all: bool, is_draining: bool) -> Answer {
         let is_kept = self.suspended.contains(key);
         match self.table.get_mut(key) {
             Some(KeyState::Live { pid, is_ending: false, version, .. }) => {
@@ -295,7 +307,7 @@ impl Host {
                 self.live(pid, version)
             }
             // Of two hosts that start the same key, the one with the smaller name goes on.
-            Some(KeyState::Starting { yields, .. }) if !is_kept && node < self.own.as_str() => {
+            Some(KeyState::Starting { yields, .. }) if knows_all && !is_kept && node < self.own.as_str() => {
                 *yields = true;
                 Answer::No
             }
@@ -306,7 +318,8 @@ impl Host {
                 self.begin_move(ctx, is_draining);
                 Answer::Wait
             }
-            None => Answer::No,
+            None if knows_all => Answer::No,
+            None => Answer::Wait,
         }
     }
 
@@ -335,7 +348,7 @@ impl Host {
     }
 
     /// Answers where the process of a key is, after it is known.
-    fn find(&mut self, ctx: &Context, key: &str, reply: Waiter, drains: &impl Fn(&NodeName) -> bool) {
+    fn find(&mut self, ctx: &Context, key: &str, reply: Waiter, may_start: bool) {
         let is_known = self.suspended.contains(key);
         let is_full = !is_known && self.table.len() + self.suspended.len() >= self.config.keys_max;
         let answer = match self.table.get_mut(key) {
@@ -345,7 +358,7 @@ impl Host {
                 self.live(pid, version)
             }
             Some(KeyState::Live { .. }) => Answer::Wait,
-            None if drains(&self.own) || self.suspended.is_moving(key) => Answer::Wait,
+            None if !may_start || self.suspended.is_moving(key) => Answer::Wait,
             None if is_full => Answer::Refused,
             None => {
                 // Also with a state that is kept here: another host may have it, too, if its answer was lost.
@@ -358,19 +371,21 @@ impl Host {
 
     /// Asks the other hosts whether the key is live there: a key that moves stays where it is until it is idle.
     fn ask_others(&mut self, ctx: &Context, key: &str) {
-        let others: Vec<Pid> = {
+        let (others, view): (Vec<Pid>, u64) = {
             let hosts = self.hosts.read();
-            hosts.pids.iter().filter(|(node, _)| **node != self.own).map(|(_, pid)| *pid).collect()
+            let others = hosts.pids.iter().filter(|(node, _)| **node != self.own).map(|(_, pid)| *pid);
+            (others.collect(), hosts.view())
         };
         if others.is_empty() {
             return self.resolved(ctx, Resolved { key: key.to_owned(), answer: Answer::No });
         }
-        let (host, own, of) = (ctx.pid(), self.own.clone(), key.to_owned());
+        let question = Question::Has { view, node: self.own.as_str(), key }.encode();
+        let (host, of) = (ctx.pid(), key.to_owned());
         let ask = move |ctx: Context| async move {
-            let mut answer = ask_all(&ctx, &own, &others, &of).await;
+            let mut answer = ask_all(&ctx, &others, &question).await;
             // Twice: a state may have moved from a host that was still to be asked to one that had answered.
             if answer == Answer::No {
-                answer = ask_all(&ctx, &own, &others, &of).await;
+                answer = ask_all(&ctx, &others, &question).await;
             }
             ctx.send(host, Resolved { key: of, answer }).await;
         };
@@ -450,8 +465,7 @@ impl Host {
 }
 
 /// Asks hosts one after the other. Returns `No` if the key may be started here.
-async fn ask_all(ctx: &Context, own: &NodeName, others: &[Pid], key: &str) -> Answer {
-    let question = Question::Has { node: own.as_str(), key }.encode();
+async fn ask_all(ctx: &Context, others: &[Pid], question: &Bytes) -> Answer {
     for host in others {
         match ctx.call::<Bytes, Bytes>(*host, question.clone(), ANSWER_WITHIN).await {
             Ok(answer) => match Answer::decode(&answer) {

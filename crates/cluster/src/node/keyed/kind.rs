@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::{Context, Pid};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::identity::NodeName;
 use crate::placement::Placement;
@@ -90,4 +91,34 @@ pub(super) struct Hosts {
     pub(super) known: HashMap<String, Pid>,
     /// Nodes, by the node part of their pids, that have said that they have no key any more.
     pub(super) drained: HashSet<u32>,
+}
+
+impl Hosts {
+    /// Returns a number that is equal on nodes that know the same hosts.
+    pub(super) fn view(&self) -> u64 {
+        let of = |(node, pid): (&NodeName, &Pid)| {
+            let life = u64::from(pid.slot()) << 32 | u64::from(pid.generation());
+            xxh3_64_with_seed(node.as_str().as_bytes(), life)
+        };
+        self.pids.iter().map(of).fold(0, |view, host| view ^ host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_equal_if_the_hosts_are_whatever_their_order_and_number_of_the_node() {
+        let hosts = |pids: &[(&str, Pid)]| {
+            let pids = pids.iter().map(|(node, pid)| (NodeName::new(node).unwrap(), *pid)).collect();
+            Hosts { pids, ..Hosts::default() }.view()
+        };
+        let (a, b) = (Pid::local(1, 1), Pid::local(1, 2));
+        let of_another_node = Pid::from_parts(7, 1, 1);
+
+        assert_eq!(hosts(&[("a", a), ("b", b)]), hosts(&[("b", b), ("a", of_another_node)]));
+        assert_ne!(hosts(&[("a", a), ("b", b)]), hosts(&[("a", a)]));
+        assert_ne!(hosts(&[("a", a), ("b", b)]), hosts(&[("a", a), ("b", Pid::local(1, 3))]), "node b has restarted");
+    }
 }

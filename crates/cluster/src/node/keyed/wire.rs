@@ -1,9 +1,10 @@
 //! Questions to hosts of keyed processes, and their answers.
 //!
 //! ```text
-//!   find:   type u8, key                            answer: type u8, and for a live process:
-//!   has:    type u8, length of the node u8, node, key       version u64, slot u32, generation u32, node
+//!   find:   type u8, view u64, key                  answer: type u8, and for a live process:
+//!   has:    type u8, view u64, length of the node u8, node, key     version u64, slot u32, generation u32, node
 //!   adopt:  type u8, entries                        answer: type u8, and a byte for each entry: 1 if it may be forgotten
+//!   view:   equal on nodes that know the same hosts
 //!   entry:  version u64, length of the key u16, key, length of the state u32, state
 //! ```
 
@@ -15,9 +16,16 @@ use super::kind::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question<'a> {
     /// Where is the process of the key? Start it if it is not live.
-    Find(&'a str),
+    Find {
+        /// The hosts that the asking node knows.
+        view: u64,
+        /// The key.
+        key: &'a str,
+    },
     /// Is the process of the key live here, or its state kept? The asking node is about to start it.
     Has {
+        /// The hosts that the asking node knows.
+        view: u64,
         /// The asking node.
         node: &'a str,
         /// The key.
@@ -63,12 +71,14 @@ impl<'a> Question<'a> {
     pub(super) fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         match self {
-            Self::Find(key) => {
+            Self::Find { view, key } => {
                 out.put_u8(1);
+                out.put_u64_le(*view);
                 out.put_slice(key.as_bytes());
             }
-            Self::Has { node, key } => {
+            Self::Has { view, node, key } => {
                 out.put_u8(2);
+                out.put_u64_le(*view);
                 out.put_u8(node.len() as u8);
                 out.put_slice(node.as_bytes());
                 out.put_slice(key.as_bytes());
@@ -88,13 +98,14 @@ impl<'a> Question<'a> {
     }
 
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let (kind, rest) = bytes.split_first()?;
+        let (kind, mut rest) = bytes.split_first()?;
         match kind {
-            1 => Some(Self::Find(key(rest)?)),
+            1 => Some(Self::Find { view: rest.try_get_u64_le().ok()?, key: key(rest)? }),
             2 => {
+                let view = rest.try_get_u64_le().ok()?;
                 let (len, rest) = rest.split_first()?;
                 let (node, rest) = rest.split_at_checked((*len).into())?;
-                Some(Self::Has { node: std::str::from_utf8(node).ok()?, key: key(rest)? })
+                Some(Self::Has { view, node: std::str::from_utf8(node).ok()?, key: key(rest)? })
             }
             3 => entries(rest).map(Self::Adopt),
             _ => None,
@@ -169,15 +180,14 @@ mod tests {
     fn questions_and_answers_read_back() {
         let offer = |key, version, state| Offer { key, version, state };
         let adopt = Question::Adopt(vec![offer("cart 7", 3, b"state"), offer("", u64::MAX, b"")]);
-        let has = Question::Has { node: "north", key: "cart 7" };
-        for question in
-            [Question::Find("cart 7"), has, Question::Has { node: "", key: "" }, adopt, Question::Adopt(Vec::new())]
-        {
+        let has = |node, key| Question::Has { view: 5, node, key };
+        let find = Question::Find { view: 5, key: "cart 7" };
+        for question in [find, has("north", "cart 7"), has("", ""), adopt, Question::Adopt(Vec::new())] {
             assert_eq!(Question::decode(&question.encode()), Some(question));
         }
         // A length that is longer than the rest.
         assert_eq!(Question::decode(b"\x03\0\0\0\0\0\0\0\0\x01\0k\xff\0\0\0s"), None);
-        assert_eq!(Question::decode(b"\x02\x09north"), None);
+        assert_eq!(Question::decode(b"\x02\0\0\0\0\0\0\0\0\x09north"), None);
         let live = Answer::Live { node: "north".to_owned(), slot: 7, generation: 9, version: 4 };
         for answer in [live, Answer::No, Answer::Wait, Answer::Refused, Answer::Adopted(vec![true, false])] {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));

@@ -7,8 +7,8 @@ use rusm_runtime::supervisor::{ChildState, SupervisorRef};
 
 /// Interval at which a driver checks the stop flag.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Maximum number of checks after the stop; by then every crash must have been recovered.
-pub(super) const LOOKS_MAX: u32 = 100;
+/// Maximum number of checks after the stop; by then every crash must have been recovered. A busy machine takes seconds.
+pub(super) const LOOKS_MAX: u32 = 1_500;
 /// Window of the restart intensity: short, so that the supervisor never gives up in a storm of crashes.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
 
