@@ -12,4 +12,4 @@ pub use contract::{Link, LinkError, LinkEvents, LinkStatus};
 pub use memory::{MemoryLink, MemoryNetwork};
 #[cfg(feature = "zenoh")]
 pub use network::NetworkLink;
-pub use settings::{Certificates, NetworkSettings};
+pub use settings::{Certificates, NetworkSettings, SECRET_PREFIX};

@@ -17,6 +17,8 @@ mod join;
 mod observers;
 #[cfg(feature = "cluster")]
 mod scenario_node;
+#[cfg(feature = "cluster")]
+mod secret;
 
 #[cfg(feature = "cluster")]
 pub(crate) use commands::run;

@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::contract::LinkError;
 use crate::identity::NodeName;
+
+/// What the file of a secret begins with.
+pub const SECRET_PREFIX: &str = "rusm:";
+/// Maximum length of the file of a secret, in bytes.
+const SECRET_BYTES_MAX: usize = 256;
 
 /// Settings of the link over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +25,9 @@ pub struct NetworkSettings {
     pub join: Vec<String>,
     /// Certificates, for all addresses that are not loopback addresses.
     pub certificates: Option<Certificates>,
+    /// File with one line, [`SECRET_PREFIX`] and a secret, for nodes without certificates: only nodes with the same secret
+    /// join each other. Without a secret, every program of this machine can join, also one of another user.
+    pub secret: Option<PathBuf>,
     /// Time without a sign of life after which a node counts as lost. Default 2 s.
     pub lease: Duration,
     /// Time of day at which the node started, in milliseconds since 1970: of two nodes with one name that find each other
@@ -41,10 +49,17 @@ pub struct Certificates {
 }
 
 impl NetworkSettings {
-    /// Creates the settings of a node on loopback, without certificates.
+    /// Creates the settings of a node on loopback, without certificates and without a secret.
     pub fn loopback(name: NodeName, port: u16) -> Self {
-        let listen = SocketAddr::from(([127, 0, 0, 1], port));
-        Self { name, listen, join: Vec::new(), certificates: None, lease: Duration::from_secs(2), started_at_ms: 0 }
+        Self {
+            name,
+            listen: SocketAddr::from(([127, 0, 0, 1], port)),
+            join: Vec::new(),
+            certificates: None,
+            secret: None,
+            lease: Duration::from_secs(2),
+            started_at_ms: 0,
+        }
     }
 
     /// Checks that no address is open to other machines without certificates.
@@ -90,7 +105,10 @@ impl NetworkSettings {
         let join = self.join.iter().flat_map(|address| addresses_of(address));
         let join: Vec<String> = join.map(|address| quoted(&format!("{protocol}/{address}"))).collect();
         let (tls, access) = self.certificates.as_ref().map(tls).unwrap_or_default();
+        let auth = self.secret.as_deref().map(auth).transpose()?.unwrap_or_default();
         let lease_ms = self.lease.as_millis();
+        // A node that takes nothing delays what is sent to the others by this time at most, so it must be below the lease.
+        let wait_before_close_us = self.lease.as_micros() / 2;
         Ok(format!(
             r#"{{
   mode: "peer",
@@ -114,17 +132,33 @@ impl NetworkSettings {
       protocols: ["{protocol}"],
       tx: {{
         lease: {lease_ms}, keep_alive: 4,
-        queue: {{ congestion_control: {{ block: {{ wait_before_close: 5000000 }} }} }},
+        queue: {{ congestion_control: {{ block: {{ wait_before_close: {wait_before_close_us} }} }} }},
       }},
       rx: {{ max_message_size: 16777216 }},{tls}
     }},
-    shared_memory: {{ enabled: false }},
+    shared_memory: {{ enabled: false }},{auth}
   }},{access}
 }}"#,
             listen = quoted(&format!("{protocol}/{}", self.listen)),
             join = join.join(", "),
         ))
     }
+}
+
+/// Returns the settings that let only nodes with the secret of a file join.
+fn auth(file: &Path) -> Result<String, LinkError> {
+    let refused = |why: &str| LinkError::Settings(format!("the file of the secret {}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| refused(&error.to_string()))?;
+    let secret = text.trim_end().strip_prefix(SECRET_PREFIX).filter(|_| text.len() <= SECRET_BYTES_MAX);
+    let secret = secret.filter(|secret| !secret.is_empty() && !secret.contains(char::is_whitespace));
+    let secret = secret.ok_or_else(|| refused("it must be one line with rusm: and the secret"))?;
+    Ok(format!(
+        r"
+    auth: {{ usrpwd: {{ user: {user}, password: {password}, dictionary_file: {file} }} }},",
+        user = quoted(SECRET_PREFIX.trim_end_matches(':')),
+        password = quoted(secret),
+        file = quoted(&file.to_string_lossy()),
+    ))
 }
 
 /// Returns the settings of certificates, and of what a node with a certificate may do.
@@ -222,6 +256,22 @@ mod tests {
 
         let text = settings.check().unwrap_err().to_string();
         assert_eq!(text, "the certificate file /nowhere/ca.pem does not exist");
+    }
+
+    #[test]
+    fn a_secret_is_one_line_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        let with = || NetworkSettings { secret: Some(file.clone()), ..settings() }.to_json5();
+
+        assert!(with().unwrap_err().to_string().starts_with(&format!("the file of the secret {}: ", file.display())));
+        for wrong in ["", "rusm:", "other:0a", "rusm:0a\nrusm:0b", &format!("rusm:{}", "a".repeat(300))] {
+            std::fs::write(&file, wrong).unwrap();
+            assert!(with().unwrap_err().to_string().ends_with("it must be one line with rusm: and the secret"), "{wrong}");
+        }
+        std::fs::write(&file, "rusm:0a\n").unwrap();
+        assert!(with().unwrap().contains(r#"user: "rusm", password: "0a""#));
+        assert!(!settings().to_json5().unwrap().contains("usrpwd"));
     }
 
     #[test]

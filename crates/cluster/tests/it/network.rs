@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rusm_cluster::link::SECRET_PREFIX;
 use rusm_cluster::{
     BootId, Config, DownReason, Event, Identity, Link, LinkChange, LinkEvents, NetworkLink, NetworkSettings, NodeName,
     Session,
@@ -147,6 +148,36 @@ fn a_seed_that_is_not_there_yet_is_joined_when_it_starts() {
     }
 
     assert!(early.session.is_up() && late.session.is_up());
+}
+
+#[test]
+fn only_nodes_with_the_same_secret_join_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = |secret: &str| {
+        let file = dir.path().join(secret);
+        std::fs::write(&file, format!("{SECRET_PREFIX}{secret}\n")).unwrap();
+        Some(file)
+    };
+    let settings = |own: &str, secret, join: &[String]| NetworkSettings {
+        secret,
+        join: join.to_vec(),
+        ..NetworkSettings::loopback(name(own), 0)
+    };
+    let mut a = Node::with(settings("a", secret("ours"), &[]), 1, "b");
+    let address = a.link.addresses();
+    let mut foreign = Node::with(settings("foreign", secret("theirs"), &address), 2, "a");
+    let mut without = Node::with(settings("without", None, &address), 3, "a");
+    let mut member = Node::with(settings("b", secret("ours"), &address), 4, "a");
+
+    while !(a.session.is_up() && member.session.is_up()) && a.started.elapsed() < DEADLINE {
+        for node in [&mut a, &mut foreign, &mut without, &mut member] {
+            node.turn();
+        }
+    }
+
+    assert!(a.session.is_up() && member.session.is_up());
+    assert_eq!(a.link.peers(), [name("b")]);
+    assert!(foreign.link.peers().is_empty() && without.link.peers().is_empty());
 }
 
 #[cfg(feature = "certificates")]

@@ -1,15 +1,16 @@
 //! The socket at which a node answers `rusm cluster status`, `drain` and `leave`: a line, and an answer in JSON.
 
-use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusm_cluster::node::{Node, PeerStatus};
+use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 
 /// Time that a client has to send its line and to read the answer.
@@ -17,7 +18,9 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a leave may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a command, in bytes.
-const COMMAND_MAX: u64 = 64;
+const COMMAND_MAX: usize = 64;
+/// Pause after a client could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Returns the socket of a node.
 pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
@@ -28,7 +31,7 @@ pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: PathBuf,
-    stopped: Arc<AtomicBool>,
+    listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,29 +44,35 @@ impl Control {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&socket)?;
-        let stopped = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stopped);
+        let listener = Arc::new(UnixListener::bind(&socket)?);
+        fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+        let clients = Arc::clone(&listener);
         let serve = move || {
-            for client in listener.incoming() {
-                if is_stopped.load(Ordering::Acquire) {
-                    return;
-                }
-                if let Err(error) = client.and_then(|client| answer(&client, &node)) {
+            loop {
+                let answered = match clients.accept() {
+                    Ok((client, _)) => answer(client, &node),
+                    // The listener was shut down.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+                    Err(error) => {
+                        // For example too many open files: do not try again at once.
+                        std::thread::sleep(ACCEPT_AGAIN);
+                        Err(error)
+                    }
+                };
+                if let Err(error) = answered {
                     tracing::debug!(%error, "a client of the cluster socket is gone");
                 }
             }
         };
         let thread = Builder::new().name("rusm-cluster".to_owned()).spawn(serve)?;
-        Ok(Self { socket, stopped, thread: Some(thread) })
+        Ok(Self { socket, listener, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Release);
-        // Wakes the thread. If that fails, it has ended.
-        drop(UnixStream::connect(&self.socket));
+        // Wakes the thread, also if the socket has lost its name.
+        shutdown(&*self.listener, Shutdown::Both).ok();
         drop(fs::remove_file(&self.socket));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -71,12 +80,28 @@ impl Drop for Control {
     }
 }
 
-fn answer(client: &UnixStream, node: &Node) -> io::Result<()> {
-    client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+/// Reads the command of a client. A client that sends it in small pieces has no more time than any other.
+fn read_command(client: &mut UnixStream) -> io::Result<String> {
+    let until = Instant::now() + CLIENT_TIMEOUT;
+    let mut command = Vec::new();
+    let mut piece = [0; COMMAND_MAX];
+    while command.len() < COMMAND_MAX && !command.contains(&b'\n') {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        match client.read(&mut piece)? {
+            0 => break,
+            length => command.extend_from_slice(&piece[..length]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&command).trim().to_owned())
+}
+
+fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
     client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let mut command = String::new();
-    BufReader::new(client.take(COMMAND_MAX)).read_line(&mut command)?;
-    let answer = match command.trim() {
+    let answer = match &*read_command(&mut client)? {
         "status" => status(node),
         "drain" => {
             node.drain();
@@ -85,7 +110,7 @@ fn answer(client: &UnixStream, node: &Node) -> io::Result<()> {
         "leave" => json!({ "acknowledged": node.leave(LEAVE_TIMEOUT) }),
         other => json!({ "error": format!("unknown command {other:?}") }),
     };
-    writeln!(&mut &*client, "{answer}")
+    writeln!(client, "{answer}")
 }
 
 fn status(node: &Node) -> Value {

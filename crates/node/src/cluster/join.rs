@@ -12,7 +12,7 @@ use rusm_cluster::{BootId, Config, NetworkLink, NetworkSettings, NodeName, certi
 use rusm_runtime::Handle;
 
 use super::control::Control;
-use super::observers;
+use super::{observers, secret};
 use crate::failure::{Failure, system};
 use crate::settings::cluster::ClusterSettings;
 
@@ -32,7 +32,13 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
     let name: NodeName = name.parse().map_err(|error| Failure::Usage(format!("node name {name:?}: {error}")))?;
     let mut boot = [0; 16];
     getrandom::fill(&mut boot).map_err(|error| Failure::Usage(format!("the system has no random numbers: {error}")))?;
+    // Certificates say who belongs to the cluster; without them, it is a secret of the user.
+    let secret = match settings.certificates {
+        Some(_) => None,
+        None => Some(secret::file(dir).map_err(system("make the secret of the cluster"))?),
+    };
     let network = NetworkSettings {
+        secret,
         listen: settings.listen,
         join: settings.join.clone(),
         certificates: settings.certificates.as_ref().map(|dir| certificates::files(dir, &settings.name, &name)),
@@ -82,7 +88,8 @@ fn warn_if_alone(node: Weak<Node>, seeds: String) -> std::io::Result<SyncSender<
         if node.upgrade().is_some_and(|node| node.peers().is_empty()) {
             tracing::warn!(
                 join = %seeds,
-                "no other node was reached yet: is one running there, and do its certificates belong to the same cluster?"
+                "no other node was reached yet: is one running there, and does it belong to the same cluster? With certificates, these \
+                 are of one cluster; without, the nodes have one user and one folder of sockets"
             );
         }
     };

@@ -1,0 +1,55 @@
+//! The secret that the nodes of one user on this machine share, if they have no certificates: other users cannot join them.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusm_cluster::link::SECRET_PREFIX;
+
+/// Name of the file, in the folder of the sockets, which only this user can access.
+const FILE: &str = "cluster.secret";
+/// Length of a secret, in bytes.
+const SECRET_BYTES: usize = 32;
+
+/// Returns the file with the secret of the nodes in a folder of sockets. The first node makes it.
+pub(crate) fn file(dir: &Path) -> io::Result<PathBuf> {
+    let path = dir.join(FILE);
+    if fs::symlink_metadata(&path).is_ok() {
+        return Ok(path);
+    }
+    let mut secret = [0; SECRET_BYTES];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let line = format!("{SECRET_PREFIX}{hex}\n");
+    // Written under another name first: a node that starts meanwhile must not read a part of it.
+    let draft = dir.join(format!("{FILE}.{}", std::process::id()));
+    drop(fs::remove_file(&draft));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let linked = file.write_all(line.as_bytes()).and_then(|()| fs::hard_link(&draft, &path));
+    drop(fs::remove_file(&draft));
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn all_nodes_of_a_folder_have_one_secret_that_only_its_user_can_read() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+
+        let path = file(dir.path()).unwrap();
+        let line = fs::read_to_string(&path).unwrap();
+        assert_eq!((file(dir.path()).unwrap(), fs::read_to_string(&path).unwrap()), (path.clone(), line.clone()));
+        assert_eq!(line.len(), SECRET_PREFIX.len() + 2 * SECRET_BYTES + 1);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_ne!(fs::read_to_string(file(other.path()).unwrap()).unwrap(), line);
+    }
+}
