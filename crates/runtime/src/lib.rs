@@ -39,6 +39,7 @@ pub mod metrics {
 }
 
 pub use links::groups::{GroupError, Joined, Left};
+pub use links::name::{NAME_MAX_BYTES, NameError, check_name};
 pub use links::registry::RegisterError;
 pub use links::signal::{Down, Exit, MonitorRef};
 pub use mailbox::call::{CallError, Caller};
@@ -49,7 +50,6 @@ pub use process::context::{Context, Receive, ReceiveMatch, ReceiveOf, Sending};
 pub use process::error::{InitError, MailboxBound, SpawnError, TrySendError};
 pub use process::exit::{Detail, ExitReason, Outcome};
 pub use process::pid::{ParsePidError, Pid};
-pub use process::side_table::NAME_MAX_BYTES;
 pub use process::spawn::options::SpawnOptions;
 pub use process::start::Starting;
 pub use runtime::config::{Config, StartError, defaults};

@@ -4,6 +4,7 @@ pub(crate) mod bonds;
 pub(crate) mod groups;
 pub(crate) mod holdings;
 pub(crate) mod memberships;
+pub(crate) mod name;
 pub(crate) mod registry;
 pub(crate) mod release;
 pub(crate) mod signal;

@@ -61,6 +61,7 @@ mod shared;
 mod subscription;
 pub(crate) mod view;
 
+pub use crate::links::name::NAME_MAX_BYTES;
 pub use broadcast::overflow::{BroadcastAccount, Ended, Overflow};
 pub use broadcast::{Batch, Subscriber};
 pub use consumer::Consumer;
@@ -72,7 +73,7 @@ pub use message::{
 pub use publish::PublishError;
 pub use publisher::Publisher;
 pub use publisher::config::{PublisherAccount, PublisherConfig, PublisherConfigError};
-pub use registry::config::{CreateError, NAME_MAX_BYTES, TopicConfig, UnknownTopic};
+pub use registry::config::{CreateError, TopicConfig, UnknownTopic};
 pub use registry::{TopicsHandle, topics};
 pub use retention::Retention;
 pub use subscription::Subscription;

@@ -7,11 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::RwLock;
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableError};
 
-use super::config::defaults::{BUCKET_NAME_BYTES_MAX, BUCKETS_MAX, KEY_BYTES_MAX};
+use super::config::defaults::{BUCKETS_MAX, KEY_BYTES_MAX};
 use super::error::StoreError;
 use super::file::salvage::Salvage;
 use super::file::tables;
+use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::observe::BucketReport;
+
+/// Maximum length of a bucket's name in the file, in bytes: a name that a caller gave, with the prefix and the suffix that
+/// topics and jobs add to it.
+const STORED_NAME_BYTES_MAX: usize = NAME_MAX_BYTES + 32;
 
 /// State of a bucket that is known without reading the file. Relaxed throughout: figures are approximate.
 #[derive(Debug)]
@@ -52,12 +57,11 @@ impl BucketState {
 pub(super) struct Buckets(RwLock<BTreeMap<Arc<str>, Arc<BucketState>>>);
 
 impl Buckets {
-    /// Returns the bucket with a name; it need not exist in the file yet.
+    /// Returns the bucket with a name, which the caller has checked; it need not exist in the file yet.
     pub(super) fn named(&self, name: &str) -> Result<Arc<BucketState>, StoreError> {
         if let Some(known) = self.known(name) {
             return Ok(known);
         }
-        check_name(name)?;
         let mut buckets = self.0.write();
         if buckets.len() >= BUCKETS_MAX {
             // Drop buckets without a handle and without keys: they were only looked up.
@@ -84,28 +88,25 @@ impl Buckets {
     }
 
     /// Returns the states of all buckets, including those with these names.
-    fn with_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<Arc<BucketState>>, StoreError> {
+    fn with_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<Arc<BucketState>> {
         let mut buckets = self.0.write();
         for name in names {
             if !buckets.contains_key(name) {
-                // An invalid name would come from another version.
-                check_name(name)?;
                 buckets.insert(name.into(), Arc::new(BucketState::new(name)));
             }
         }
         // Clone, so that the disk is read without holding the lock.
-        Ok(buckets.values().cloned().collect())
+        buckets.values().cloned().collect()
     }
 
     /// Measures the readable rest of a damaged file: its buckets, and the number of keys of each.
-    pub(super) fn measure_salvage(&self, salvage: &Salvage) -> Result<(), StoreError> {
+    pub(super) fn measure_salvage(&self, salvage: &Salvage) {
         let rows: BTreeMap<&str, u64> =
             salvage.tables().filter_map(|(name, table)| Some((tables::bucket_of(name)?, table.rows))).collect();
-        let names = rows.keys().copied().filter(|name| check_name(name).is_ok());
-        for state in self.with_names(names)? {
+        let names = rows.keys().copied().filter(|name| (1..=STORED_NAME_BYTES_MAX).contains(&name.len()));
+        for state in self.with_names(names) {
             state.keys.store(rows.get(&*state.name).copied().unwrap_or(0), Relaxed);
         }
-        Ok(())
     }
 
     /// Reads the sizes of the buckets from the file, at the start and after operations were undone.
@@ -120,8 +121,7 @@ impl Buckets {
             Err(TableError::TableDoesNotExist(_)) => BTreeMap::new(),
             Err(error) => return Err(error.into()),
         };
-        let states = self.with_names(sizes.keys().map(String::as_str))?;
-        for state in states {
+        for state in self.with_names(sizes.keys().map(String::as_str)) {
             let keys = match txn.open_table(tables::rows(&state.table)) {
                 Ok(rows) => rows.len()?,
                 Err(TableError::TableDoesNotExist(_)) => 0,
@@ -132,15 +132,6 @@ impl Buckets {
         }
         Ok(())
     }
-}
-
-fn check_name(name: &str) -> Result<(), StoreError> {
-    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
-    if (1..=BUCKET_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_fit) {
-        return Ok(());
-    }
-    let name = name.chars().take(BUCKET_NAME_BYTES_MAX).collect();
-    Err(StoreError::BucketName { name, max: BUCKET_NAME_BYTES_MAX })
 }
 
 /// Returns an error unless a key has a valid length.

@@ -27,8 +27,6 @@ pub mod defaults {
     pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
     /// Maximum size of a key, in bytes.
     pub const KEY_BYTES_MAX: usize = 4096;
-    /// Maximum size of a bucket's name, in bytes.
-    pub const BUCKET_NAME_BYTES_MAX: usize = 128;
     /// Maximum number of buckets in a store.
     pub const BUCKETS_MAX: usize = 1024;
     /// Maximum number of writes in one transaction.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionError};
+use rusm_runtime::NameError;
 use rusm_text::escaped;
 use thiserror::Error;
 
@@ -148,14 +149,9 @@ fn newer_format(what: &str) -> Option<(u64, u64)> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The name of the bucket is not valid. Choose another one.
-    #[error("`{}` is not a valid bucket name: use 1 to {max} letters, digits and . _ - / :", escaped(name))]
-    BucketName {
-        /// The name, cut off at the maximum length.
-        name: String,
-        /// The maximum number of bytes.
-        max: usize,
-    },
+    /// The name of the bucket, or of the queue of jobs, is empty or too long.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The store has too many buckets. Use existing ones, with prefixes for related keys.
     #[error("a store has at most {max} buckets")]
     TooManyBuckets {

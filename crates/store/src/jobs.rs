@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusm_runtime::{Handle, Pid};
+use rusm_runtime::{Handle, Pid, check_name};
 
 use crate::error::StoreError;
 use crate::store::{Bucket, Store};
@@ -136,7 +136,8 @@ impl Jobs {
     /// # Errors
     /// [`StoreError`] if the name is not valid, or there are too many buckets.
     pub fn open(store: &Store, queue: &str) -> Result<Self, StoreError> {
-        let bucket = |part: &str| store.bucket(&format!("jobs/{queue}/{part}"));
+        check_name("queue", queue)?;
+        let bucket = |part: &str| store.bucket_of_any_length(&format!("jobs/{queue}/{part}"));
         Ok(Self {
             store: store.clone(),
             rows: bucket("rows")?,

@@ -26,9 +26,9 @@ use super::writer::group::Group;
 use super::writer::work::{Operation, Request, SWEEP_KEYS, catch_panic};
 use super::writer::write::Write;
 use super::writer::{self, Writer};
-use rusm_runtime::Handle;
 use rusm_runtime::embed::{self, is_scheduler_thread};
 use rusm_runtime::observe::{KeyReport, KeysPage, KeysQuery, Storage, StorageReport};
+use rusm_runtime::{Handle, check_name};
 
 /// Largest number of bytes of rows read for one page of an observer.
 const BROWSE_BYTES_MAX: usize = 1024 * 1024;
@@ -112,8 +112,7 @@ impl Store {
             Some(Source::Salvage(salvage)) => {
                 format::check_salvage(&salvage, &path)?;
                 core.report_damage(&salvage);
-                let measured = core.buckets.measure_salvage(&salvage);
-                measured.map_err(|error| OpenError::storage(path.clone(), &error))?;
+                core.buckets.measure_salvage(&salvage);
                 false
             }
             None => false,
@@ -125,11 +124,19 @@ impl Store {
         Ok(Self(Arc::new(Owner { core, writer: Mutex::new(Some(thread)), writer_id })))
     }
 
-    /// Returns a bucket. It need not exist before the first write to it.
+    /// Returns a bucket. It need not exist before the first write to it. Its name is [valid](rusm_runtime::check_name) as that
+    /// of a process is.
     ///
     /// # Errors
     /// [`StoreError`] when the name is not valid, or there are too many buckets.
     pub fn bucket(&self, name: &str) -> Result<Bucket, StoreError> {
+        check_name("bucket", name)?;
+        self.bucket_of_any_length(name)
+    }
+
+    /// Returns the bucket of a topic or a queue, whose name is that of the caller with additions. No key in it expires: the
+    /// table of expiries has names of at most 255 bytes.
+    pub(crate) fn bucket_of_any_length(&self, name: &str) -> Result<Bucket, StoreError> {
         Ok(Bucket { state: self.0.core.buckets.named(name)?, store: self.clone() })
     }
 

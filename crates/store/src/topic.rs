@@ -44,8 +44,7 @@ pub enum DurableError {
     /// The name is taken in this runtime, or the name or a bound is out of range.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The store failed to read, was called from a process (use another thread), or does not accept the name: letters,
-    /// digits and `. _ - / :` are valid.
+    /// The store failed to read, or was called from a process (use another thread).
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The topic is open elsewhere, or was just closed and is still writing.
@@ -122,7 +121,7 @@ impl Store {
         if config.retention == Retention::KeepNewest {
             return Err(DurableError::KeepNewest { name: name.to_owned() });
         }
-        let bucket = self.bucket(&format!("topic/{name}"))?;
+        let bucket = self.bucket_of_any_length(&format!("topic/{name}"))?;
         let claim = self.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
         let (head, durable_state, messages) = Found { name, bucket: &bucket }.read(&config)?;
         let queue = Arc::new(JournalQueue::default());

@@ -225,7 +225,8 @@ impl Writer {
             Some(Source::Database(database)) => measure(&self.core, &database).map(drop),
             Some(Source::Salvage(salvage)) => {
                 self.core.report_damage(&salvage);
-                self.core.buckets.measure_salvage(&salvage)
+                self.core.buckets.measure_salvage(&salvage);
+                Ok(())
             }
             None => Ok(()),
         };

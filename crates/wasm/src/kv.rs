@@ -164,7 +164,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let line = error.to_string();
         match error {
-            StoreError::BucketName { .. } | StoreError::Key { .. } => Self::Invalid(line),
+            StoreError::Name(_) | StoreError::Key { .. } => Self::Invalid(line),
             StoreError::ValueTooLarge { .. }
             | StoreError::TransactionTooLarge { .. }
             | StoreError::TooManyBuckets { .. }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rusm_runtime::{NAME_MAX_BYTES, NameError};
 use thiserror::Error;
 
 use crate::identity::{Address, Identity, NodeName};
 
 /// Maximum length of a name, in bytes.
-pub const NAME_BYTES_MAX: usize = 255;
+pub const NAME_BYTES_MAX: usize = NAME_MAX_BYTES;
 
 /// Settings of the registry. All nodes of a cluster need the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +119,8 @@ pub enum RegisterError {
     #[error(transparent)]
     Minority(#[from] Minority),
     /// The name is empty or too long.
-    #[error("a name has 1 to {NAME_BYTES_MAX} bytes, not {0}")]
-    Length(usize),
+    #[error(transparent)]
+    Name(#[from] NameError),
 }
 
 /// Why a registration failed after it had begun.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rusm_runtime::check_name;
 
 use super::directory::Directory;
-use super::event::{Minority, NAME_BYTES_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
+use super::event::{Minority, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
 use super::grants::{Grants, Refusal};
 use super::message::{Content, NameMessage};
 use super::own::{OwnName, OwnState};
@@ -69,9 +70,7 @@ impl Registry {
     /// # Errors
     /// [`RegisterError`] if the result is known.
     pub fn register(&mut self, now: Duration, name: &str, process: Address) -> Result<(), RegisterError> {
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(RegisterError::Length(name.len()));
-        }
+        check_name("process", name)?;
         if self.own.contains_key(name) {
             return Err(RegisterError::Pending);
         }

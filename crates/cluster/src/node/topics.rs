@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use rusm_runtime::topic::{Message, Overflow, PublishError, Topic};
-use rusm_runtime::{Context, ExitReason, Handle, Joined, Left, Pid, SpawnError};
+use rusm_runtime::{Context, ExitReason, Handle, Joined, Left, NAME_MAX_BYTES, Pid, SpawnError, check_name};
 use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_128;
 
 use self::wire::Batch;
 pub use self::wire::ORIGIN;
@@ -48,9 +49,6 @@ impl Default for ShareConfig {
 /// Error returned when a topic cannot be shared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ShareError {
-    /// The name has more than 248 bytes.
-    #[error("the name of a shared topic has at most 248 bytes, not {0}")]
-    Length(usize),
     /// The runtime has no room for the process that receives.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -93,17 +91,13 @@ impl Node {
     /// node that is too slow or is lost, and both nodes count it. The order of the messages of a node is kept.
     ///
     /// # Errors
-    /// [`ShareError`] if the name is too long, or a process cannot be spawned.
+    /// [`ShareError`] if a process cannot be spawned.
     pub fn share_topic(&self, topic: &Topic, config: ShareConfig) -> Result<SharedTopic, ShareError> {
-        let group = format!("{GROUP}{}", topic.name());
-        if group.len() > 255 {
-            return Err(ShareError::Length(topic.name().len()));
-        }
         let counters = Arc::new(Counters::default());
         let sharing = Sharing {
             topic: topic.clone(),
             own: self.identity().name.as_str().into(),
-            group,
+            group: group_of(topic.name()),
             config,
             counters: Arc::clone(&counters),
         };
@@ -132,6 +126,18 @@ impl Drop for SharedTopic {
     fn drop(&mut self) {
         self.handle.exit(self.receiver, ExitReason::Shutdown);
     }
+}
+
+/// Returns the group of the receivers of a topic. If its name has no room for the prefix, a hash replaces the end of the
+/// name: every name of a topic is valid between nodes.
+fn group_of(topic: &str) -> String {
+    let full = format!("{GROUP}{topic}");
+    if check_name("group", &full).is_ok() {
+        return full;
+    }
+    let hash = format!("~{:032x}", xxh3_128(topic.as_bytes()));
+    let end = full.floor_char_boundary(NAME_MAX_BYTES - hash.len());
+    format!("{}{hash}", &full[..end])
 }
 
 /// State of the processes of a shared topic.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
+use rusm_runtime::{NAME_MAX_BYTES, check_name};
 use rusm_wasm::{Capability, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -290,6 +290,10 @@ impl File<'_> {
 
     fn topics(&self) -> Result<BTreeMap<String, TopicStorage>, SettingsError> {
         let storage = |(name, storage): (String, Value)| {
+            if check_name("topic", &name).is_err() {
+                let raw = RawSetting::in_file("topics.NAME", Value::String(name), &self.name);
+                return Err(raw.invalid(&format!("must be 1 to {NAME_MAX_BYTES} bytes long")));
+            }
             let origin = format!("{} (topic {name:?})", self.name);
             Ok((name, Word::try_from(RawSetting::in_file("topics.NAME", storage, &origin))?.0))
         };
@@ -431,7 +435,7 @@ fn process(
 /// Returns the name of a process, if it has a valid length and `is_allowed`.
 fn process_name(raw: &RawSetting, is_allowed: bool, rule: &str) -> Result<String, SettingsError> {
     let text = raw.text()?;
-    if is_allowed && (1..=NAME_MAX_BYTES).contains(&text.len()) {
+    if is_allowed && check_name("process", text).is_ok() {
         return Ok(text.to_owned());
     }
     Err(raw.invalid(&format!("must be 1 to {NAME_MAX_BYTES} bytes long{rule}")))

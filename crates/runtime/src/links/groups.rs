@@ -15,13 +15,13 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::links::memberships::{Group, Memberships, Registry};
+use crate::links::name::{NameError, check_name};
 use crate::links::signal::MonitorRef;
 use crate::mailbox::message::Message;
 use crate::mailbox::send;
 use crate::process::context::Context;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
-use crate::process::side_table::NAME_MAX_BYTES;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
 
@@ -65,11 +65,8 @@ pub enum GroupError {
         pid: Pid,
     },
     /// The name is empty or too long.
-    #[error("group name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
-    Length {
-        /// Length of the name, in bytes.
-        bytes: usize,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
 }
 
 impl Context {
@@ -78,7 +75,7 @@ impl Context {
     /// A process may join several times. It then counts as several members, and must leave as often.
     ///
     /// # Errors
-    /// [`GroupError::Length`] for a name that is empty or too long.
+    /// [`GroupError::Name`] for a name that is empty or too long.
     pub fn join(&self, group: &str) -> Result<(), GroupError> {
         self.running().local.shared.join(self.pid(), group)
     }
@@ -117,7 +114,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError::Length`] for a name that is empty or too long.
+    /// [`GroupError::Name`] for a name that is empty or too long.
     pub fn monitor_group(&self, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
         self.running().local.shared.monitor_group(self.pid(), group)
     }
@@ -142,7 +139,7 @@ impl Handle {
     /// Makes a process a member of a group; see [`Context::join`].
     ///
     /// # Errors
-    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Length`] for a name that is empty or too long.
+    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Name`] for a name that is empty or too long.
     pub fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         self.shared.join(pid, group)
     }
@@ -168,7 +165,7 @@ impl Handle {
 
 impl RuntimeShared {
     fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
-        check(group)?;
+        check_name("group", group)?;
         let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
         registry.last_position += 1;
@@ -202,7 +199,7 @@ impl RuntimeShared {
     }
 
     fn monitor_group(&self, pid: Pid, group: &str) -> Result<(MonitorRef, Vec<Pid>), GroupError> {
-        check(group)?;
+        check_name("group", group)?;
         let reference = self.next_reference();
         let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
@@ -251,7 +248,7 @@ impl RuntimeShared {
 
     /// Makes a process of another node a member of a group. Returns `None` for a name that is not valid.
     pub(crate) fn join_of_remote(&self, pid: Pid, group: &str) -> Option<()> {
-        check(group).ok()?;
+        check_name("group", group).ok()?;
         let mut registry = self.groups.lock();
         registry.last_position += 1;
         let position = registry.last_position;
@@ -298,11 +295,4 @@ impl RuntimeShared {
             }
         }
     }
-}
-
-fn check(group: &str) -> Result<(), GroupError> {
-    if group.is_empty() || group.len() > NAME_MAX_BYTES {
-        return Err(GroupError::Length { bytes: group.len() });
-    }
-    Ok(())
 }

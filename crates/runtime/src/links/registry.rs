@@ -10,13 +10,14 @@ use tokio::sync::oneshot;
 
 use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
+use crate::links::name::{NameError, check_name};
 use crate::links::signal::ExitSignal;
 use crate::observe::body_info::BodyInfo;
 use crate::observe::kinds::ProcessKind;
 use crate::process::exit::ExitReason;
 use crate::process::header::{HAS_INNER_WAKERS, HAS_SIDE_TABLE, HAS_WAITING_SENDERS, KILLED, NAMED};
 use crate::process::pid::Pid;
-use crate::process::side_table::{NAME_MAX_BYTES, RareEntries, SideTable};
+use crate::process::side_table::{RareEntries, SideTable};
 use crate::process::side_table_guard::SideTableGuard;
 use crate::process::small_map::SmallMap;
 use crate::process::table::Slot;
@@ -41,11 +42,8 @@ pub enum RegisterError {
         pid: Pid,
     },
     /// The name is empty or too long.
-    #[error("name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
-    Length {
-        /// Length of the name, in bytes.
-        bytes: usize,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
 }
 
 /// Maximum number of processes that one process knows; ended processes are removed to make room.
@@ -96,9 +94,7 @@ impl SideTables {
 
     /// Registers a name for a live process.
     pub(crate) fn register(&self, slot: Slot, pid: Pid, name: &str) -> Result<(), RegisterError> {
-        if name.is_empty() || name.len() > NAME_MAX_BYTES {
-            return Err(RegisterError::Length { bytes: name.len() });
-        }
+        check_name("process", name)?;
         let name: Arc<str> = name.into();
         let registered = Self::change(slot, pid, |side_table| {
             let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);

@@ -11,14 +11,12 @@ use tokio::sync::oneshot;
 
 use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
+use crate::links::name::NAME_MAX_BYTES;
 use crate::links::signal::{ExitSignal, MonitorRef};
 use crate::observe::body_info::BodyInfo;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::small_map::SmallMap;
-
-/// Maximum length of a name or a label, in bytes. A longer name is an error; a longer label is truncated.
-pub const NAME_MAX_BYTES: usize = 255;
 
 /// The side table of one process.
 #[derive(Default)]

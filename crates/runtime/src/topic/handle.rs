@@ -5,12 +5,13 @@ use std::sync::{Arc, Weak};
 
 use super::broadcast::Subscriber;
 use super::broadcast::overflow::Overflow;
-use super::registry::config::{NAME_MAX_BYTES, UnknownTopic};
+use super::registry::config::UnknownTopic;
 use super::registry::topics::TopicEntry;
 use super::shared::TopicShared;
 use super::subscription::config::{ACK_DEADLINE_MAX, SubscribeError, SubscriptionConfig, UnknownSubscription};
 use super::subscription::{Subscription, SubscriptionInner};
 use super::view::TopicView;
+use crate::links::name::check_name;
 use crate::runtime::shared::RuntimeShared;
 
 /// A topic; cheap to clone.
@@ -71,9 +72,7 @@ impl Topic {
     /// # Errors
     /// [`SubscribeError`] if the name is not valid or is taken, or if a value is out of its range.
     pub fn create_subscription(&self, name: &str, config: SubscriptionConfig) -> Result<Subscription, SubscribeError> {
-        if name.is_empty() || name.len() > NAME_MAX_BYTES {
-            return Err(SubscribeError::Name { bytes: name.len() });
-        }
+        check_name("subscription", name)?;
         check(&config)?;
         let dead_letters = config.dead_letter.as_ref().map(|dead| self.dead_letters(&dead.topic)).transpose()?;
         let mut subscriptions = self.shared.subscriptions.lock();

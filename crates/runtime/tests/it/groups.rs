@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::ask::{ask, runtime};
 use crate::eventually::eventually;
-use rusm_runtime::{Context, Down, Exit, ExitReason, GroupError, Joined, Left, MonitorRef, Pid, RegisterError};
+use rusm_runtime::{
+    Context, Down, Exit, ExitReason, GroupError, Joined, Left, MonitorRef, NameError, Pid, RegisterError,
+};
 
 /// Spawns a process that does nothing until it is killed.
 fn idle(ctx: &Context) -> Pid {
@@ -139,8 +141,8 @@ fn a_process_is_as_many_members_as_it_has_joined_and_leaves_as_often() {
         assert_eq!((ctx.members("g"), handle.groups()), (vec![], vec![]));
         assert_eq!(handle.join(other, "g"), Err(GroupError::NoProcess { pid: other }));
         assert_eq!(handle.leave(other, "g"), Err(GroupError::NoProcess { pid: other }));
-        assert_eq!(ctx.join(""), Err(GroupError::Length { bytes: 0 }));
-        assert_eq!(ctx.join(&"x".repeat(256)), Err(GroupError::Length { bytes: 256 }));
+        assert_eq!(ctx.join(""), Err(GroupError::Name(NameError { what: "group", bytes: 0 })));
+        assert_eq!(ctx.join(&"x".repeat(256)), Err(GroupError::Name(NameError { what: "group", bytes: 256 })));
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::eventually::eventually;
 use rusm_runtime::observe::{self, EventKind, ProcessState};
-use rusm_runtime::{Config, ExitReason, Handle, Pid, RegisterError, Runtime, SpawnError, StartError};
+use rusm_runtime::{Config, ExitReason, Handle, NameError, Pid, RegisterError, Runtime, SpawnError, StartError};
 
 fn runtime() -> Runtime {
     // A short stall of the machine must not make a process count as stuck.
@@ -175,8 +175,11 @@ fn a_name_belongs_to_one_live_process_and_is_free_when_its_death_is_told() {
 
     assert_eq!(runtime.whereis("kv"), Some(first));
     assert_eq!(runtime.register(second, "kv"), Err(RegisterError::Taken { name: "kv".to_owned(), holder: first }));
-    assert_eq!(runtime.register(second, ""), Err(RegisterError::Length { bytes: 0 }));
-    assert_eq!(runtime.register(second, &"x".repeat(256)), Err(RegisterError::Length { bytes: 256 }));
+    assert_eq!(runtime.register(second, ""), Err(RegisterError::Name(NameError { what: "process", bytes: 0 })));
+    assert_eq!(
+        runtime.register(second, &"x".repeat(256)),
+        Err(RegisterError::Name(NameError { what: "process", bytes: 256 }))
+    );
     runtime.try_send(first, ()).unwrap();
     runtime.wait(first);
     assert_eq!(runtime.whereis("kv"), None);

@@ -241,7 +241,7 @@ fn unknown_names_and_wrong_values_are_said() {
     test::run(1, |ctx| async move {
         let topics = ctx.topics();
         assert_eq!(topics.find("nowhere").expect_err("unknown").to_string(), r#"topic "nowhere" does not exist"#);
-        assert_eq!(topics.create("").expect_err("empty").to_string(), "topic name of 0 bytes is not between 1 and 255");
+        assert_eq!(topics.create("").expect_err("empty").to_string(), "the name of a topic has 1 to 255 bytes, not 0");
         let topic = topic(&ctx, "t");
         assert_eq!(topics.create("t").expect_err("taken"), CreateError::Taken { name: "t".into() });
         let bounds = TopicConfig { messages: 0, ..TopicConfig::default() };

@@ -121,5 +121,5 @@ fn a_topic_that_exists_is_found_with_its_bounds() {
     let subscribers: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(runtime.topics().find("shared").unwrap().view(0).subscribers, subscribers.len());
     let error = runtime.topics().find_or_create("").unwrap_err();
-    assert_eq!(error.to_string(), "topic name of 0 bytes is not between 1 and 255");
+    assert_eq!(error.to_string(), "the name of a topic has 1 to 255 bytes, not 0");
 }

@@ -326,7 +326,7 @@ fn an_error_of_the_store_can_be_told_by_its_kind() {
     let disk = Disk::default();
     let store = store_on(&disk);
 
-    assert!(matches!(store.bucket(""), Err(StoreError::BucketName { .. })));
+    assert!(matches!(store.bucket(""), Err(StoreError::Name(_))));
 }
 
 #[test]

@@ -16,4 +16,5 @@ mod expiry;
 mod faults;
 mod journal;
 mod model;
+mod names;
 mod operations;

@@ -71,6 +71,6 @@ fn refused(error: GroupError) -> Error {
     match error {
         GroupError::NotMember { group, .. } => Error::NoSuch(format!("this process is not in group {group:?}")),
         GroupError::NoProcess { .. } => Error::NoProcess,
-        length @ GroupError::Length { .. } => Error::Invalid(length.to_string()),
+        GroupError::Name(error) => Error::Invalid(error.to_string()),
     }
 }

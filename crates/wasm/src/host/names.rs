@@ -42,6 +42,6 @@ pub(crate) fn refused(error: RegisterError) -> Error {
     match error {
         RegisterError::Taken { name, holder } => Error::Taken(format!("name {name:?} is taken by {holder}")),
         RegisterError::NoProcess { .. } => Error::NoProcess,
-        length @ RegisterError::Length { .. } => Error::Invalid(length.to_string()),
+        RegisterError::Name(error) => Error::Invalid(error.to_string()),
     }
 }

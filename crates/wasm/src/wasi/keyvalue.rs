@@ -49,7 +49,7 @@ impl Host for GuestState {
         let Some(store) = self.info.node.config.store.as_ref() else { return Ok(Err(Error::NoSuchStore)) };
         match store.bucket(name) {
             Ok(bucket) => Ok(Ok(self.ctx().table.push(OpenBucket { bucket, next: None })?)),
-            Err(StoreError::BucketName { .. }) => Ok(Err(Error::NoSuchStore)),
+            Err(StoreError::Name(_)) => Ok(Err(Error::NoSuchStore)),
             Err(error) => Ok(Err(error.into())),
         }
     }

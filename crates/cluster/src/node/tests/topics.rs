@@ -1,5 +1,6 @@
 //! Topics that span nodes.
 
+use rusm_runtime::NAME_MAX_BYTES;
 use rusm_runtime::topic::{Message, Overflow, Topic, TopicConfig};
 
 use super::*;
@@ -50,6 +51,34 @@ fn what_is_published_on_one_node_reaches_the_subscribers_of_all_once_and_in_orde
     for (_, shared) in &shared {
         let account = shared.account();
         assert_eq!((account.sent, account.received, account.dropped, account.missed), (1_000, 1_000, 0, 0));
+    }
+}
+
+#[test]
+fn every_name_of_a_topic_is_valid_between_nodes() {
+    let network = MemoryNetwork::new();
+    let (a, b) = (start(&network, "a", 1, 1024), start(&network, "b", 2, 1024));
+    connected(&[&a, &b]);
+    // The longest names, equal up to their last byte: the hash in the group tells them apart.
+    let names = ["x", "y"].map(|last| format!("{}{last}", "n".repeat(NAME_MAX_BYTES - 1)));
+    let share_all = |member: &Member| {
+        names.clone().map(|name| {
+            let topic = member.runtime.topics().create(&name).unwrap();
+            let shared = member.node.share_topic(&topic, ShareConfig::default()).unwrap();
+            (topic, shared)
+        })
+    };
+    let (from, to) = (share_all(&a), share_all(&b));
+    forwarded(&[&from[0].0, &from[1].0, &to[0].0, &to[1].0], 1);
+    let mut subscribers = to.each_ref().map(|(topic, _)| topic.subscribe(Overflow::Block));
+
+    for ((topic, _), payload) in from.iter().zip(["first", "second"]) {
+        topic.blocking_publish(Message::new(payload)).unwrap();
+    }
+
+    for (subscriber, payload) in subscribers.iter_mut().zip(["first", "second"]) {
+        assert_eq!(subscriber.blocking_next().unwrap().payload(), payload);
+        assert_eq!(subscriber.try_next().unwrap(), None);
     }
 }
 

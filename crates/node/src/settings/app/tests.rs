@@ -188,6 +188,10 @@ fn topics_are_in_memory_or_on_disk_and_a_profile_names_those_that_there_are() {
         refused("[topics]\norders = 3"),
         "topics.NAME of 3 in shop/rusm.toml (topic \"orders\") must be \"memory\" or \"disk\""
     );
+    assert_eq!(
+        refused("[topics]\n\"\" = \"disk\""),
+        "topics.NAME of \"\" in shop/rusm.toml must be 1 to 255 bytes long"
+    );
     assert_eq!(refused("topics = 3"), "topics in shop/rusm.toml must be a section of its own");
     assert_eq!(
         refused(&file("[\"oders\"]")),

@@ -156,7 +156,7 @@ fn a_section_that_makes_no_sense_gets_one_line_and_a_suggestion() {
         ("number.toml", "topics.NAME of 3 in number.toml (topic \"letters\") must be \"memory\" or \"disk\""),
         ("section.toml", "unknown setting \"topcs\" in section.toml: did you mean \"topics\"?"),
         ("grant.toml", "(profile \"clerk\") is not in [topics]: did you mean \"leters\"?"),
-        ("name.toml", "topics.: "),
+        ("name.toml", "topics.NAME of \"\" in name.toml must be 1 to 255 bytes long"),
         ("bare.toml", "topics.letters: it is on disk, and the node has no store: set store.path"),
     ];
     for (file, words) in cases {

@@ -12,15 +12,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::links::name::check_name;
 use crate::links::signal::MonitorRef;
 use crate::mailbox::message::Message;
 use crate::mailbox::request::{RemoteReply, Reply, ReplyTo, Request};
 use crate::mailbox::tagged::TaggedBytes;
 use crate::process::pid::Pid;
 use crate::runtime::remote::codec::{Decoder, Encoder, Portable};
-
-/// Maximum length of the name of an exported type, in bytes.
-const NAME_MAX_BYTES: usize = 255;
 
 type EncodeMessage = Arc<dyn Fn(&Message, &mut Encoder<'_>) + Send + Sync>;
 type DecodeMessage = Arc<dyn Fn(&mut Decoder<'_>) -> Option<Message> + Send + Sync>;
@@ -214,10 +212,7 @@ impl Exports {
     }
 
     fn check(&self, name: &str, id: TypeId, type_name: &str) -> Arc<str> {
-        assert!(
-            !name.is_empty() && name.len() <= NAME_MAX_BYTES,
-            "the name of an exported type has 1 to {NAME_MAX_BYTES} bytes: {name:?}"
-        );
+        check_name("type of messages", name).unwrap_or_else(|error| panic!("{error}"));
         let is_taken = self.0.values.contains_key(name) || self.0.calls.contains_key(name);
         assert!(!is_taken, "two types are exported as {name:?}; {type_name} needs another name");
         if let Some(outgoing) = self.0.outgoing.get(&id) {
@@ -243,10 +238,7 @@ impl Exports {
     }
 
     pub(crate) fn add_spawnable(mut self, name: &str, body: Arc<dyn Any + Send + Sync>) -> Self {
-        assert!(
-            !name.is_empty() && name.len() <= NAME_MAX_BYTES,
-            "the name of a spawnable process has 1 to {NAME_MAX_BYTES} bytes: {name:?}"
-        );
+        check_name("spawnable process", name).unwrap_or_else(|error| panic!("{error}"));
         let before = Arc::make_mut(&mut self.0).spawnables.insert(name.into(), body);
         assert!(before.is_none(), "two bodies are spawnable as {name:?}");
         self

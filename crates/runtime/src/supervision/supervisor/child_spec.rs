@@ -204,8 +204,8 @@ impl ChildSpec {
         }
     }
 
-    /// Registers each process of the child under a name, by which others find it. If the name is taken, empty or too long,
-    /// the child does not start.
+    /// Registers each process of the child under a name, by which others find it. If the name is taken, the child does not
+    /// start; if it is not [valid](crate::check_name), the specification is not, and nothing starts.
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         Self { name: Some(name.into()), ..self }
     }

@@ -9,6 +9,7 @@ use super::backoff::Backoff;
 use super::child_spec::ChildSpec;
 use super::policy::{AutoShutdown, Strategy};
 use super::restart_window::Intensity;
+use crate::links::name::NameError;
 use crate::process::error::InitError;
 use crate::process::exit::{Detail, ExitReason};
 
@@ -59,6 +60,14 @@ pub enum SpecError {
     /// A `simple_one_for_one` supervisor must be created by [`Supervisor::simple_one_for_one`], without children.
     #[error("simple_one_for_one needs a template and no children")]
     NoTemplate,
+    /// The name of a child is empty or too long; see [`ChildSpec::named`].
+    #[error("child {id:?}: {error}")]
+    Name {
+        /// The child.
+        id: Arc<str>,
+        /// The error.
+        error: NameError,
+    },
 }
 
 /// A child that failed to start, and made the start of its supervisor fail. Found in the [`Detail`] of the supervisor's
@@ -124,7 +133,7 @@ impl Supervisor {
     }
 
     /// Registers the supervisor under a name, by which [`SupervisorRef::whereis`](super::SupervisorRef::whereis) finds it.
-    /// If the name is taken, empty or too long, the supervisor does not start.
+    /// If the name is taken or not [valid](crate::check_name), the supervisor does not start.
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         Self { name: Some(name.into()), ..self }
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::links::name::check_name;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::small_map::SmallMap;
@@ -109,6 +110,9 @@ impl SupervisorState {
     pub(super) fn check(&self, spec: &ChildSpec) -> Result<(), SpecError> {
         if spec.significant && (spec.restart == Restart::Permanent || self.auto_shutdown == AutoShutdown::Never) {
             return Err(SpecError::Significant { id: Arc::clone(&spec.id) });
+        }
+        if let Some(Err(error)) = spec.name.as_deref().map(|name| check_name("process", name)) {
+            return Err(SpecError::Name { id: Arc::clone(&spec.id), error });
         }
         Ok(())
     }
@@ -374,6 +378,7 @@ impl SupervisorState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::links::name::NameError;
     use crate::supervision::supervisor::policy::Shutdown;
 
     fn spec(id: &str) -> ChildSpec {
@@ -470,6 +475,10 @@ mod tests {
 
         let bare = Supervisor::new(Strategy::SimpleOneForOne);
         assert_eq!(SupervisorState::new(bare).err(), Some(SpecError::NoTemplate));
+
+        let unnamed = Supervisor::new(Strategy::OneForOne).child(spec("a")).child(spec("b").named(""));
+        let error = NameError { what: "process", bytes: 0 };
+        assert_eq!(SupervisorState::new(unnamed).err(), Some(SpecError::Name { id: "b".into(), error }));
     }
 
     #[test]

@@ -2,11 +2,9 @@
 
 use thiserror::Error;
 
+use crate::links::name::{NameError, check_name};
 use crate::topic::message::PAYLOAD_MAX_BYTES;
 use crate::topic::retention::{LogLimits, Retention};
-
-/// Longest name of a topic or subscription, in bytes.
-pub const NAME_MAX_BYTES: usize = 255;
 
 /// Bounds of a topic, and its policy for unread messages.
 ///
@@ -69,11 +67,8 @@ pub enum CreateError {
         name: String,
     },
     /// The name is empty or too long.
-    #[error("topic name of {bytes} bytes is not between 1 and {NAME_MAX_BYTES}")]
-    Name {
-        /// Length of the name in bytes.
-        bytes: usize,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// A bound is out of range.
     #[error("a bound of {value} {what} is not between {min} and {max}")]
     Bound {
@@ -93,9 +88,7 @@ pub enum CreateError {
 /// # Errors
 /// [`CreateError`] with the name or the bound that is not valid.
 pub fn check(name: &str, config: &TopicConfig) -> Result<(), CreateError> {
-    if name.is_empty() || name.len() > NAME_MAX_BYTES {
-        return Err(CreateError::Name { bytes: name.len() });
-    }
+    check_name("topic", name)?;
     let within = |what, value: usize, min: usize, max: usize| {
         if (min..=max).contains(&value) { Ok(()) } else { Err(CreateError::Bound { what, value, min, max }) }
     };

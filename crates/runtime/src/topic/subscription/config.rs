@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::in_flight::AckId;
 use super::retry::Retry;
+use crate::links::name::NameError;
 use crate::topic::message::Message;
 use crate::topic::registry::config::UnknownTopic;
 
@@ -91,11 +92,8 @@ pub enum SubscribeError {
         name: String,
     },
     /// The name is empty or too long.
-    #[error("subscription name of {bytes} bytes is not between 1 and 255")]
-    Name {
-        /// Length of the name in bytes.
-        bytes: usize,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The dead-letter topic does not exist. Create it first.
     #[error(transparent)]
     DeadLetters(#[from] UnknownTopic),
