@@ -78,6 +78,12 @@ impl Config {
         self.lease + Duration::from_secs(1)
     }
 
+    /// Returns the maximum number of long messages under way: what may be held or wait, in chunks, and those in flight.
+    pub(super) fn parts_max(&self) -> usize {
+        let bytes = self.held_bytes as usize + self.waiting_signal_bytes + self.window_bytes as usize;
+        bytes / self.chunk_bytes.max(1) + 2
+    }
+
     /// Returns the number of frames after which an acknowledgement does not wait.
     pub(super) fn ack_frames(&self) -> u64 {
         u64::from((self.window_frames / 4).clamp(1, 256))

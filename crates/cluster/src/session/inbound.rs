@@ -4,6 +4,10 @@
 //!   packet ──▶ next in order? ──▶ chunks put together ──▶ deliver ──▶ taken by the process ──▶ credit
 //!                 └── behind: dropped as a duplicate; ahead: the session ends
 //! ```
+//!
+//! The limits to which an honest sender is held are checked here again: the window, the credit of each process, that of all
+//! processes, and the long messages under way. A sender that exceeds one breaks the protocol. A long message uses credit
+//! from its first chunk on, as it does at its sender.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,8 +34,11 @@ pub(super) struct Inbound {
     ack_at: Option<Duration>,
     owes_ack: bool,
     parts: FxHashMap<(Address, Address), Part>,
-    parts_bytes: u64,
+    /// Announced length of the long signals among the parts, in bytes.
+    signal_parts_bytes: u64,
     targets: FxHashMap<Address, Taken>,
+    /// Number of messages of all targets whose credit was not returned, and their length in bytes.
+    held: (u64, u64),
     /// Targets with credit to return.
     owed: VecDeque<Address>,
     credit_at: Option<Duration>,
@@ -49,11 +56,13 @@ struct Part {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// Number of delivered messages that the process has not taken.
+    /// Number of messages that the process has not taken, with those of which some chunks have arrived.
     waiting: u32,
     /// Number of taken messages for which credit is still owed.
     messages: u32,
     bytes: u64,
+    /// Length of all these messages, in bytes.
+    held_bytes: u64,
 }
 
 /// A frame that is for the other direction.
@@ -74,8 +83,9 @@ impl Inbound {
             ack_at: None,
             owes_ack: true,
             parts: FxHashMap::default(),
-            parts_bytes: 0,
+            signal_parts_bytes: 0,
             targets: FxHashMap::default(),
+            held: (0, 0),
             owed: VecDeque::new(),
             credit_at: None,
             owes_credit: false,
@@ -124,7 +134,8 @@ impl Inbound {
             match frame {
                 Frame::Data { kind, from, to, payload } => {
                     self.unacknowledged.1 += payload.len() as u64;
-                    self.deliver(kind, from, to, payload, config, events)?;
+                    self.hold(kind, to, payload.len(), config)?;
+                    events.push_back(Event::Deliver(Incoming { epoch: self.epoch, kind, from, to, payload }));
                 }
                 Frame::First { kind, from, to, total, chunk } => {
                     self.unacknowledged.1 += chunk.len() as u64;
@@ -133,7 +144,7 @@ impl Inbound {
                 Frame::Next { from, to, chunk } => {
                     self.unacknowledged.1 += chunk.len() as u64;
                     if let Some((kind, payload)) = self.append(from, to, &chunk)? {
-                        self.deliver(kind, from, to, payload, config, events)?;
+                        events.push_back(Event::Deliver(Incoming { epoch: self.epoch, kind, from, to, payload }));
                     }
                 }
                 Frame::Credit(entries) => returned(Returned::Credit(entries), events)?,
@@ -141,6 +152,10 @@ impl Inbound {
             }
         }
         let (frames, bytes) = self.unacknowledged;
+        // A frame that is longer than the window goes alone.
+        if frames > u64::from(config.window_frames) || frames > 1 && bytes > u64::from(config.window_bytes) {
+            return Err(DownReason::Protocol);
+        }
         self.owes_ack |= frames >= config.ack_frames() || bytes >= config.ack_bytes();
         if frames > 0 && !self.owes_ack {
             self.ack_at.get_or_insert(now + config.ack_delay);
@@ -148,24 +163,20 @@ impl Inbound {
         Ok(())
     }
 
-    fn deliver(
-        &mut self,
-        kind: Kind,
-        from: Address,
-        to: Address,
-        payload: Bytes,
-        config: &Config,
-        events: &mut VecDeque<Event>,
-    ) -> Result<(), DownReason> {
-        if !kind.is_signal() {
-            let target = self.targets.entry(to).or_default();
-            target.waiting += 1;
-            if target.waiting + target.messages > config.target_messages {
-                return Err(DownReason::Protocol);
-            }
+    /// Counts a message that arrives, or begins to. It may exceed the limits in bytes only alone, as at its sender.
+    fn hold(&mut self, kind: Kind, to: Address, length: usize, config: &Config) -> Result<(), DownReason> {
+        if kind.is_signal() {
+            return Ok(());
         }
-        events.push_back(Event::Deliver(Incoming { epoch: self.epoch, kind, from, to, payload }));
-        Ok(())
+        let target = self.targets.entry(to).or_default();
+        target.waiting += 1;
+        target.held_bytes += length as u64;
+        self.held = (self.held.0 + 1, self.held.1 + length as u64);
+        let messages = target.waiting + target.messages;
+        let exceeds_target =
+            messages > config.target_messages || messages > 1 && target.held_bytes > config.target_bytes;
+        let exceeds_all = self.held.0 > config.held_messages || self.held.0 > 1 && self.held.1 > config.held_bytes;
+        if exceeds_target || exceeds_all { Err(DownReason::Protocol) } else { Ok(()) }
     }
 
     fn begin(
@@ -177,17 +188,19 @@ impl Inbound {
         chunk: &[u8],
         config: &Config,
     ) -> Result<(), DownReason> {
-        // The sender counts long messages as messages that wait or as signals that wait, so it cannot exceed both.
-        let bytes_max = config.held_bytes + (config.message_bytes + config.waiting_signal_bytes) as u64;
-        let is_too_much = self.parts_bytes + total as u64 > bytes_max;
-        if total > config.message_bytes || is_too_much || chunk.is_empty() || chunk.len() >= total {
+        if total > config.message_bytes || chunk.is_empty() || chunk.len() >= total {
             return Err(DownReason::Protocol);
         }
-        self.parts_bytes += total as u64;
+        self.hold(kind, to, total, config)?;
+        if kind.is_signal() {
+            self.signal_parts_bytes += total as u64;
+        }
         // Not the announced length: memory is used for what has arrived.
         let part = Part { kind, total, bytes: BytesMut::from(chunk) };
         let earlier = self.parts.insert((from, to), part);
-        if earlier.is_some() { Err(DownReason::Protocol) } else { Ok(()) }
+        let signal_bytes_max = config.waiting_signal_bytes + config.message_bytes;
+        let is_too_much = self.signal_parts_bytes > signal_bytes_max as u64 || self.parts.len() > config.parts_max();
+        if earlier.is_some() || is_too_much { Err(DownReason::Protocol) } else { Ok(()) }
     }
 
     /// Adds a chunk to a long message. Returns the message when it is complete.
@@ -201,7 +214,9 @@ impl Inbound {
             return Ok(None);
         }
         let part = self.parts.remove(&(from, to)).ok_or(DownReason::Protocol)?;
-        self.parts_bytes -= part.total as u64;
+        if part.kind.is_signal() {
+            self.signal_parts_bytes -= part.total as u64;
+        }
         Ok(Some((part.kind, part.bytes.freeze())))
     }
 
@@ -267,6 +282,10 @@ impl Inbound {
         for to in self.owed.drain(..count) {
             let Some(target) = self.targets.get_mut(&to) else { continue };
             let (messages, bytes) = (std::mem::take(&mut target.messages), std::mem::take(&mut target.bytes));
+            // As the sender counts: with its last message, nothing of a target is held.
+            let given = if target.waiting == 0 { target.held_bytes } else { bytes.min(target.held_bytes) };
+            target.held_bytes -= given;
+            self.held = (self.held.0 - u64::from(messages), self.held.1 - given);
             if target.waiting == 0 {
                 self.targets.remove(&to);
             }

@@ -16,6 +16,8 @@ use crate::wire::{Hello, HelloAck, Lane, Packet, Version};
 
 /// Maximum number of control packets that wait for the link. The oldest are dropped: they are repeated.
 const CONTROL_PACKETS_MAX: usize = 32;
+/// Number of events that may wait for this node while it acknowledges. Beyond it, the other node's window closes.
+const ACKNOWLEDGED_EVENTS_MAX: usize = 1_024;
 /// A tick that is later than this came late because this node did not run.
 const LATE: Duration = Duration::from_millis(250);
 
@@ -412,8 +414,15 @@ impl Session {
 
     /// Returns true if [`Self::poll_transmit`] has a packet.
     pub fn has_transmit(&self) -> bool {
-        let is_waiting = |session: &Established| session.inbound.owes_ack() || session.outbound.has_packet();
+        let acknowledges = self.acknowledges();
+        let is_waiting =
+            |session: &Established| acknowledges && session.inbound.owes_ack() || session.outbound.has_packet();
         !self.control.is_empty() || matches!(&self.phase, Phase::Up(session) if is_waiting(session))
+    }
+
+    /// Returns true if this node takes its events as fast as they come: signals have no other credit.
+    fn acknowledges(&self) -> bool {
+        self.events.len() <= ACKNOWLEDGED_EVENTS_MAX
     }
 
     /// Takes the next packet for the link.
@@ -429,8 +438,10 @@ impl Session {
         if let Some(packet) = self.control.pop_front() {
             return Some(control(packet));
         }
+        let acknowledges = self.acknowledges();
         let Phase::Up(session) = &mut self.phase else { return None };
-        session.take_ack().map(control).or_else(|| {
+        let ack = if acknowledges { session.take_ack() } else { None };
+        ack.map(control).or_else(|| {
             let packet = session.outbound.packet()?;
             Some(Transmit { lane: Lane::Stream, packet })
         })
