@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::remote::{Decoder, Encoder, Exports, NodeDown, NodeUp, Portable};
-use rusm_runtime::{Context, Down, ExitReason, Handle, Pid, Request, SpawnError};
+use rusm_runtime::{Context, Down, ExitReason, Handle, Message, Pid, Request, SpawnError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -150,7 +150,11 @@ async fn open(ctx: &Context, node: &str) -> Option<Pid> {
 /// The end of a connection on the node that is watched.
 async fn far_end(ctx: Context, observed: Observed) -> ExitReason {
     ctx.set_label("observer through another node");
-    let Request { request: Open(near), reply } = ctx.receive_of::<Request<Open, bool>>().await;
+    // A node that is lost, or that never asks, must not leave this process here.
+    let is_open = |message: &Message| message.is::<Request<Open, bool>>();
+    let asked = ctx.receive_match_timeout(OPEN_WITHIN, is_open).await;
+    let Some(Ok(request)) = asked.map(Message::downcast::<Request<Open, bool>>) else { return ExitReason::Shutdown };
+    let Request { request: Open(near), reply } = request;
     ctx.monitor(near);
     let stream = match observed.0.get() {
         Some(socket) => UnixStream::connect(socket).await.ok(),

@@ -258,15 +258,16 @@ impl RuntimeShared {
         Some(())
     }
 
-    /// Undoes the newest membership of a process of another node.
-    pub(crate) fn leave_of_remote(&self, pid: Pid, group: &str) {
+    /// Undoes the newest membership of a process of another node. Returns false if it is not a member.
+    pub(crate) fn leave_of_remote(&self, pid: Pid, group: &str) -> bool {
         let mut registry = self.groups.lock();
-        let Some((name, members)) = registry.groups.get_key_value(group) else { return };
+        let Some((name, members)) = registry.groups.get_key_value(group) else { return false };
         let newest = members.members.iter().rev().find(|(_, member)| **member == pid).map(|(position, _)| *position);
         let name = Arc::clone(name);
         if let Some(position) = newest {
             self.remove_member(&mut registry, pid, &name, position);
         }
+        newest.is_some()
     }
 
     /// Removes the processes of a lost node from all groups.

@@ -15,6 +15,7 @@ pub(crate) mod connection;
 pub(crate) mod exports;
 pub(crate) mod frame;
 pub(crate) mod inbound;
+pub(crate) mod limits;
 pub(crate) mod network;
 pub(crate) mod nodes;
 pub(crate) mod outbound;

@@ -48,7 +48,7 @@ pub enum AskError {
         /// The name.
         name: Arc<str>,
     },
-    /// The node accepts no more processes: its limit is reached, or it drains.
+    /// The node accepts no more processes: its limit is reached, or that of the processes of one node, or it drains.
     #[error("node {node:?} accepts no more processes")]
     Limit {
         /// Name of the node.
@@ -243,6 +243,7 @@ impl RuntimeShared {
         if self.peers.draining.load(Ordering::Relaxed) {
             return Some(Err(Refusal::Limit));
         }
+        let Some(spawned) = self.peers.spawned.add(&peer.identity.name) else { return Some(Err(Refusal::Limit)) };
         let Ok(slot) = self.take_slot() else { return Some(Err(Refusal::Limit)) };
         let bind = |pid| {
             if relation == 1 {
@@ -254,6 +255,7 @@ impl RuntimeShared {
         };
         // The body waits until the answer is on its way.
         let body = move |ctx: Context| async move {
+            let _counted = spawned;
             ctx.receive_of::<Begin>().await;
             (spawnable.0)(ctx, argument).await
         };

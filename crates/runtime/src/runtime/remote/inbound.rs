@@ -24,7 +24,8 @@ use crate::process::header::CONFINED;
 use crate::process::pid::Pid;
 use crate::runtime::remote::codec::{Decoder, Portable};
 use crate::runtime::remote::frame::{Address, Frame, Kind};
-use crate::runtime::remote::peers::{Peer, Phase};
+use crate::runtime::remote::limits::{HELLO_BYTES_MAX, LINKS_MAX, MEMBERSHIPS_MAX, MONITORS_MAX};
+use crate::runtime::remote::peers::{Bonds, Peer, Phase};
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::enqueue;
 use crate::sync::atomic::Ordering;
@@ -54,6 +55,14 @@ pub enum Malformed {
         /// Kind of the frame.
         kind: Kind,
     },
+    /// The node uses more of this one than a node may.
+    #[error("its processes may have {limit} {what} here, and it asks for more")]
+    TooMany {
+        /// What it has too many of.
+        what: &'static str,
+        /// Maximum number.
+        limit: usize,
+    },
 }
 
 impl RuntimeShared {
@@ -71,6 +80,7 @@ impl RuntimeShared {
             Phase::Down | Phase::Superseded => return Ok(Delivered::Accepted),
             Phase::Greeting => return Err(Malformed::TooEarly { kind }),
         }
+        check(peer, kind, payload.len())?;
         let (from, to) = (if from == Address::NODE { Pid::NONE } else { from.on(peer.index) }, to.on(0));
         let bytes = payload.len();
         let mut decoder = Decoder::new(&self.peers, peer.index, payload);
@@ -245,8 +255,14 @@ impl RuntimeShared {
                     self.down(pid, reference, target, &reason);
                 }
             }
-            Kind::Join => self.join_of_remote(from, &String::decode(decoder)?)?,
-            Kind::Leave => self.leave_of_remote(from, &String::decode(decoder)?),
+            Kind::Join => {
+                self.join_of_remote(from, &String::decode(decoder)?)?;
+                peer.bonds.lock().memberships += 1;
+            }
+            Kind::Leave => {
+                let has_left = self.leave_of_remote(from, &String::decode(decoder)?);
+                peer.bonds.lock().memberships -= usize::from(has_left);
+            }
             Kind::Ask => self.answer(peer, from, decoder)?,
             Kind::Answer => self.answered(peer, (from, to), decoder)?,
             Kind::Undecodable => undecodable_there(peer, (from, to), &Arc::<str>::decode(decoder)?),
@@ -314,6 +330,19 @@ impl RuntimeShared {
             None => self.down_remote(from, own, to, &ExitReason::NoProcess),
         }
     }
+}
+
+/// Checks that a frame of a node does not exceed what the node may use.
+fn check(peer: &Peer, kind: Kind, bytes: usize) -> Result<(), Malformed> {
+    let count = |count: fn(&Bonds) -> usize| count(&peer.bonds.lock());
+    let (what, used, limit) = match kind {
+        Kind::Hello if bytes > HELLO_BYTES_MAX => return Err(Malformed::Payload { kind }),
+        Kind::Link => ("links", count(|bonds| bonds.links.len()), LINKS_MAX),
+        Kind::Monitor | Kind::Request => ("monitors", count(|bonds| bonds.inbound.len()), MONITORS_MAX),
+        Kind::Join => ("memberships", count(|bonds| bonds.memberships), MEMBERSHIPS_MAX),
+        _ => return Ok(()),
+    };
+    if used < limit { Ok(()) } else { Err(Malformed::TooMany { what, limit }) }
 }
 
 fn reference(decoder: &mut Decoder<'_>) -> Option<MonitorRef> {

@@ -19,6 +19,7 @@ use crate::links::signal::MonitorRef;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::remote::frame::{Frame, Kind};
+use crate::runtime::remote::limits::SpawnedByNodes;
 use crate::runtime::remote::network::{Network, Refused};
 use crate::sync::Lock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,6 +75,8 @@ pub(crate) struct Bonds {
     pub(crate) inbound: HashMap<MonitorRef, (MonitorRef, Pid)>,
     /// References of this node by those of the other node.
     pub(crate) inbound_by_theirs: HashMap<MonitorRef, MonitorRef>,
+    /// Number of memberships of remote processes in groups.
+    pub(crate) memberships: usize,
 }
 
 /// Numbers of the last requests for one link, from each side; 0 if a side has sent none.
@@ -158,6 +161,8 @@ pub(crate) struct Attached {
 pub(crate) struct Peers {
     lives: RwLock<Lives>,
     pub(crate) attached: OnceLock<Attached>,
+    /// Live processes that other nodes have spawned.
+    pub(crate) spawned: SpawnedByNodes,
     /// No more processes are started for other nodes.
     pub(crate) draining: AtomicBool,
     /// Processes that are told of nodes that come and go.

@@ -1,0 +1,58 @@
+//! What one other node may use of this one: the constants, and the count of the processes that it has spawned.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::sync::Lock;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Maximum number of live processes that a node has spawned here.
+pub(crate) const SPAWNED_MAX: u64 = 65_536;
+/// Maximum number of memberships that processes of a node have in groups.
+pub(crate) const MEMBERSHIPS_MAX: usize = 65_536;
+/// Maximum number of monitors and open calls of processes of a node. As many calls may wait in mailboxes.
+pub(crate) const MONITORS_MAX: usize = 262_144;
+/// Maximum number of links between processes of this node and of another one.
+pub(crate) const LINKS_MAX: usize = 262_144;
+/// Maximum length of the first frame of a connection, in bytes.
+pub(crate) const HELLO_BYTES_MAX: usize = 4 << 20;
+
+/// Numbers of live processes that each node has spawned here, by its name: those of its earlier lives count.
+#[derive(Debug, Default)]
+pub(crate) struct SpawnedByNodes(Lock<HashMap<Arc<str>, Arc<AtomicU64>>>);
+
+/// A live process that another node has spawned.
+#[derive(Debug)]
+pub(crate) struct Spawned(Arc<AtomicU64>);
+
+impl SpawnedByNodes {
+    /// Counts one more process of a node. `None` if it has too many.
+    pub(crate) fn add(&self, node: &Arc<str>) -> Option<Spawned> {
+        let spawned = Spawned(Arc::clone(self.0.lock().entry(Arc::clone(node)).or_default()));
+        let before = spawned.0.fetch_add(1, Ordering::Relaxed);
+        (before < SPAWNED_MAX).then_some(spawned)
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_may_have_so_many_processes_and_another_one_as_soon_as_one_has_ended() {
+        let spawned = SpawnedByNodes::default();
+        let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
+        let mut live: Vec<_> = (0..SPAWNED_MAX).filter_map(|_| spawned.add(&one)).collect();
+
+        assert_eq!(live.len() as u64, SPAWNED_MAX);
+        assert!(spawned.add(&one).is_none() && spawned.add(&other).is_some());
+        live.pop();
+        assert!(spawned.add(&one).is_some(), "a refused one is not counted");
+    }
+}
