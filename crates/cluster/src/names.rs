@@ -14,6 +14,7 @@
 //!
 //! A node that sees less than half of the cluster answers lookups with an error.
 
+mod counts;
 mod directory;
 mod event;
 mod grants;
@@ -21,5 +22,7 @@ mod message;
 mod own;
 mod registry;
 
-pub use event::{Minority, NAME_BYTES_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
+pub use event::{
+    Minority, NAME_BYTES_MAX, NAMES_OF_NODE_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused,
+};
 pub use registry::{ListedName, Registry};

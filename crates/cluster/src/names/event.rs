@@ -11,6 +11,8 @@ use crate::identity::{Address, Identity, NodeName};
 
 /// Maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = NAME_MAX_BYTES;
+/// Maximum number of names that processes of one node have or ask for.
+pub const NAMES_OF_NODE_MAX: usize = 65_536;
 
 /// Settings of the registry. All nodes of a cluster need the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +123,9 @@ pub enum RegisterError {
     /// The name is empty or too long.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The node has too many names.
+    #[error("the processes of a node have at most {NAMES_OF_NODE_MAX} names")]
+    TooMany,
 }
 
 /// Why a registration failed after it had begun.

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use rusm_runtime::check_name;
 
 use super::directory::Directory;
-use super::event::{Minority, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
-use super::grants::{Grants, Refusal};
+use super::event::{
+    Minority, NAMES_OF_NODE_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused,
+};
+use super::grants::{ClaimError, Grants, Refusal};
 use super::message::{Content, NameMessage};
 use super::own::{OwnName, OwnState};
 use crate::identity::{Address, Identity, NodeName};
@@ -73,6 +75,9 @@ impl Registry {
         check_name("process", name)?;
         if self.own.contains_key(name) {
             return Err(RegisterError::Pending);
+        }
+        if self.own.len() >= NAMES_OF_NODE_MAX {
+            return Err(RegisterError::TooMany);
         }
         self.check_majority()?;
         if let Some(owner) = self.directory.owner(name) {
@@ -220,12 +225,12 @@ impl Registry {
     /// Reads a message of the registry of another node.
     ///
     /// # Errors
-    /// [`WireError`] if it is not a message of a registry.
+    /// [`WireError`] if it is not a message of a registry, or if the node has more names than a node may have.
     pub fn on_message(&mut self, now: Duration, from: &NodeName, payload: Bytes) -> Result<(), WireError> {
         let NameMessage { name, epoch, content } = NameMessage::decode(payload)?;
         let Some(node) = self.peers.get(from).map(|peer| peer.identity.clone()) else { return Ok(()) };
         match content {
-            Content::Claim => self.answer(now, &node, &name, epoch),
+            Content::Claim => self.answer(now, &node, &name, epoch)?,
             Content::Release => self.grants.release(&node, &name, epoch),
             Content::Granted => {
                 if let Some(own) = self.own.get_mut(&name).filter(|own| own.epoch == epoch)
@@ -236,7 +241,11 @@ impl Registry {
                 }
             }
             Content::Refused(refusal) => self.on_refused(now, from, &name, epoch, refusal),
-            Content::Owned(process) => self.on_owner(&name, Owner { node, process, epoch }),
+            Content::Owned(process) => {
+                let owner = Owner { node, process, epoch };
+                self.directory.announce(Arc::clone(&name), owner.clone())?;
+                self.on_owner(&name, owner);
+            }
             Content::Unowned => self.directory.withdraw(&name, &node, epoch),
         }
         self.settle(now, name);
@@ -244,16 +253,21 @@ impl Registry {
     }
 
     /// Answers the claim of another node.
-    fn answer(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) {
-        let content = self.grant(now, node, name, epoch).map_or_else(Content::Refused, |()| Content::Granted);
+    fn answer(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) -> Result<(), WireError> {
+        let content = match self.grant(now, node, name, epoch) {
+            Ok(()) => Content::Granted,
+            Err(ClaimError::Refused(refusal)) => Content::Refused(refusal),
+            Err(ClaimError::TooMany(error)) => return Err(error),
+        };
         self.events.push_back(message(&node.name, name, epoch, content));
+        Ok(())
     }
 
     /// Grants a name to a process of another node or of this one.
-    fn grant(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) -> Result<(), Refusal> {
+    fn grant(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) -> Result<(), ClaimError> {
         // An earlier life of this node may have granted the name. Alone, it has granted nothing to others.
         if now < self.grants_from && self.size() > 1 {
-            return Err(Refusal::NotYet);
+            return Err(ClaimError::Refused(Refusal::NotYet));
         }
         self.grants.claim(now, node, name, epoch)
     }
@@ -294,9 +308,8 @@ impl Registry {
         Duration::from_millis((RETRY_MS << attempts) + (self.local.boot.0 as u64 ^ epoch) % 64)
     }
 
-    /// Notes an owner on another node.
+    /// Does what an owner on another node, which the directory has, means for the name here.
     fn on_owner(&mut self, name: &Arc<str>, owner: Owner) {
-        self.directory.announce(Arc::clone(name), owner.clone());
         let Some(own) = self.own.get(name).filter(|own| own.owned_epoch < owner.epoch) else { return };
         let (name, process) = (Arc::clone(name), own.process);
         let event = match own.state {
@@ -360,6 +373,7 @@ impl Registry {
         {
             self.attempt(now, &name);
         }
+        self.grants.on_tick(now);
         self.top_up(now);
         self.settle_all(now);
     }
