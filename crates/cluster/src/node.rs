@@ -11,6 +11,7 @@
 mod connection;
 mod environment;
 mod keyed;
+mod log_budget;
 mod member;
 mod names;
 mod status;

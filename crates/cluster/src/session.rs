@@ -11,6 +11,7 @@
 //! Invariant: what is delivered in a session is a prefix of what the other node sent in the same session, for each pair
 //! of processes. The rest is lost together with the session.
 
+mod backoff;
 mod config;
 mod established;
 mod event;

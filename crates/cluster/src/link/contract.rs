@@ -32,6 +32,9 @@ pub trait Link: Send + Sync {
     /// Returns the peers that the link sees.
     fn peers(&self) -> Vec<NodeName>;
 
+    /// Forgets what it keeps for a peer that has gone. It comes from a thread that may block.
+    fn forget(&self, _peer: &NodeName) {}
+
     /// Returns what the link is, for observers.
     fn status(&self) -> LinkStatus;
 
@@ -47,7 +50,8 @@ pub trait LinkEvents: Send + Sync {
     /// The link has lost a peer.
     fn down(&self, peer: &NodeName);
 
-    /// Another node has the name of this one and had it before: the link is about to close.
+    /// Another node has the name of this one and had it before: the link leaves the cluster. It comes back, and reports the
+    /// peers again, when no other node has the name any more.
     fn name_taken(&self) {}
 
     /// A packet arrived.

@@ -11,10 +11,11 @@ use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::remote::{Address as ProcessAddress, Delivered, Frame, Kind as FrameKind, Refused, Room};
 
 use super::environment::{Environment, runtime_identity};
+use super::log_budget::LogBudget;
 use super::vitals::{PeerVitals, VitalsMessage};
 use crate::identity::{Address, BootId, Epoch, Identity, NodeName};
 use crate::link::LinkError;
-use crate::session::{DownReason, Event, Incoming, LinkChange, Outgoing, SendErrorReason, Session};
+use crate::session::{DownReason, Event, Incoming, Outgoing, SendErrorReason, Session};
 use crate::wire::Kind;
 
 /// Maximum time between two ticks of a session.
@@ -23,6 +24,8 @@ const TICK_MAX: Duration = Duration::from_millis(50);
 const NAMES_TICK: Duration = Duration::from_millis(100);
 /// Number of events that are taken at once.
 const EVENTS_AT_ONCE: usize = 256;
+/// Time after which a peer that has gone is forgotten.
+const FORGET_AFTER: Duration = Duration::from_mins(10);
 
 /// The connection to a peer, through all of its lives.
 pub(super) struct Connection {
@@ -42,6 +45,11 @@ pub(super) struct Connection {
     pub(super) left: AtomicBool,
     /// Description that the peer has sent of itself.
     pub(super) vitals: Mutex<PeerVitals>,
+    log: Mutex<LogBudget>,
+    /// Time at which this connection began.
+    pub(super) began_at: Duration,
+    /// The node no longer knows the peer: another connection may begin. Written under the lock of the session.
+    is_forgotten: AtomicBool,
     /// Last known life of the peer, and the time at which it was connected or lost.
     pub(super) last: Mutex<Option<(BootId, Duration)>>,
 }
@@ -51,7 +59,7 @@ pub(super) struct Connection {
 struct Waiting(HashMap<ProcessAddress, Vec<Waker>>);
 
 impl Connection {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(session: Session, now: Duration) -> Self {
         Self {
             peer: session.peer().clone(),
             session: Mutex::new(session),
@@ -64,13 +72,18 @@ impl Connection {
             stopped: AtomicBool::new(false),
             left: AtomicBool::new(false),
             vitals: Mutex::default(),
+            log: Mutex::default(),
+            began_at: now,
+            is_forgotten: AtomicBool::new(false),
             last: Mutex::new(None),
         }
     }
 
-    /// Sends packets and ticks, until the node stops.
-    pub(super) fn run(&self, environment: &Weak<Environment>) {
+    /// Sends packets and ticks, until the node stops, or forgets the peer: it is asked to, some time after the peer has
+    /// gone.
+    pub(super) fn run(&self, environment: &Weak<Environment>, forget: impl Fn(&Self)) {
         let mut names_at = Duration::ZERO;
+        let mut gone_at = None;
         while let Some(environment) = environment.upgrade().filter(|_| !self.stopped.load(Ordering::Acquire)) {
             self.drain(&environment);
             if environment.now() >= names_at {
@@ -84,6 +97,7 @@ impl Connection {
             let transmit = {
                 let mut session = self.session.lock();
                 let now = environment.now();
+                gone_at = if session.is_linked() { None } else { gone_at.or(Some(now)) };
                 if session.deadline().is_none_or(|deadline| deadline <= now) {
                     session.on_tick(now);
                 }
@@ -103,7 +117,48 @@ impl Connection {
             {
                 tracing::debug!(peer = %self.peer, %error, "a packet was not sent");
             }
+            if gone_at.is_some_and(|at| environment.now() >= at + FORGET_AFTER) {
+                forget(self);
+            }
         }
+        if self.is_forgotten()
+            && let Some(environment) = environment.upgrade()
+        {
+            environment.link.forget(&self.peer);
+        }
+    }
+
+    /// Ends this connection if the session allows it. Returns false if not.
+    pub(super) fn forget_if(&self, may_forget: impl FnOnce(&Session) -> bool) -> bool {
+        let session = self.session.lock();
+        if !may_forget(&session) {
+            return false;
+        }
+        self.is_forgotten.store(true, Ordering::Release);
+        self.stopped.store(true, Ordering::Release);
+        self.ready.notify_all();
+        true
+    }
+
+    /// Returns true if the node no longer knows the peer by this connection.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Acquire)
+    }
+
+    /// Writes a line that the peer has caused, unless it has caused too many.
+    fn log(&self, environment: &Environment, write: impl FnOnce(Option<u64>)) {
+        let line = self.log.lock().take(environment.now());
+        if let Some(line) = line {
+            write(line.dropped);
+        }
+    }
+
+    /// Ends the session of a peer that sends what no node sends.
+    fn break_session(&self, environment: &Environment, error: &dyn std::error::Error) {
+        self.log(environment, |dropped| {
+            tracing::error!(peer = %self.peer, error = %error, dropped, "a node broke the protocol: its connection is closed");
+        });
+        self.session.lock().on_fault(environment.now());
     }
 
     /// Ends the sender thread.
@@ -171,11 +226,13 @@ impl Connection {
                 }
                 Event::Room { to } => self.wake(to.map(process)),
                 Event::Down(reason) => {
-                    if reason == DownReason::Left {
-                        tracing::info!(peer = %self.peer, "the connection to a node is over: one of them left");
-                    } else {
-                        tracing::warn!(peer = %self.peer, %reason, "the connection to a node is lost");
-                    }
+                    self.log(environment, |dropped| {
+                        if reason == DownReason::Left {
+                            tracing::info!(peer = %self.peer, dropped, "the connection to a node is over: one of them left");
+                        } else {
+                            tracing::warn!(peer = %self.peer, %reason, dropped, "the connection to a node is lost");
+                        }
+                    });
                     if let Some((_, changed_at)) = &mut *self.last.lock() {
                         *changed_at = environment.now();
                     }
@@ -184,7 +241,9 @@ impl Connection {
                     environment.remote().lost(node);
                     self.wake(None);
                 }
-                Event::Refused(reason) => tracing::error!(peer = %self.peer, %reason, "a node cannot join"),
+                Event::Refused(reason) => self.log(environment, |dropped| {
+                    tracing::error!(peer = %self.peer, %reason, dropped, "a node cannot join");
+                }),
                 Event::Left { unacknowledged } => {
                     tracing::info!(peer = %self.peer, unacknowledged, "left a node");
                     self.left.store(true, Ordering::Release);
@@ -205,19 +264,25 @@ impl Connection {
             Ok(node) => {
                 self.epoch.store(epoch.0, Ordering::Release);
                 self.node.store(node, Ordering::Release);
-                tracing::info!(peer = %self.peer, boot = %identity.boot, "connected to a node");
+                self.log(environment, |dropped| {
+                    tracing::info!(peer = %self.peer, boot = %identity.boot, dropped, "connected to a node");
+                });
                 *self.last.lock() = Some((identity.boot, environment.now()));
                 environment.remote().connected(node);
                 self.send_vitals(environment);
                 environment.names().on_up(identity);
             }
-            Err(error) => tracing::error!(peer = %self.peer, %error, "a node cannot be used"),
+            Err(error) => self.log(environment, |dropped| {
+                tracing::error!(peer = %self.peer, %error, dropped, "a node cannot be used");
+            }),
         }
     }
 
     fn deliver(&self, environment: &Environment, incoming: Incoming) -> Delivered {
         if incoming.kind == Kind::NAME {
-            environment.names().on_message(&self.peer, incoming.payload);
+            if let Err(error) = environment.names().on_message(&self.peer, incoming.payload) {
+                self.break_session(environment, &error);
+            }
             return Delivered::Accepted;
         }
         if incoming.kind == Kind::VITALS {
@@ -234,10 +299,7 @@ impl Connection {
         match environment.remote().deliver(node, frame) {
             Ok(delivered) => delivered,
             Err(error) => {
-                tracing::error!(peer = %self.peer, %error, "a node broke the protocol: its connection is closed");
-                let mut session = self.session.lock();
-                session.on_link(environment.now(), LinkChange::Down);
-                session.on_link(environment.now(), LinkChange::Up);
+                self.break_session(environment, &error);
                 Delivered::Accepted
             }
         }
@@ -253,7 +315,7 @@ impl Connection {
             }
             Ok(Some(VitalsMessage::Vitals(vitals))) => self.vitals.lock().take(now, vitals),
             Ok(None) => {}
-            Err(error) => tracing::error!(peer = %self.peer, %error, "vitals of a node were dropped"),
+            Err(error) => self.break_session(environment, &error),
         }
     }
 
@@ -345,8 +407,12 @@ const fn process(address: Address) -> ProcessAddress {
 }
 
 /// Starts the sender thread of a connection.
-pub(super) fn start_sender(connection: &Arc<Connection>, environment: &Arc<Environment>) -> std::io::Result<()> {
+pub(super) fn start_sender(
+    connection: &Arc<Connection>,
+    environment: &Arc<Environment>,
+    forget: impl Fn(&Connection) + Send + 'static,
+) -> std::io::Result<()> {
     let (connection, environment) = (Arc::clone(connection), Arc::downgrade(environment));
     let name = format!("rusm-peer-{}", connection.peer);
-    std::thread::Builder::new().name(name).spawn(move || connection.run(&environment)).map(drop)
+    std::thread::Builder::new().name(name).spawn(move || connection.run(&environment, forget)).map(drop)
 }

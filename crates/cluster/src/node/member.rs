@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rusm_runtime::Handle;
 use rusm_runtime::embed::remote::{
     Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, NetworkReport, Refused, Room, attach,
@@ -16,13 +17,19 @@ use thiserror::Error;
 
 use super::connection::{Connection, start_sender};
 use super::environment::{Environment, VERSION, runtime_identity};
+use super::log_budget::LogBudget;
 use super::names::Names;
 use super::status::PeerStatus;
-use crate::identity::{BootId, Identity, NodeName};
+use crate::identity::{BootId, Epoch, Identity, NodeName};
 use crate::link::{Link, LinkError, LinkEvents, LinkStatus};
 use crate::names::{NamesConfig, Registry};
 use crate::session::{Config, LinkChange, Session};
-use crate::wire::Kind;
+use crate::wire::{Kind, Packet};
+
+/// Maximum number of peers that a node knows, with those that have gone. Each has a thread.
+const PEERS_MAX: usize = 256;
+/// Time within which a peer has to say something. After it, it makes room for another one.
+const SILENT_MAX: Duration = Duration::from_secs(10);
 
 /// Error returned when a node cannot join.
 #[derive(Debug, Error)]
@@ -46,6 +53,10 @@ struct Shared {
     identity: Identity,
     config: Config,
     connections: RwLock<HashMap<NodeName, Arc<Connection>>>,
+    /// Number of the first session with a peer: later than those with peers that were forgotten.
+    first_epoch: AtomicU64,
+    /// Lines about peers for which there is no room.
+    log: Mutex<LogBudget>,
     /// Connections by the index of the life that is connected, or was.
     by_node: RwLock<HashMap<u32, Arc<Connection>>>,
 }
@@ -84,6 +95,8 @@ impl Node {
             identity,
             config,
             connections: RwLock::default(),
+            first_epoch: AtomicU64::new(Epoch::FIRST.0),
+            log: Mutex::default(),
             by_node: RwLock::default(),
         });
         let network = Arc::clone(&shared) as Arc<dyn Network>;
@@ -111,7 +124,8 @@ impl Node {
         self.shared.environment.names().clone()
     }
 
-    /// Returns the figures of the connections to all peers that were ever seen, in the order of their names.
+    /// Returns the figures of the connections to all peers that are known, in the order of their names. A peer that has gone
+    /// is known for ten minutes.
     pub fn peers(&self) -> Vec<PeerStatus> {
         let mut peers: Vec<PeerStatus> = self.shared.connections.read().values().map(|peer| peer.status()).collect();
         peers.sort_by(|one, two| one.name.cmp(&two.name));
@@ -196,27 +210,78 @@ impl Shared {
         }
     }
 
-    /// Returns the connection to a peer, and begins it if the peer was never seen.
-    fn connection(&self, peer: &NodeName) -> Arc<Connection> {
+    /// Returns the connection to a peer, and begins it if the peer is not known. `None` if there is no room for it.
+    fn connection(self: &Arc<Self>, peer: &NodeName) -> Option<Arc<Connection>> {
         if let Some(connection) = self.connections.read().get(peer) {
-            return Arc::clone(connection);
+            return Some(Arc::clone(connection));
         }
         let mut connections = self.connections.write();
         if let Some(connection) = connections.get(peer) {
-            return Arc::clone(connection);
+            return Some(Arc::clone(connection));
+        }
+        let now = self.environment.now();
+        if connections.len() >= PEERS_MAX && !self.make_room(&mut connections, now) {
+            if let Some(line) = self.log.lock().take(now) {
+                let dropped = line.dropped;
+                tracing::error!(%peer, dropped, "a node stays unconnected: {PEERS_MAX} nodes are known");
+            }
+            return None;
         }
         let session = Session::new(self.config.clone(), self.identity.clone(), peer.clone());
-        let connection = Arc::new(Connection::new(session));
-        if let Err(error) = start_sender(&connection, &self.environment) {
-            tracing::error!(%peer, %error, "the system has no thread for a peer: it stays unconnected");
+        let session = session.from_epoch(Epoch(self.first_epoch.load(Ordering::Acquire)));
+        let connection = Arc::new(Connection::new(session, now));
+        let shared = Arc::downgrade(self);
+        let forget = move |connection: &Connection| {
+            if let Some(shared) = shared.upgrade() {
+                let mut connections = shared.connections.write();
+                shared.forget(&mut connections, connection, |session| !session.is_linked());
+            }
+        };
+        if let Err(error) = start_sender(&connection, &self.environment, forget) {
+            if let Some(line) = self.log.lock().take(now) {
+                let dropped = line.dropped;
+                tracing::error!(%peer, %error, dropped, "the system has no thread for a peer: it stays unconnected");
+            }
+            return None;
         }
         connections.insert(peer.clone(), Arc::clone(&connection));
-        connection
+        Some(connection)
+    }
+
+    /// Forgets a peer that has gone, or else one that the link sees and that has said nothing.
+    fn make_room(&self, connections: &mut HashMap<NodeName, Arc<Connection>>, now: Duration) -> bool {
+        let is_silent = |connection: &Connection| {
+            let session = connection.session.lock();
+            let is_silent = session.stats().totals.packets_in == 0 && now >= connection.began_at + SILENT_MAX;
+            (!session.is_linked() || is_silent).then(|| (session.is_linked(), connection.began_at))
+        };
+        let spare = connections.values().filter_map(|connection| Some((is_silent(connection)?, connection)));
+        let oldest = spare.min_by_key(|(order, _)| *order).map(|(_, connection)| Arc::clone(connection));
+        oldest.is_some_and(|connection| self.forget(connections, &connection, |session| !session.is_up()))
+    }
+
+    /// Ends the connection to a peer, if its session allows it.
+    fn forget(
+        &self,
+        connections: &mut HashMap<NodeName, Arc<Connection>>,
+        connection: &Connection,
+        may_forget: impl FnOnce(&Session) -> bool,
+    ) -> bool {
+        let is_forgotten = connection.forget_if(|session| {
+            // The numbers of sessions with one life of a peer only grow.
+            self.first_epoch.fetch_max(session.epoch().next().0, Ordering::AcqRel);
+            may_forget(session)
+        });
+        if is_forgotten {
+            connections.remove(&connection.peer);
+            self.by_node.write().retain(|_, known| !std::ptr::eq(&**known, connection));
+        }
+        is_forgotten
     }
 
     /// Returns the connection to a life of a peer, while that is the one that is connected.
     fn by_node(&self, node: u32) -> Option<Arc<Connection>> {
-        let known = self.by_node.read().get(&node).map(Arc::clone);
+        let known = self.by_node.read().get(&node).filter(|connection| connection.is_to(node)).map(Arc::clone);
         let connection = known.or_else(|| {
             let connections = self.connections.read();
             let connection = connections.values().find(|connection| connection.is_to(node)).map(Arc::clone)?;
@@ -286,9 +351,15 @@ struct Events(Arc<Shared>);
 
 impl LinkEvents for Events {
     fn up(&self, peer: NodeName) {
-        if peer != self.0.identity.name {
-            let connection = self.0.connection(&peer);
+        if peer == self.0.identity.name {
+            return;
+        }
+        while let Some(connection) = self.0.connection(&peer) {
             connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Up));
+            // Otherwise the peer was forgotten at this moment, and is a new one.
+            if !connection.is_forgotten() {
+                return;
+            }
         }
     }
 
@@ -303,17 +374,25 @@ impl LinkEvents for Events {
         let shared = &self.0;
         tracing::error!(
             name = %shared.identity.name,
-            "another node has the name of this one and had it first: this node has left the cluster; start it again under \
-             another name"
+            "another node has the name of this one and had it first: this node has left the cluster until that one is gone; \
+             start one of them again under another name"
         );
         let connections: Vec<_> = shared.connections.read().values().map(Arc::clone).collect();
         for connection in connections {
             connection.with_session(&shared.environment, |session, now| session.leave(now, now));
+            // A session that has left stays closed: if this node comes back, it has new ones.
+            shared.forget(&mut shared.connections.write(), &connection, |_| true);
         }
     }
 
     fn packet(&self, from: &NodeName, packet: Bytes) {
-        let connection = self.0.connections.read().get(from).map(Arc::clone);
+        let known = |from: &NodeName| self.0.connections.read().get(from).map(Arc::clone);
+        let connection = known(from).or_else(|| {
+            // One that was silent for too long, or for which there was no room.
+            let is_seen = Packet::is_hello(&packet) && self.0.environment.link.peers().contains(from);
+            is_seen.then(|| self.up(from.clone()))?;
+            known(from)
+        });
         if let Some(connection) = connection {
             connection.with_session(&self.0.environment, |session, now| session.on_packet(now, packet));
         }

@@ -22,6 +22,7 @@ use thiserror::Error;
 
 use crate::identity::{Address, Identity, NodeName};
 use crate::names::{ListedName, Minority, NameEvent, Owner, RegisterError, RegisterRefused, Registry};
+use crate::wire::WireError;
 
 /// Minimum time between two ticks of the registry.
 const TICK_MIN: Duration = Duration::from_millis(80);
@@ -200,11 +201,9 @@ impl Names {
         });
     }
 
-    pub(super) fn on_message(&self, from: &NodeName, payload: Bytes) {
-        let read = self.with(|inner, now| inner.registry.on_message(now, from, payload));
-        if let Err(error) = read {
-            tracing::error!(peer = %from, %error, "a message about a name was dropped");
-        }
+    /// Reads a message of the registry of a node.
+    pub(super) fn on_message(&self, from: &NodeName, payload: Bytes) -> Result<(), WireError> {
+        self.with(|inner, now| inner.registry.on_message(now, from, payload))
     }
 
     /// Notes the last PING that a node has answered, and does what is due.

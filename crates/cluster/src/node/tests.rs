@@ -1,5 +1,6 @@
 //! Two and three nodes in one process, with real sessions over a network in memory.
 
+mod bounds;
 mod keyed;
 mod topics;
 

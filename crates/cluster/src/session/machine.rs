@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::backoff::Backoff;
 use super::config::Config;
 use super::established::Established;
 use super::event::{DownReason, Event, LinkChange, Outgoing, RefusedReason, SendError, SendErrorReason, Transmit};
@@ -37,6 +38,9 @@ pub struct Session {
     control: VecDeque<Bytes>,
     events: VecDeque<Event>,
     refused: Option<BootId>,
+    /// Time at which the session that is up began.
+    up_at: Duration,
+    backoff: Backoff,
     totals: Totals,
 }
 
@@ -63,8 +67,22 @@ impl Session {
             control: VecDeque::new(),
             events: VecDeque::new(),
             refused: None,
+            up_at: Duration::ZERO,
+            backoff: Backoff::default(),
             totals: Totals::default(),
         }
+    }
+
+    /// Begins with a later number than that of an earlier session of this life with the peer.
+    #[must_use]
+    pub fn from_epoch(mut self, epoch: Epoch) -> Self {
+        self.epoch = epoch;
+        self
+    }
+
+    /// Returns the number of this session, or of the next one if it is not up.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Returns the name of the peer.
@@ -75,6 +93,16 @@ impl Session {
     /// Returns true if messages may be sent.
     pub const fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up(_))
+    }
+
+    /// Returns true while the link sees the peer.
+    pub const fn is_linked(&self) -> bool {
+        self.is_linked
+    }
+
+    /// Ends the session, because what it delivered is not what a node sends.
+    pub fn on_fault(&mut self, now: Duration) {
+        self.end(now, DownReason::Protocol);
     }
 
     /// Notes that the link sees the peer, or has lost it. A repeated report changes nothing.
@@ -174,6 +202,10 @@ impl Session {
             self.totals.malformed_packets += 1;
             return;
         }
+        if now < self.backoff.until() {
+            self.totals.stale_packets += 1;
+            return;
+        }
         let trusts_answers = self.config.has(Fault::TakesAnswersOfOthers);
         if echo.is_some_and(|(boot, _)| boot != self.local.boot) && !trusts_answers {
             // The answer to another life of this node: the link knows only names.
@@ -201,8 +233,8 @@ impl Session {
             Phase::Up(_) if self.config.has(Fault::TrustsOldHellos) => self.end(now, DownReason::Restarted),
             Phase::Up(_) | Phase::Connecting { .. } => {}
         }
-        if matches!(self.phase, Phase::Closed) {
-            // This node was leaving.
+        if matches!(self.phase, Phase::Closed) || now < self.backoff.until() {
+            // This node was leaving, or the peer begins sessions too often.
             return;
         }
         // A session with another life is only proposed: it needs a number of its own.
@@ -258,7 +290,8 @@ impl Session {
     }
 
     fn connect(&mut self, now: Duration) {
-        self.phase = Phase::Connecting { hello_at: now, interval: self.config.hello_interval };
+        let hello_at = now.max(self.backoff.until());
+        self.phase = Phase::Connecting { hello_at, interval: self.config.hello_interval };
         self.say_hello(now);
     }
 
@@ -277,10 +310,11 @@ impl Session {
         if self.is_up() {
             self.end(now, DownReason::Restarted);
         }
-        if matches!(self.phase, Phase::Closed) {
-            // This node was leaving.
+        if matches!(self.phase, Phase::Closed) || now < self.backoff.until() {
+            // This node was leaving, or the peer begins sessions too often.
             return;
         }
+        self.up_at = now;
         let session = Established::new(now, self.peer.clone(), proposal);
         self.proposals.clear();
         self.totals.ups += 1;
@@ -297,6 +331,7 @@ impl Session {
         let Phase::Up(mut session) = std::mem::replace(&mut self.phase, Phase::NoLink) else { return };
         self.totals.downs += 1;
         self.totals.last_down = Some(reason);
+        self.backoff.on_end(now, reason, now.saturating_sub(self.up_at));
         self.totals.duplicate_frames += session.inbound.duplicates();
         if !self.config.has(Fault::ForgetsDown) {
             self.events.push_back(Event::Down(reason));

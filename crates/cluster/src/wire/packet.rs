@@ -29,6 +29,11 @@ pub enum Packet {
 }
 
 impl Packet {
+    /// Returns true for the bytes of a HELLO.
+    pub(crate) fn is_hello(packet: &[u8]) -> bool {
+        packet.first() == Some(&HELLO)
+    }
+
     /// Reads a packet, except for the frames of a stream packet. Bytes after the last field are left: a newer version
     /// may have added fields.
     ///

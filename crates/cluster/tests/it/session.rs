@@ -256,3 +256,23 @@ fn a_leave_towards_a_node_that_hangs_ends_at_its_deadline() {
     let events: Vec<_> = std::iter::from_fn(|| pair.a.poll_event()).collect();
     assert_eq!(events, [Event::Down(DownReason::Left), Event::Left { unacknowledged: 2 }]);
 }
+
+#[test]
+fn a_peer_that_breaks_the_protocol_again_and_again_has_a_session_ever_more_rarely() {
+    let mut pair = Pair::up(Config::default(), Config::default());
+    let mut faults = 0;
+    let end = pair.now + Duration::from_mins(2);
+    while pair.now < end {
+        if pair.b.is_up() {
+            pair.b.on_fault(pair.now);
+            faults += 1;
+            pair.exchange();
+            assert!(!pair.b.is_up(), "no session at once");
+        }
+        pair.pass(Duration::from_millis(10));
+    }
+
+    assert!((7..=11).contains(&faults), "{faults} sessions in two minutes");
+    let downs = pair.events_b.iter().filter(|event| matches!(event, Event::Down(DownReason::Protocol))).count();
+    assert_eq!(downs, faults);
+}

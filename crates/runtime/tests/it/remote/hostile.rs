@@ -67,3 +67,23 @@ fn a_frame_that_is_not_valid_is_named() {
         assert_eq!(b.deliver_from(&a, frame(kind, payload)), Err(Malformed::Payload { kind }), "{kind:?}");
     }
 }
+
+#[test]
+fn a_node_that_joins_more_groups_than_a_node_may_is_refused_and_may_leave_some() {
+    let (a, b) = two();
+    let membership = |kind, number: u32| {
+        let group = format!("group {number}");
+        let payload = [&(group.len() as u32).to_le_bytes()[..], group.as_bytes()].concat();
+        Frame { kind, from: Address { slot: 1, generation: 1 }, to: Address::NODE, payload: payload.into() }
+    };
+    for number in 0..65_536 {
+        b.deliver_from(&a, membership(Kind::Join, number)).unwrap();
+    }
+
+    let refused = b.deliver_from(&a, membership(Kind::Join, 65_536)).unwrap_err();
+    assert_eq!(refused.to_string(), "its processes may have 65536 memberships here, and it asks for more");
+    b.deliver_from(&a, membership(Kind::Leave, 7)).unwrap();
+    b.deliver_from(&a, membership(Kind::Leave, 7)).unwrap();
+    b.deliver_from(&a, membership(Kind::Join, 65_536)).unwrap();
+    assert!(b.deliver_from(&a, membership(Kind::Join, 65_537)).is_err());
+}
