@@ -13,10 +13,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -28,28 +29,44 @@ use zenoh::sample::{Sample, SampleKind};
 
 use super::contract::{Link, LinkError, LinkEvents, LinkStatus};
 use super::settings::NetworkSettings;
-use super::sightings::{LinkLife, Sightings};
+use super::sightings::{LinkLife, Sightings, Step};
 use crate::identity::NodeName;
 use crate::wire::Lane;
 use crate::wire::limits::PACKET_BYTES_MAX;
 
 /// Time for which a node that joins others looks for one with its name, before it becomes visible.
 const SETTLE: Duration = Duration::from_millis(300);
+/// Pause before a node that has left, because another one had its name, comes back.
+const RETURN_AFTER: Duration = Duration::from_secs(1);
 
 /// The link of a node over the network.
 pub struct NetworkLink {
     settings: NetworkSettings,
     session: zenoh::Session,
     publishers: Mutex<BTreeMap<(NodeName, bool), Arc<Publisher<'static>>>>,
-    sightings: OnceLock<Arc<Sightings>>,
-    declared: Arc<Mutex<Declared>>,
+    presence: OnceLock<Arc<Presence>>,
+}
+
+/// What makes this node a part of the cluster.
+struct Presence {
+    name: NodeName,
+    life: LinkLife,
+    session: zenoh::Session,
+    events: Arc<dyn LinkEvents>,
+    sightings: Sightings,
+    declared: Mutex<Declared>,
+    /// A thread waits to declare them again.
+    is_returning: AtomicBool,
 }
 
 /// Declarations of a node while its link is open.
 #[derive(Default)]
 struct Declared {
-    subscribers: Vec<Subscriber<()>>,
+    /// Tokens of all nodes: also while this node has left.
+    tokens: Option<Subscriber<()>>,
+    packets: Vec<Subscriber<()>>,
     token: Option<LivelinessToken>,
+    is_closed: bool,
 }
 
 impl NetworkLink {
@@ -66,7 +83,7 @@ impl NetworkLink {
         let opened = on_plain_thread(move || zenoh::open(config).wait())?;
         let session = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
         let publishers = Mutex::default();
-        Ok(Self { settings, session, publishers, sightings: OnceLock::new(), declared: Arc::default() })
+        Ok(Self { settings, session, publishers, presence: OnceLock::new() })
     }
 
     /// Returns the addresses at which this node listens, as `HOST:PORT`.
@@ -76,54 +93,46 @@ impl NetworkLink {
         locators.iter().map(|locator| locator.address().to_string()).collect()
     }
 
-    /// Looks for a node of the same name first. Then declares subscribers, and the token last, so that a node that sees the
-    /// token can send.
-    fn declare(&self, events: &Arc<dyn LinkEvents>) -> Result<Declared, LinkError> {
-        let name = &self.settings.name;
+    /// Looks for a node of the same name first, and then joins.
+    fn join(&self, events: &Arc<dyn LinkEvents>) -> Result<(), LinkError> {
+        let name = self.settings.name.clone();
         let life = LinkLife::new(self.settings.started_at_ms, self.session.zid().to_string());
-        let sightings = Arc::new(Sightings::new(name.clone(), life.clone(), Arc::clone(events)));
-        let mut declared = Declared::default();
-        let (seen, to_close) = (Arc::clone(&sightings), Arc::downgrade(&self.declared));
+        let presence = Arc::new(Presence {
+            sightings: Sightings::new(name.clone(), life.clone(), Arc::clone(events)),
+            name: name.clone(),
+            life,
+            session: self.session.clone(),
+            events: Arc::clone(events),
+            declared: Mutex::default(),
+            is_returning: AtomicBool::new(false),
+        });
+        let weak = Arc::downgrade(&presence);
         let on_token = move |sample: Sample| {
             let mut parts = sample.key_expr().as_str().rsplit('/');
             let life = parts.next().and_then(LinkLife::parse);
             let name = parts.next().and_then(|name| NodeName::new(name).ok());
-            if let (Some(name), Some(life)) = (name, life)
-                && seen.on_token(name, life, sample.kind() == SampleKind::Put)
-                && let Some(declared) = to_close.upgrade()
-            {
-                // Not on this thread, which belongs to what is dropped.
-                let closing = thread::Builder::new().name("rusm-link".to_owned());
-                drop(closing.spawn(move || drop(std::mem::take(&mut *declared.lock()))));
+            if let (Some(name), Some(life), Some(presence)) = (name, life, weak.upgrade()) {
+                match presence.sightings.on_token(name, life, sample.kind() == SampleKind::Put) {
+                    Step::Stay => {}
+                    // Not on this thread, which belongs to what is dropped.
+                    Step::Leave => on_thread(move || presence.leave()),
+                    Step::Return => presence.begin_to_return(),
+                }
             }
         };
-        let failed = |error: zenoh::Error| LinkError::Transport(error.to_string());
         let liveliness = self.session.liveliness();
         let tokens = liveliness.declare_subscriber("rusm/v1/node/*/*").history(true).callback(on_token).wait();
-        declared.subscribers.push(tokens.map_err(failed)?);
+        let mut declared = presence.declared.lock();
+        declared.tokens = Some(tokens.map_err(failed)?);
         let settle = if self.settings.join.is_empty() { Duration::ZERO } else { SETTLE };
-        if !sightings.name_is_free(settle) {
-            return Err(LinkError::NameTaken(name.clone()));
+        if !presence.sightings.name_is_free(settle) {
+            return Err(LinkError::NameTaken(name));
         }
-        for lane in ["d", "c"] {
-            let events = Arc::clone(events);
-            let key = format!("rusm/v1/{lane}/{name}/*");
-            let on_packet = move |sample: Sample| {
-                let from = last_part(&sample);
-                // A packet beyond the limit would be dropped by the session. Do not copy it.
-                if let Some(from) = from.filter(|_| sample.payload().len() <= PACKET_BYTES_MAX) {
-                    events.packet(&from, Bytes::copy_from_slice(&sample.payload().to_bytes()));
-                }
-            };
-            let subscriber = self.session.declare_subscriber(key).callback(on_packet).wait();
-            declared.subscribers.push(subscriber.map_err(failed)?);
-        }
-        sightings.become_visible();
-        let token = liveliness.declare_token(format!("rusm/v1/node/{name}/{}", life.key())).wait();
-        declared.token = Some(token.map_err(failed)?);
+        presence.declare(&mut declared)?;
+        drop(declared);
         // A link starts once.
-        drop(self.sightings.set(sightings));
-        Ok(declared)
+        drop(self.presence.set(presence));
+        Ok(())
     }
 
     fn publisher(&self, to: &NodeName, lane: Lane) -> Result<Arc<Publisher<'static>>, LinkError> {
@@ -148,13 +157,11 @@ impl Link for NetworkLink {
     }
 
     fn start(&self, events: Arc<dyn LinkEvents>) -> Result<(), LinkError> {
-        let declared = thread::scope(|scope| {
+        let joined = thread::scope(|scope| {
             let thread = thread::Builder::new().name("rusm-link".to_owned());
-            thread.spawn_scoped(scope, || self.declare(&events)).ok().and_then(|thread| thread.join().ok())
+            thread.spawn_scoped(scope, || self.join(&events)).ok().and_then(|thread| thread.join().ok())
         });
-        let declared = declared.ok_or_else(|| LinkError::Transport("a thread of the link failed".to_owned()))?;
-        *self.declared.lock() = declared?;
-        Ok(())
+        joined.ok_or_else(|| LinkError::Transport("a thread of the link failed".to_owned()))?
     }
 
     fn send(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
@@ -163,7 +170,11 @@ impl Link for NetworkLink {
     }
 
     fn peers(&self) -> Vec<NodeName> {
-        self.sightings.get().map(|sightings| sightings.peers()).unwrap_or_default()
+        self.presence.get().map(|presence| presence.sightings.peers()).unwrap_or_default()
+    }
+
+    fn forget(&self, peer: &NodeName) {
+        self.publishers.lock().retain(|(name, _), _| name != peer);
     }
 
     fn status(&self) -> LinkStatus {
@@ -175,13 +186,13 @@ impl Link for NetworkLink {
     }
 
     fn close(&self, deadline: Duration) {
-        let declared = std::mem::take(&mut *self.declared.lock());
+        let presence = self.presence.get().map(Arc::clone);
         let publishers = std::mem::take(&mut *self.publishers.lock());
         let session = self.session.clone();
         let (done, finished) = mpsc::sync_channel(1);
         // Towards a node that hangs, closing takes 10 s. It goes on without this thread.
         let closing = thread::Builder::new().name("rusm-link".to_owned()).spawn(move || {
-            drop(declared);
+            presence.inspect(|presence| presence.close());
             drop(publishers);
             drop(session.close().wait());
             done.send(()).ok();
@@ -190,6 +201,83 @@ impl Link for NetworkLink {
             finished.recv_timeout(deadline).ok();
         }
     }
+}
+
+impl Presence {
+    /// Declares subscribers, and the token last, so that a node that sees the token can send.
+    fn declare(&self, declared: &mut Declared) -> Result<(), LinkError> {
+        for lane in ["d", "c"] {
+            let events = Arc::clone(&self.events);
+            let key = format!("rusm/v1/{lane}/{}/*", self.name);
+            let on_packet = move |sample: Sample| {
+                let from = last_part(&sample);
+                // A packet beyond the limit would be dropped by the session. Do not copy it.
+                if let Some(from) = from.filter(|_| sample.payload().len() <= PACKET_BYTES_MAX) {
+                    events.packet(&from, Bytes::copy_from_slice(&sample.payload().to_bytes()));
+                }
+            };
+            let subscriber = self.session.declare_subscriber(key).callback(on_packet).wait();
+            declared.packets.push(subscriber.map_err(failed)?);
+        }
+        self.sightings.become_visible();
+        let token = format!("rusm/v1/node/{}/{}", self.name, self.life.key());
+        declared.token = Some(self.session.liveliness().declare_token(token).wait().map_err(failed)?);
+        Ok(())
+    }
+
+    /// Takes this node out of the cluster. It still sees the tokens of others.
+    fn leave(&self) {
+        let mut declared = self.declared.lock();
+        // If this thread was late, it may be back already.
+        if self.sightings.has_left() {
+            declared.token = None;
+            declared.packets.clear();
+        }
+    }
+
+    /// Comes back after a pause, if no other node has the name then. A token that comes and goes makes it no faster.
+    fn begin_to_return(self: Arc<Self>) {
+        if self.is_returning.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        on_thread(move || {
+            let until = Instant::now() + RETURN_AFTER;
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                thread::park_timeout(left);
+            }
+            self.is_returning.store(false, Ordering::Release);
+            let mut declared = self.declared.lock();
+            if declared.is_closed || !self.sightings.may_return() {
+                return;
+            }
+            // What is left of the earlier declarations, if it has not been taken yet.
+            declared.token = None;
+            declared.packets.clear();
+            match self.declare(&mut declared) {
+                Ok(()) => {
+                    tracing::info!(name = %self.name, "no other node has the name of this one: it is back in the cluster")
+                }
+                Err(error) => tracing::error!(name = %self.name, %error, "this node cannot come back to the cluster"),
+            }
+        });
+    }
+
+    fn close(&self) {
+        let declared = {
+            let closed = Declared { is_closed: true, ..Declared::default() };
+            std::mem::replace(&mut *self.declared.lock(), closed)
+        };
+        drop(declared);
+    }
+}
+
+fn failed(error: zenoh::Error) -> LinkError {
+    LinkError::Transport(error.to_string())
+}
+
+/// Runs a function on a thread of its own. Without a thread, it is not run.
+fn on_thread(work: impl FnOnce() + Send + 'static) {
+    drop(thread::Builder::new().name("rusm-link".to_owned()).spawn(work));
 }
 
 impl fmt::Debug for NetworkLink {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   token NAME/LIFE ──▶ first life of a name: up        last life of a name is gone: down
-//!                   └─▶ own name: before this node is visible, it is refused; later, the younger node leaves
+//!                   └─▶ own name: before this node is visible, it is refused; later, the younger node leaves,
+//!                                 and comes back when no other node has the name any more
 //! ```
 //!
 //! A node sees only tokens of nodes to which it has a connection of its own, so the token of an ended process is not
@@ -16,6 +17,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::contract::LinkEvents;
 use crate::identity::NodeName;
+
+/// Maximum number of lives of other nodes that are seen. Others are not.
+const LIVES_MAX: usize = 4_096;
+/// Maximum number of other nodes with the name of this one that are remembered.
+const NAMESAKES_MAX: usize = 64;
 
 /// One life of a node on the link: the time of its start first, so that the older of two is the smaller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,9 +59,25 @@ pub(super) struct Sightings {
 #[derive(Default)]
 struct State {
     lives: BTreeMap<NodeName, BTreeSet<LinkLife>>,
-    /// True from the moment at which this node is visible to others.
+    /// Number of all lives.
+    lives_total: usize,
+    /// Other nodes with the name of this one.
+    namesakes: BTreeSet<LinkLife>,
+    /// True from the moment at which this node is visible to others, until it leaves.
     is_visible: bool,
-    is_taken: bool,
+    /// This node was visible, and has left.
+    has_left: bool,
+}
+
+/// What the link has to do after a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Stay,
+    /// Another node had the name before: leave.
+    Leave,
+    /// No other node has the name any more: come back.
+    Return,
 }
 
 impl Sightings {
@@ -63,32 +85,26 @@ impl Sightings {
         Self { own, own_life, events, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Notes a token. Returns true if the link must close, because another node had the name before.
-    pub(super) fn on_token(&self, name: NodeName, life: LinkLife, is_present: bool) -> bool {
+    /// Notes a token. Returns what the link has to do.
+    pub(super) fn on_token(&self, name: NodeName, life: LinkLife, is_present: bool) -> Step {
         let mut state = self.state.lock();
         if name == self.own {
-            let is_other = is_present && life != self.own_life;
-            let is_older = life < self.own_life;
-            let before = state.is_taken;
-            // Before this node is visible, the other one is part of the cluster, whatever its clock says.
-            state.is_taken |= is_other && (is_older || !state.is_visible);
-            self.changed.notify_all();
-            let leaves = state.is_taken && !before && state.is_visible;
-            if leaves {
-                self.events.name_taken();
-            }
-            return leaves;
+            return self.on_namesake(&mut state, life, is_present);
+        }
+        if is_present && state.lives_total >= LIVES_MAX {
+            return Step::Stay;
         }
         let lives = state.lives.entry(name.clone()).or_default();
         let was_seen = !lives.is_empty();
-        if is_present {
-            lives.insert(life);
-        } else {
-            lives.remove(&life);
-        }
+        let changes = if is_present { lives.insert(life) } else { lives.remove(&life) };
         let is_seen = !lives.is_empty();
         if !is_seen {
             state.lives.remove(&name);
+        }
+        match (changes, is_present) {
+            (true, true) => state.lives_total += 1,
+            (true, false) => state.lives_total -= 1,
+            (false, _) => {}
         }
         self.changed.notify_all();
         if state.is_visible {
@@ -98,20 +114,52 @@ impl Sightings {
                 _ => {}
             }
         }
-        false
+        Step::Stay
+    }
+
+    /// Notes a token with the name of this node.
+    fn on_namesake(&self, state: &mut State, life: LinkLife, is_present: bool) -> Step {
+        if life == self.own_life {
+            return Step::Stay;
+        }
+        let is_older = life < self.own_life;
+        if !is_present {
+            state.namesakes.remove(&life);
+        } else if state.namesakes.len() < NAMESAKES_MAX {
+            state.namesakes.insert(life);
+        }
+        self.changed.notify_all();
+        if state.is_visible && is_present && is_older {
+            (state.is_visible, state.has_left) = (false, true);
+            self.events.name_taken();
+            return Step::Leave;
+        }
+        if state.has_left && state.namesakes.is_empty() { Step::Return } else { Step::Stay }
+    }
+
+    /// Returns true if this node has left, and is not back.
+    pub(super) fn has_left(&self) -> bool {
+        self.state.lock().has_left
+    }
+
+    /// Returns true if this node has left, and no other node has its name any more.
+    pub(super) fn may_return(&self) -> bool {
+        let state = self.state.lock();
+        state.has_left && !state.is_visible && state.namesakes.is_empty()
     }
 
     /// Waits up to `settle` until another node with the name of this one is seen. Returns false if that happened.
     pub(super) fn name_is_free(&self, settle: Duration) -> bool {
         let mut state = self.state.lock();
-        self.changed.wait_while_for(&mut state, |state| !state.is_taken, settle);
-        !state.is_taken
+        // Before this node is visible, the other one is part of the cluster, whatever its clock says.
+        self.changed.wait_while_for(&mut state, |state| state.namesakes.is_empty(), settle);
+        state.namesakes.is_empty()
     }
 
     /// Reports the nodes seen until now, and then each change.
     pub(super) fn become_visible(&self) {
         let mut state = self.state.lock();
-        state.is_visible = true;
+        (state.is_visible, state.has_left) = (true, false);
         for name in state.lives.keys() {
             self.events.up(name.clone());
         }
@@ -198,12 +246,46 @@ mod tests {
     fn of_two_nodes_that_meet_later_the_younger_one_leaves() {
         let (older, reports) = sightings();
         older.become_visible();
-        assert!(!older.on_token(name("b"), life(50, "own"), true), "its own token");
-        assert!(!older.on_token(name("b"), life(51, "younger"), true));
+        assert_eq!(older.on_token(name("b"), life(50, "own"), true), Step::Stay, "its own token");
+        assert_eq!(older.on_token(name("b"), life(51, "younger"), true), Step::Stay);
         assert_eq!(reports.0.lock().len(), 0);
 
-        assert!(older.on_token(name("b"), life(49, "older"), true));
-        assert!(!older.on_token(name("b"), life(48, "older still"), true), "it leaves once");
+        assert_eq!(older.on_token(name("b"), life(49, "older"), true), Step::Leave);
+        assert_eq!(older.on_token(name("b"), life(48, "older still"), true), Step::Stay, "it leaves once");
         assert_eq!(*reports.0.lock(), ["taken"]);
+    }
+
+    #[test]
+    fn a_node_that_has_left_comes_back_when_no_other_node_has_its_name() {
+        let (node, reports) = sightings();
+        node.become_visible();
+        node.on_token(name("a"), life(1, "x"), true);
+        node.on_token(name("b"), life(0, "liar"), true);
+        node.on_token(name("b"), life(60, "younger"), true);
+        node.on_token(name("c"), life(2, "y"), true);
+        assert_eq!(node.on_token(name("b"), life(0, "liar"), false), Step::Stay, "the younger one is there");
+        assert!(!node.may_return());
+
+        assert_eq!(node.on_token(name("b"), life(60, "younger"), false), Step::Return);
+        assert!(node.may_return());
+        node.become_visible();
+        assert_eq!(*reports.0.lock(), ["up a", "taken", "up a", "up c"]);
+        assert!(!node.may_return());
+    }
+
+    #[test]
+    fn a_node_sees_so_many_lives_of_others_and_no_more() {
+        let (node, _reports) = sightings();
+        node.become_visible();
+        for number in 0..LIVES_MAX as u64 + 100 {
+            node.on_token(name(&format!("x{number}")), life(number, "x"), true);
+            node.on_token(name("b"), life(1_000 + number, "younger"), true);
+        }
+
+        assert_eq!(node.peers().len(), LIVES_MAX);
+        assert_eq!(node.state.lock().namesakes.len(), NAMESAKES_MAX);
+        node.on_token(name("x0"), life(0, "x"), false);
+        node.on_token(name("late"), life(1, "x"), true);
+        assert!(node.peers().contains(&name("late")));
     }
 }
