@@ -153,12 +153,18 @@ impl Connection {
         }
     }
 
-    /// Ends the session of a peer that sends what no node sends.
+    /// Ends the session of a peer that sends what no node sends. What arrived with it may be wrong as well, without a word.
     fn break_session(&self, environment: &Environment, error: &dyn std::error::Error) {
+        {
+            let mut session = self.session.lock();
+            if !session.is_up() {
+                return;
+            }
+            session.on_fault(environment.now());
+        }
         self.log(environment, |dropped| {
             tracing::error!(peer = %self.peer, error = %error, dropped, "a node broke the protocol: its connection is closed");
         });
-        self.session.lock().on_fault(environment.now());
     }
 
     /// Ends the sender thread.

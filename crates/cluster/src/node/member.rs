@@ -274,7 +274,7 @@ impl Shared {
         });
         if is_forgotten {
             connections.remove(&connection.peer);
-            self.by_node.write().retain(|_, known| !std::ptr::eq(&**known, connection));
+            self.by_node.write().retain(|_, known| !std::ptr::eq(Arc::as_ptr(known), connection));
         }
         is_forgotten
     }
