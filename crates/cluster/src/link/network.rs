@@ -255,7 +255,7 @@ impl Presence {
             declared.packets.clear();
             match self.declare(&mut declared) {
                 Ok(()) => {
-                    tracing::info!(name = %self.name, "no other node has the name of this one: it is back in the cluster")
+                    tracing::info!(name = %self.name, "no other node has the name of this one: it is back in the cluster");
                 }
                 Err(error) => tracing::error!(name = %self.name, %error, "this node cannot come back to the cluster"),
             }
@@ -271,6 +271,7 @@ impl Presence {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn failed(error: zenoh::Error) -> LinkError {
     LinkError::Transport(error.to_string())
 }

@@ -37,7 +37,8 @@ impl Directory {
         if known.is_none_or(|known| known.node != owner.node) {
             self.counts.add(&owner.node)?;
         }
-        if let Some(earlier) = self.by_name.insert(name, owner.clone()).filter(|earlier| earlier.node != owner.node) {
+        let node = owner.node.clone();
+        if let Some(earlier) = self.by_name.insert(name, owner).filter(|earlier| earlier.node != node) {
             self.counts.remove(&earlier.node);
         }
         Ok(())
