@@ -23,11 +23,25 @@ pub trait Link: Send + Sync {
     /// [`LinkError`] if the link cannot listen.
     fn start(&self, events: Arc<dyn LinkEvents>) -> Result<(), LinkError>;
 
-    /// Sends a packet. It is called by one thread for each peer.
+    /// Sends a packet. It is called by one thread at a time for each peer.
     ///
     /// # Errors
     /// [`LinkError`] if the packet was certainly not sent. Without an error it may still be lost.
     fn send(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError>;
+
+    /// Returns true if processes may call [`Self::send_at_once`] while little is under way to a peer: it then does not wait,
+    /// and reports nothing meanwhile.
+    fn sends_at_once(&self) -> bool {
+        false
+    }
+
+    /// Sends a packet without waiting for more to send with it, in the order of [`Self::send`].
+    ///
+    /// # Errors
+    /// Those of [`Self::send`].
+    fn send_at_once(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
+        self.send(to, lane, packet)
+    }
 
     /// Returns the peers that the link sees.
     fn peers(&self) -> Vec<NodeName>;

@@ -43,7 +43,7 @@ const RETURN_AFTER: Duration = Duration::from_secs(1);
 pub struct NetworkLink {
     settings: NetworkSettings,
     session: zenoh::Session,
-    publishers: Mutex<BTreeMap<(NodeName, bool), Arc<Publisher<'static>>>>,
+    publishers: Mutex<BTreeMap<(NodeName, Way), Arc<Publisher<'static>>>>,
     presence: OnceLock<Arc<Presence>>,
 }
 
@@ -135,19 +135,37 @@ impl NetworkLink {
         Ok(())
     }
 
-    fn publisher(&self, to: &NodeName, lane: Lane) -> Result<Arc<Publisher<'static>>, LinkError> {
-        let is_control = lane == Lane::Control;
+    fn put(&self, to: &NodeName, way: Way, packet: Bytes) -> Result<(), LinkError> {
+        let sent = self.publisher(to, way)?.put(packet).wait();
+        sent.map_err(|error| LinkError::Transport(error.to_string()))
+    }
+
+    fn publisher(&self, to: &NodeName, way: Way) -> Result<Arc<Publisher<'static>>, LinkError> {
         let mut publishers = self.publishers.lock();
-        if let Some(publisher) = publishers.get(&(to.clone(), is_control)) {
+        if let Some(publisher) = publishers.get(&(to.clone(), way)) {
             return Ok(Arc::clone(publisher));
         }
-        let (letter, priority) = if is_control { ("c", Priority::RealTime) } else { ("d", Priority::Data) };
+        let (letter, priority) = if way.is_control { ("c", Priority::RealTime) } else { ("d", Priority::Data) };
         let key = format!("rusm/v1/{letter}/{to}/{}", self.settings.name);
         let publisher = self.session.declare_publisher(key).congestion_control(CongestionControl::Block);
-        let publisher = publisher.priority(priority).wait().map_err(|error| LinkError::Transport(error.to_string()))?;
-        let publisher = Arc::new(publisher);
-        publishers.insert((to.clone(), is_control), Arc::clone(&publisher));
+        let publisher = publisher.priority(priority).express(way.is_express).wait();
+        let publisher = Arc::new(publisher.map_err(|error| LinkError::Transport(error.to_string()))?);
+        publishers.insert((to.clone(), way), Arc::clone(&publisher));
         Ok(publisher)
+    }
+}
+
+/// How packets to a peer travel. Those of one lane arrive in the order in which they were sent, whether express or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    is_control: bool,
+    /// A packet does not wait for more to send with it.
+    is_express: bool,
+}
+
+impl Way {
+    fn new(lane: Lane, is_express: bool) -> Self {
+        Self { is_control: lane == Lane::Control, is_express }
     }
 }
 
@@ -165,8 +183,15 @@ impl Link for NetworkLink {
     }
 
     fn send(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
-        let sent = self.publisher(to, lane)?.put(packet).wait();
-        sent.map_err(|error| LinkError::Transport(error.to_string()))
+        self.put(to, Way::new(lane, false), packet)
+    }
+
+    fn sends_at_once(&self) -> bool {
+        true
+    }
+
+    fn send_at_once(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
+        self.put(to, Way::new(lane, true), packet)
     }
 
     fn peers(&self) -> Vec<NodeName> {

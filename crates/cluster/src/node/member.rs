@@ -296,7 +296,7 @@ impl Shared {
 impl Network for Shared {
     fn send(&self, node: u32, frame: Frame) -> Result<(), Refused> {
         match self.by_node(node) {
-            Some(connection) => connection.send(self.environment.now(), frame),
+            Some(connection) => connection.send(&self.environment, frame),
             None => Err(Refused::NoConnection(frame)),
         }
     }

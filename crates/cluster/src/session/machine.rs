@@ -460,6 +460,11 @@ impl Session {
         self.events.len() <= ACKNOWLEDGED_EVENTS_MAX
     }
 
+    /// Returns the number of frames that the other node has not acknowledged, and their length in bytes.
+    pub fn in_flight(&self) -> (usize, usize) {
+        if let Phase::Up(session) = &self.phase { session.outbound.in_flight() } else { (0, 0) }
+    }
+
     /// Takes the next packet for the link.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let transmit = self.next_transmit()?;
