@@ -70,6 +70,11 @@ pub(crate) fn run(ctx: Context, start: GuestStart) -> impl Future<Output = ExitR
 /// Maximum number of bytes that a call of WASI preview 1 reads from a core module: a call is not interrupted. The
 /// subscriptions of a `poll_oneoff`, 80 bytes each, cost most: a microsecond.
 const WASI_P1_BYTES_MAX: usize = 1 << 20;
+/// Number of bytes that a call of a component may pass to the host besides a message of maximum length. All lists and strings
+/// of a call count, also if they share memory of the guest: the host copies each, without interruption.
+const CALL_BYTES_BESIDES: usize = 1 << 20;
+/// Maximum number of handles of a component that are alive: resources, and calls, streams and futures under way.
+const HANDLES_MAX: usize = 2_048;
 
 const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize {
     size_of::<F>()
@@ -93,6 +98,9 @@ pub(crate) fn store(engine: &Engine, ctx: Context, info: &Arc<GuestInfo>, args: 
     let mut store = Store::new(engine, state);
     if is_module {
         store.set_hostcall_fuel(WASI_P1_BYTES_MAX);
+    } else {
+        store.set_hostcall_fuel(info.bounds.message_max_bytes as usize + CALL_BYTES_BESIDES);
+        store.set_max_component_handles(HANDLES_MAX);
     }
     store.limiter(|state| state);
     store.set_epoch_deadline(1);

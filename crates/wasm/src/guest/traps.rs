@@ -1,6 +1,6 @@
 //! Conversion of a guest's error into an exit reason.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write};
 
 use thiserror::Error;
 use wasmtime::WasmBacktrace;
@@ -71,6 +71,8 @@ fn code(trap: wasmtime::Trap) -> &'static str {
 
 /// Maximum number of frames in a backtrace.
 const FRAMES_MAX: usize = 32;
+/// Maximum length of the name of a function in a backtrace, in bytes: a module chooses its names.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Returns the names of the functions in the backtrace of an error, innermost first; empty if it has no backtrace.
 pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
@@ -80,11 +82,37 @@ pub(crate) fn frames(error: &wasmtime::Error) -> Vec<String> {
 /// Returns the names of the functions in a backtrace, innermost first.
 pub(crate) fn names(backtrace: &WasmBacktrace) -> Vec<String> {
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
-        // The alternate form omits the crate hash.
-        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        Some(name) => shown_name(name),
         None => format!("function {}", frame.func_index()),
     };
     backtrace.frames().iter().take(FRAMES_MAX).map(name).collect()
+}
+
+/// Returns the name of a function as the source has it, up to the limit.
+fn shown_name(name: &str) -> String {
+    let name = start_of(name, 4 * NAME_BYTES_MAX);
+    let mut shown = Bounded(String::new());
+    // A short name may stand for a long one: nothing beyond the limit is written. The alternate form omits the crate hash.
+    if write!(shown, "{:#}", rustc_demangle::demangle(name)).is_err() {
+        shown.0.push('…');
+    }
+    shown.0
+}
+
+/// Returns the start of a text, up to a number of bytes.
+fn start_of(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// A text that refuses to grow beyond [`NAME_BYTES_MAX`].
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let part_max = NAME_BYTES_MAX - self.0.len();
+        self.0.push_str(start_of(part, part_max));
+        if part.len() <= part_max { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// Returns the cause of an error. `refused` is the last memory limit that the guest exceeded. If that stopped a GC heap
@@ -131,4 +159,21 @@ pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'stat
 /// Formats an error with its causes on one line.
 pub(crate) fn one_line(error: impl Display) -> String {
     format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_function_is_shown_as_in_the_source_up_to_a_limit() {
+        assert_eq!(shown_name("_ZN4rusm5guest3run17h0123456789abcdefE"), "rusm::guest::run");
+        assert_eq!(shown_name("run"), "run");
+
+        let long = shown_name(&"é".repeat(1 << 20));
+        assert!(long.ends_with('…') && long.len() <= NAME_BYTES_MAX + '…'.len_utf8(), "{} bytes", long.len());
+        // A back reference to a tuple of back references: each level doubles the text.
+        let levels: String = (0..20).map(|level| format!("TB{level:x}_B{level:x}_E")).collect();
+        assert!(shown_name(&format!("_RINvC1a1b{levels}E")).len() <= NAME_BYTES_MAX + '…'.len_utf8());
+    }
 }
