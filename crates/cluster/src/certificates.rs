@@ -9,18 +9,23 @@
 //! addresses of their node, because a connecting node refuses a certificate that does not.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
 use time::{Duration, OffsetDateTime};
 
 use crate::identity::NodeName;
 use crate::link::Certificates;
+
+/// Maximum length of a file of the authority, in bytes.
+const PEM_BYTES_MAX: u64 = 64 << 10;
 
 /// A node that gets a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +52,14 @@ pub enum CertificateError {
         path: PathBuf,
         /// Reason.
         source: io::Error,
+    },
+    /// The authority's certificate has another key, or is of another cluster.
+    #[error("{} is not the certificate of ca.key and of the cluster {cluster}", .path.display())]
+    OtherAuthority {
+        /// File of the certificate.
+        path: PathBuf,
+        /// Name of the cluster.
+        cluster: String,
     },
     /// An address or a key is not valid.
     #[error("cannot create a certificate: {0}")]
@@ -81,9 +94,9 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
     let params = authority_params(cluster, days)?;
     let key = match (authority.exists(), authority_key.exists()) {
         (true, true) => {
-            let text = fs::read_to_string(&authority_key);
-            let text = text.map_err(|source| CertificateError::File { path: authority_key.clone(), source })?;
-            KeyPair::from_pem(&text)?
+            let key = KeyPair::from_pem(&read(&authority_key)?)?;
+            check_authority(&authority, &key, cluster)?;
+            key
         }
         (false, false) => {
             let key = KeyPair::generate()?;
@@ -108,7 +121,7 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
 fn authority_params(cluster: &str, days: u32) -> Result<CertificateParams, CertificateError> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.distinguished_name.push(DnType::CommonName, format!("authority of {cluster}"));
+    params.distinguished_name.push(DnType::CommonName, name_of_authority(cluster));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     // The authority outlives the certificates of its nodes.
     valid_for(&mut params, days.saturating_mul(2));
@@ -130,6 +143,35 @@ fn valid_for(params: &mut CertificateParams, days: u32) {
     // Clocks of nodes may differ.
     params.not_before = now - Duration::days(1);
     params.not_after = now.checked_add(Duration::days(i64::from(days))).unwrap_or(params.not_after);
+}
+
+/// Checks that a certificate has this key and the name of this cluster: otherwise no node would accept those that it signs.
+fn check_authority(path: &Path, key: &KeyPair, cluster: &str) -> Result<(), CertificateError> {
+    let certificate = CertificateDer::from_pem_slice(read(path)?.as_bytes());
+    let has = |part: &[u8]| {
+        certificate.as_ref().is_ok_and(|certificate| certificate.windows(part.len()).any(|window| window == part))
+    };
+    if has(key.public_key_raw()) && has(name_of_authority(cluster).as_bytes()) {
+        return Ok(());
+    }
+    Err(CertificateError::OtherAuthority { path: path.to_owned(), cluster: cluster.to_owned() })
+}
+
+fn name_of_authority(cluster: &str) -> String {
+    format!("authority of {cluster}")
+}
+
+/// Reads a file of the authority: a regular file of a limited length.
+fn read(path: &Path) -> Result<String, CertificateError> {
+    let read = || {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mut text = String::new();
+        fs::File::open(path)?.take(PEM_BYTES_MAX).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|source| CertificateError::File { path: path.to_owned(), source })
 }
 
 fn write(path: &Path, text: &str, mode: u32, written: &mut Vec<PathBuf>) -> Result<(), CertificateError> {
@@ -163,6 +205,14 @@ mod tests {
         let again = create(&dir, "c1", &[node("c")], 365).unwrap_err().to_string();
         let after = fs::read(dir.join("ca.pem")).unwrap();
         let mode = fs::metadata(dir.join("a.key")).unwrap().permissions().mode();
+        let of_another_cluster = create(&dir, "c2", &[node("d")], 365).unwrap_err().to_string();
+        let key = fs::read(dir.join("ca.key")).unwrap();
+        fs::write(dir.join("ca.key"), KeyPair::generate().unwrap().serialize_pem()).unwrap();
+        let of_another_key = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
+        fs::write(dir.join("ca.key"), key).unwrap();
+        fs::remove_file(dir.join("ca.pem")).unwrap();
+        fs::create_dir(dir.join("ca.pem")).unwrap();
+        let no_file = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
         fs::remove_file(dir.join("ca.key")).unwrap();
         let half = create(&dir, "c1", &[node("d")], 365);
         fs::remove_dir_all(&dir).unwrap();
@@ -173,6 +223,12 @@ mod tests {
         assert_eq!(names(&first), ["ca.key", "ca.pem", "a.key", "a.pem", "b.key", "b.pem"]);
         assert_eq!((names(&second), authority == after), (vec!["c.key".to_owned(), "c.pem".to_owned()], true));
         assert!(again.ends_with("c.pem exists: remove it if the node should get another certificate"), "{again}");
+        assert!(
+            of_another_cluster.ends_with("is not the certificate of ca.key and of the cluster c2"),
+            "{of_another_cluster}"
+        );
+        assert!(of_another_key.ends_with("is not the certificate of ca.key and of the cluster c1"), "{of_another_key}");
+        assert!(no_file.ends_with("it is not a regular file"), "{no_file}");
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(half, Err(CertificateError::HalfAuthority(_))), "{half:?}");
     }

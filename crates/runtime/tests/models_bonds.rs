@@ -27,6 +27,8 @@ mod header;
 mod holdings;
 #[path = "../src/mailbox/message.rs"]
 mod message;
+#[path = "../src/links/name.rs"]
+mod name;
 #[path = "../src/runtime/panics.rs"]
 mod panics;
 #[path = "../src/process/pid.rs"]
@@ -70,7 +72,7 @@ use world::{Received, RuntimeShared, Slot, scheduler};
 // The folders of the runtime, for the paths in the real files.
 mod links {
     pub(crate) use crate::world::memberships;
-    pub(crate) use crate::{holdings, registry, signal};
+    pub(crate) use crate::{holdings, name, registry, signal};
 }
 mod mailbox {
     pub(crate) use crate::{gate, message, queue, request, send, tagged};

@@ -267,7 +267,10 @@ mod tests {
         assert!(with().unwrap_err().to_string().starts_with(&format!("the file of the secret {}: ", file.display())));
         for wrong in ["", "rusm:", "other:0a", "rusm:0a\nrusm:0b", &format!("rusm:{}", "a".repeat(300))] {
             std::fs::write(&file, wrong).unwrap();
-            assert!(with().unwrap_err().to_string().ends_with("it must be one line with rusm: and the secret"), "{wrong}");
+            assert!(
+                with().unwrap_err().to_string().ends_with("it must be one line with rusm: and the secret"),
+                "{wrong}"
+            );
         }
         std::fs::write(&file, "rusm:0a\n").unwrap();
         assert!(with().unwrap().contains(r#"user: "rusm", password: "0a""#));

@@ -209,7 +209,8 @@ impl Connection {
             && since_last >= AT_ONCE_AFTER.as_nanos() as u64
             && frames <= AT_ONCE_FRAMES
             && bytes <= AT_ONCE_BYTES;
-        let transmitting = if is_idle && environment.link.sends_at_once() { self.transmitting.try_lock() } else { None };
+        let transmitting =
+            if is_idle && environment.link.sends_at_once() { self.transmitting.try_lock() } else { None };
         let Some(_transmitting) = transmitting else { return self.wake_sender(&session) };
         tick(&mut session, now);
         let transmits: [Option<Transmit>; AT_ONCE_PACKETS] = std::array::from_fn(|_| session.poll_transmit());

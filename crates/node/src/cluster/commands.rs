@@ -1,17 +1,24 @@
 //! `rusm cluster init`, `status`, `drain` and `leave`.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use rusm_cluster::certificates::{self, NodeAddresses};
 use rusm_console::runtime_dir;
+use rusm_text::escaped;
 use serde_json::Value;
 
 use super::control::socket;
 use crate::cli::cluster::{ClusterCommand, NodeFlag};
 use crate::failure::{Failure, system};
+
+/// Time within which a node has to answer: more than a leave takes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// Maximum length of an answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
 pub(crate) fn run(command: ClusterCommand) -> Result<u8, Failure> {
     match command {
@@ -21,12 +28,15 @@ pub(crate) fn run(command: ClusterCommand) -> Result<u8, Failure> {
             print(&if json { format!("{status}\n") } else { table(&status) })
         }
         ClusterCommand::Drain { node } => {
-            ask(&node, "drain")?;
+            let answer = ask(&node, "drain")?;
+            if answer["draining"] != true {
+                return Err(unexpected(&node));
+            }
             print(&format!("node {} starts no more processes for other nodes\n", node.name))
         }
         ClusterCommand::Leave { node } => {
             let answer = ask(&node, "leave")?;
-            let all = answer["acknowledged"].as_bool() == Some(true);
+            let all = answer["acknowledged"].as_bool().ok_or_else(|| unexpected(&node))?;
             let how = if all { "everything sent was acknowledged" } else { "not everything sent was acknowledged" };
             print(&format!("node {} has left its cluster: {how}\n", node.name)).map(|code| if all { code } else { 1 })
         }
@@ -47,7 +57,7 @@ fn init(nodes: &[String], dir: &Path, cluster: &str, days: u32) -> Result<u8, Fa
     let mut text = String::new();
     for file in &written {
         // Writing to a string does not fail.
-        _ = writeln!(text, "{}", file.display());
+        _ = writeln!(text, "{}", escaped(file.display()));
     }
     if let Some(first) = nodes.first() {
         _ = writeln!(
@@ -55,7 +65,7 @@ fn init(nodes: &[String], dir: &Path, cluster: &str, days: u32) -> Result<u8, Fa
             "Start each node with its files: rusm node --name {} --cluster-listen {} --cluster-certificates {}",
             first.name,
             first.addresses[0],
-            dir.display()
+            escaped(dir.display())
         );
     }
     print(&text)
@@ -87,19 +97,37 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
         ))
     })?;
     let failed = || system(format!("ask node {}", node.name));
-    writeln!(stream, "{command}").map_err(failed())?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(failed())?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|error| failed()(error.into()))?;
+    let ask = || {
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        stream.set_write_timeout(Some(ANSWER_WITHIN))?;
+        writeln!(stream, "{command}")?;
+        let mut answer = String::new();
+        BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            Failure::Usage(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()))
+        }
+        _ => failed()(error),
+    })?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|_| unexpected(node))?;
     match answer["error"].as_str() {
         Some(error) => Err(Failure::Usage(format!("node {}: {error}", node.name))),
         None => Ok(answer),
     }
 }
 
+fn unexpected(node: &NodeFlag) -> Failure {
+    Failure::Usage(format!(
+        "node {} has given an answer that rusm does not understand: is it of this version?",
+        node.name
+    ))
+}
+
 /// Returns the status as a table.
 fn table(status: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let text = |value: &Value| escaped(value.as_str().unwrap_or("-")).to_string();
     let number = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
     let endpoints: Vec<String> = status["endpoints"].as_array().into_iter().flatten().map(text).collect();
     let mut out = format!(
