@@ -8,9 +8,7 @@ use bytes::Bytes;
 use rusm_runtime::check_name;
 
 use super::directory::Directory;
-use super::event::{
-    Minority, NAMES_OF_NODE_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused,
-};
+use super::event::{Minority, NAMES_OF_NODE_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused};
 use super::grants::{ClaimError, Grants, Refusal};
 use super::message::{Content, NameMessage};
 use super::own::{OwnName, OwnState};

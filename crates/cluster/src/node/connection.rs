@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -55,7 +55,8 @@ pub(super) struct Connection {
     epoch: AtomicU64,
     waiting: Mutex<Waiting>,
     stopped: AtomicBool,
-    pub(super) left: AtomicBool,
+    /// Set when this node has left the peer: the number of frames that were not acknowledged.
+    pub(super) left: OnceLock<u64>,
     /// Description that the peer has sent of itself.
     pub(super) vitals: Mutex<PeerVitals>,
     log: Mutex<LogBudget>,
@@ -85,7 +86,7 @@ impl Connection {
             epoch: AtomicU64::new(0),
             waiting: Mutex::default(),
             stopped: AtomicBool::new(false),
-            left: AtomicBool::new(false),
+            left: OnceLock::new(),
             vitals: Mutex::default(),
             log: Mutex::default(),
             began_at: now,
@@ -306,7 +307,7 @@ impl Connection {
                 }),
                 Event::Left { unacknowledged } => {
                     tracing::info!(peer = %self.peer, unacknowledged, "left a node");
-                    self.left.store(true, Ordering::Release);
+                    self.left.set(unacknowledged).ok();
                 }
             }
         }

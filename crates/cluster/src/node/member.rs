@@ -175,7 +175,7 @@ impl Node {
         while !has_left() && self.shared.environment.now() < until {
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        has_left()
+        connections.iter().all(|connection| connection.has_left() && connection.has_acknowledged())
     }
 }
 

@@ -77,6 +77,16 @@ impl Connection {
     }
 
     pub(super) fn has_left(&self) -> bool {
-        self.left.load(Ordering::Acquire) || self.session.lock().stats().state == State::Closed
+        let is_closed = || {
+            let session = self.session.lock();
+            session.stats().state == State::Closed && !session.has_event()
+        };
+        self.left.get().is_some() || is_closed()
+    }
+
+    /// Returns true unless this node has left the peer while something was not acknowledged. The last frame, which says that
+    /// this node leaves, may be: the peer may leave at the same time.
+    pub(super) fn has_acknowledged(&self) -> bool {
+        self.left.get().is_none_or(|unacknowledged| *unacknowledged <= 1)
     }
 }

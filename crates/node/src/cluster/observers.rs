@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use rusm_runtime::{Context, Down, ExitReason, Handle, Message, Pid, Request, Spa
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
 
 /// Name under which nodes start the far end of a connection.
 const FAR_END: &str = "rusm/observe";
@@ -27,6 +29,27 @@ const FAR_END: &str = "rusm/observe";
 const PIECE: usize = 32 << 10;
 /// Time within which the far end has to answer.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pause after an observer could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Maximum number of observers of one other node.
+const OBSERVERS_MAX: usize = 32;
+
+/// The place of an observer among those of one other node.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(observers: &Arc<AtomicUsize>) -> Option<Self> {
+        let taken = Self(Arc::clone(observers));
+        (observers.fetch_add(1, Ordering::Relaxed) < OBSERVERS_MAX).then_some(taken)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Question to the far end of a connection: the process that takes its bytes.
 #[derive(Debug)]
@@ -118,12 +141,26 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
     }
     let listener = UnixListener::bind(&path)?;
     let _socket = OwnSocket(path);
+    let observers = Arc::new(AtomicUsize::new(0));
     loop {
-        let (stream, _) = listener.accept().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // For example too many open files: there may be room later.
+                tracing::debug!(%error, "an observer of another node was not accepted");
+                ctx.sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        let Some(place) = Place::take(&observers) else { continue };
         let node = Arc::clone(node);
         let near = move |ctx: Context| async move {
-            if let Some(far) = open(&ctx, &node).await {
-                carry(ctx, stream, far).await;
+            let _place = place;
+            // A node that does not answer must not keep the connection here.
+            let far = timeout(2 * OPEN_WITHIN, open(&ctx, &node)).await.ok().flatten();
+            match far {
+                Some(far) => carry(ctx, stream, far).await,
+                None => tracing::debug!(%node, "a node does not let observers watch it through this one"),
             }
             ExitReason::Shutdown
         };
@@ -136,15 +173,8 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
 /// Starts the far end on a node, and returns its process.
 async fn open(ctx: &Context, node: &str) -> Option<Pid> {
     ctx.set_label("observer of another node");
-    let opened = async {
-        let (far, _) = ctx.spawn_monitor_on(node, FAR_END, Bytes::new()).await.ok()?;
-        ctx.call::<Open, bool>(far, Open(ctx.pid()), OPEN_WITHIN).await.ok()?.then_some(far)
-    };
-    let far = opened.await;
-    if far.is_none() {
-        tracing::warn!(node, "a node does not let observers watch it through this one");
-    }
-    far
+    let (far, _) = ctx.spawn_monitor_on(node, FAR_END, Bytes::new()).await.ok()?;
+    ctx.call::<Open, bool>(far, Open(ctx.pid()), OPEN_WITHIN).await.ok()?.then_some(far)
 }
 
 /// The end of a connection on the node that is watched.
