@@ -24,6 +24,8 @@ use time::{Duration, OffsetDateTime};
 use crate::identity::NodeName;
 use crate::link::Certificates;
 
+/// Name of each authority. Its certificates name their cluster.
+const AUTHORITY: &str = "authority of rusm nodes";
 /// Maximum length of a file of the authority, in bytes.
 const PEM_BYTES_MAX: u64 = 64 << 10;
 
@@ -53,14 +55,9 @@ pub enum CertificateError {
         /// Reason.
         source: io::Error,
     },
-    /// The authority's certificate has another key, or is of another cluster.
-    #[error("{} is not the certificate of ca.key and of the cluster {cluster}", .path.display())]
-    OtherAuthority {
-        /// File of the certificate.
-        path: PathBuf,
-        /// Name of the cluster.
-        cluster: String,
-    },
+    /// The authority's certificate has another key, or was not made by `rusm cluster init`.
+    #[error("{} is not the certificate of ca.key", .0.display())]
+    OtherAuthority(PathBuf),
     /// An address or a key is not valid.
     #[error("cannot create a certificate: {0}")]
     Invalid(#[from] rcgen::Error),
@@ -91,11 +88,11 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
     }
     let mut written = Vec::new();
     fs::create_dir_all(dir).map_err(|source| CertificateError::File { path: dir.to_owned(), source })?;
-    let params = authority_params(cluster, days)?;
+    let params = authority_params(days)?;
     let key = match (authority.exists(), authority_key.exists()) {
         (true, true) => {
             let key = KeyPair::from_pem(&read(&authority_key)?)?;
-            check_authority(&authority, &key, cluster)?;
+            check_authority(&authority, &key)?;
             key
         }
         (false, false) => {
@@ -118,10 +115,10 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
 }
 
 /// Returns the contents of the authority's certificate; the name and the key are all that node certificates refer to.
-fn authority_params(cluster: &str, days: u32) -> Result<CertificateParams, CertificateError> {
+fn authority_params(days: u32) -> Result<CertificateParams, CertificateError> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.distinguished_name.push(DnType::CommonName, name_of_authority(cluster));
+    params.distinguished_name.push(DnType::CommonName, AUTHORITY);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     // The authority outlives the certificates of its nodes.
     valid_for(&mut params, days.saturating_mul(2));
@@ -145,20 +142,16 @@ fn valid_for(params: &mut CertificateParams, days: u32) {
     params.not_after = now.checked_add(Duration::days(i64::from(days))).unwrap_or(params.not_after);
 }
 
-/// Checks that a certificate has this key and the name of this cluster: otherwise no node would accept those that it signs.
-fn check_authority(path: &Path, key: &KeyPair, cluster: &str) -> Result<(), CertificateError> {
+/// Checks that a certificate has this key and the name of an authority: otherwise no node would accept those that it signs.
+fn check_authority(path: &Path, key: &KeyPair) -> Result<(), CertificateError> {
     let certificate = CertificateDer::from_pem_slice(read(path)?.as_bytes());
     let has = |part: &[u8]| {
         certificate.as_ref().is_ok_and(|certificate| certificate.windows(part.len()).any(|window| window == part))
     };
-    if has(key.public_key_raw()) && has(name_of_authority(cluster).as_bytes()) {
+    if has(key.public_key_raw()) && has(AUTHORITY.as_bytes()) {
         return Ok(());
     }
-    Err(CertificateError::OtherAuthority { path: path.to_owned(), cluster: cluster.to_owned() })
-}
-
-fn name_of_authority(cluster: &str) -> String {
-    format!("authority of {cluster}")
+    Err(CertificateError::OtherAuthority(path.to_owned()))
 }
 
 /// Reads a file of the authority: a regular file of a limited length.
@@ -205,7 +198,6 @@ mod tests {
         let again = create(&dir, "c1", &[node("c")], 365).unwrap_err().to_string();
         let after = fs::read(dir.join("ca.pem")).unwrap();
         let mode = fs::metadata(dir.join("a.key")).unwrap().permissions().mode();
-        let of_another_cluster = create(&dir, "c2", &[node("d")], 365).unwrap_err().to_string();
         let key = fs::read(dir.join("ca.key")).unwrap();
         fs::write(dir.join("ca.key"), KeyPair::generate().unwrap().serialize_pem()).unwrap();
         let of_another_key = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
@@ -223,11 +215,7 @@ mod tests {
         assert_eq!(names(&first), ["ca.key", "ca.pem", "a.key", "a.pem", "b.key", "b.pem"]);
         assert_eq!((names(&second), authority == after), (vec!["c.key".to_owned(), "c.pem".to_owned()], true));
         assert!(again.ends_with("c.pem exists: remove it if the node should get another certificate"), "{again}");
-        assert!(
-            of_another_cluster.ends_with("is not the certificate of ca.key and of the cluster c2"),
-            "{of_another_cluster}"
-        );
-        assert!(of_another_key.ends_with("is not the certificate of ca.key and of the cluster c1"), "{of_another_key}");
+        assert!(of_another_key.ends_with("ca.pem is not the certificate of ca.key"), "{of_another_key}");
         assert!(no_file.ends_with("it is not a regular file"), "{no_file}");
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(half, Err(CertificateError::HalfAuthority(_))), "{half:?}");

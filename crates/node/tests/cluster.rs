@@ -200,6 +200,8 @@ fn what_cannot_join_is_refused_with_one_line() {
     let (dir, elsewhere) = (temp.path(), other.path());
     let mut a = Node::start(dir, "a", &[]);
     let seed = a.address();
+    // A node of the same user, whose sockets are elsewhere.
+    std::fs::copy(dir.join("cluster.secret"), elsewhere.join("cluster.secret")).unwrap();
     let again = ["node", "--name", "a", "--cluster-listen", "127.0.0.1:0", "--join", &seed];
     let taken = ["node", "--name", "b", "--cluster-listen", &seed];
     let open = ["node", "--name", "b", "--cluster-listen", "10.0.0.5"];
