@@ -81,7 +81,11 @@ impl Cli {
     pub fn options(self, config: Config) -> Result<Options, String> {
         let about_rows = self.filter.is_some() || self.sort.is_some();
         let palette = config.palette(&self.theme)?;
-        let print_as = if self.json { Once::Json } else { Once::Text };
+        let print_as = match (self.all_views, self.json) {
+            (true, _) => Once::AllViews,
+            (_, true) => Once::Json,
+            _ => Once::Text,
+        };
         if self.json && !self.once && !self.batch && !self.diagnose {
             return Err("--json needs --once, --batch or --diagnose".to_owned());
         }

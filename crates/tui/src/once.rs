@@ -12,12 +12,14 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage};
 use rustix::process::Signal;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::options::{Once, Options};
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::input::key::Size;
+use crate::model::input::keys::Action;
 use crate::model::message::{Effect, LinkEvent, Msg, QuitReason};
 use crate::model::panes::columns;
 use crate::model::tab::Tab;
@@ -35,6 +37,9 @@ const OPTIONAL_DATA_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Minimum duration of a requested run before its frame is printed.
 const RUN_FOR: Duration = Duration::from_secs(2);
+
+/// Minimum time between two views of `--all-views`: a node accepts 20 commands per second, and each view takes two or three.
+const VIEW_PACE: Duration = Duration::from_millis(200);
 
 /// Time between two frames of `--batch` without `--interval`.
 const BATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,10 +66,14 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
         model: Model::new(start),
         began: Instant::now(),
         earlier: EarlierRuns::default(),
+        collected: Map::new(),
     };
-    printer.complete().await?;
+    printer.complete(options.tab, Instant::now()).await?;
     let mut left = options.frames;
     loop {
+        if options.once == Some(Once::AllViews) {
+            printer.collect().await?;
+        }
         match printer.write(out) {
             Ok(()) => {}
             // The reader closed the pipe. End as SIGPIPE would, which Rust ignores by default.
@@ -87,16 +96,33 @@ struct Printer<'a> {
     model: Model,
     began: Instant,
     earlier: EarlierRuns,
+    /// Data of the views that were shown, for `--all-views`.
+    collected: Map<String, Value>,
 }
 
 impl Printer<'_> {
-    /// Waits until all data to print has arrived.
-    async fn complete(&mut self) -> Result<(), Error> {
+    /// Shows the views that this node has, one after the other, and collects their data. The others have `null`.
+    async fn collect(&mut self) -> Result<(), Error> {
+        for &tab in Tab::ALL {
+            let began = Instant::now();
+            if self.model.offers(Action::Show(tab)) {
+                self.model.tab = tab;
+                self.apply(Msg::Tick)?;
+                self.complete(tab, began).await?;
+                self.follow(began + VIEW_PACE).await?;
+            }
+            self.collected.extend(json::data(&self.model, tab));
+        }
+        Ok(())
+    }
+
+    /// Waits until all data of a view has arrived, which was requested at `began`.
+    async fn complete(&mut self, tab: Tab, began: Instant) -> Result<(), Error> {
         let options = self.options;
         let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
-        let deadline = self.began + wait;
-        while !is_complete(&self.model, options, &self.earlier, self.began.elapsed())? {
-            let patience = self.began + OPTIONAL_DATA_PATIENCE;
+        let deadline = began + wait;
+        while !is_complete(&self.model, tab, options, &self.earlier, began.elapsed())? {
+            let patience = began + OPTIONAL_DATA_PATIENCE;
             let until = if Instant::now() < patience { patience } else { deadline };
             if timeout_at(until, self.inbox.ready()).await.is_err() && until == deadline {
                 return Err(too_late(&self.model, options, wait));
@@ -123,20 +149,26 @@ impl Printer<'_> {
                 Msg::Server(ServerMessage::Error { code, id, .. }) => Some((*code, id.is_some())),
                 _ => None,
             };
-            for effect in update(&mut self.model, msg, self.began.elapsed()) {
-                match effect {
-                    Effect::Send(message) => {
-                        let sent = self.outgoing.commands.try_send(message);
-                        tracing::trace!(?sent, "command");
-                    }
-                    Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
-                        return Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION });
-                    }
-                    _ => {}
-                }
-            }
+            self.apply(msg)?;
             if let Some((code, is_answer)) = refused {
                 return Err(refusal(&self.model, self.options, code, is_answer));
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the model, and executes the effects that need no screen.
+    fn apply(&mut self, msg: Msg) -> Result<(), Error> {
+        for effect in update(&mut self.model, msg, self.began.elapsed()) {
+            match effect {
+                Effect::Send(message) => {
+                    let sent = self.outgoing.commands.try_send(message);
+                    tracing::trace!(?sent, "command");
+                }
+                Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
+                    return Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION });
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -147,6 +179,7 @@ impl Printer<'_> {
         self.model.status = None;
         match self.options.once {
             Some(Once::Json) => writeln!(out, "{}", json::view(&self.model))?,
+            Some(Once::AllViews) => writeln!(out, "{}", json::all(&self.model, &self.collected))?,
             _ if self.options.frames == Some(1) => writeln!(out, "{}", text(&self.model))?,
             _ => writeln!(out, "{}\n\u{c}", text(&self.model))?,
         }
@@ -203,11 +236,17 @@ impl EarlierRuns {
     }
 }
 
-/// Returns true if all data to print has arrived.
-fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: Duration) -> Result<bool, Error> {
+/// Returns true if all data of a view has arrived.
+fn is_complete(
+    model: &Model,
+    tab: Tab,
+    options: &Options,
+    earlier: &EarlierRuns,
+    waited: Duration,
+) -> Result<bool, Error> {
     let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
     let is_patient = waited < OPTIONAL_DATA_PATIENCE;
-    let is_awaited = match options.tab {
+    let is_awaited = match tab {
         Tab::Processes => model.rows().is_none(),
         Tab::Tree => !model.has_tree(),
         Tab::Wasm => is_patient && !model.has_engines(),
@@ -220,7 +259,7 @@ fn is_complete(model: &Model, options: &Options, earlier: &EarlierRuns, waited: 
         Tab::Sched => is_patient && !model.has_schedulers(),
         Tab::Serve => is_patient && !model.has_servers(),
         Tab::Cluster => is_patient && !model.has_cluster(),
-        Tab::Bench => false,
+        Tab::Bench => is_patient && model.has_scenarios() && !model.has_results(),
     };
     if is_awaited || !model.commands.is_empty() {
         return Ok(false);
@@ -300,7 +339,7 @@ mod tests {
             earlier.receive(&msg, model.hello().is_some() && model.commands.is_empty());
             update(&mut model, msg, Duration::ZERO);
         }
-        is_complete(&model, &options, &earlier, Duration::ZERO).map_err(|error| error.to_string())
+        is_complete(&model, options.tab, &options, &earlier, OPTIONAL_DATA_PATIENCE).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::connection::Target;
 use crate::model::tab::Tab;
 
 /// Options that only make sense on a command line.
-pub(super) const NOT_IN_FILE: [&str; 15] = [
+pub(super) const NOT_IN_FILE: [&str; 16] = [
     "help",
     "version",
     "config",
@@ -21,6 +21,7 @@ pub(super) const NOT_IN_FILE: [&str; 15] = [
     "batch",
     "frames",
     "json",
+    "all_views",
     "run",
     "subcommand",
     "kill",
@@ -130,6 +131,10 @@ pub struct Cli {
     /// With --once, --batch or --diagnose: print JSON, one object a line
     #[arg(long, env = "RUSM_TOP_JSON", value_parser = switch)]
     pub(super) json: bool,
+    /// With --json: print the data of all views
+    #[arg(long, env = "RUSM_TOP_ALL_VIEWS", value_parser = switch, requires = "json",
+        conflicts_with_all = ["tab", "diagnose"])]
+    pub(super) all_views: bool,
     /// Lints to hide, separated by commas, or all
     #[arg(long, value_name = "LINTS", env = "RUSM_TOP_ALLOW", value_parser = lint, value_delimiter = ',')]
     pub(super) allow: Vec<String>,

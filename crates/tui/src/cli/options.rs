@@ -58,8 +58,10 @@ pub enum ColorChoice {
 pub enum Once {
     /// The view as text.
     Text,
-    /// The node, its frame and its rows as JSON.
+    /// The node, its frame and its rows as JSON, with what the view shows.
     Json,
+    /// The same with what all views show.
+    AllViews,
 }
 
 /// Options of the observer.

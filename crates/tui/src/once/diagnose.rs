@@ -74,7 +74,7 @@ pub(crate) async fn print(options: &Options, format: Once, out: &mut impl Write)
     };
     let problems = problems(&frame, waits.as_ref());
     let text = match format {
-        Once::Json => json(hello.as_deref(), &problems),
+        Once::Json | Once::AllViews => json(hello.as_deref(), &problems),
         Once::Text => text(hello.as_deref(), &frame, &problems),
     };
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

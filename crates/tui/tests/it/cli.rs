@@ -8,6 +8,7 @@ use futures_util::{SinkExt, StreamExt};
 use rusm_protocol::{
     ClientMessage, Frame, Hello, NodeInfo, PROTOCOL_VERSION, Role, ServerMessage, decode_client, encode,
 };
+use rusm_tui::model::tab::Tab;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio_tungstenite::accept_hdr_async;
@@ -368,22 +369,49 @@ fn a_batch_prints_as_many_frames_as_asked_for() {
 
 #[test]
 fn every_view_is_printed_as_json_with_what_it_shows() {
-    for (tab, key) in [
-        ("node", "top"),
-        ("bench", "scenarios"),
-        ("processes", "rows"),
-        ("tree", "tree"),
-        ("events", "events"),
-        ("wasm", "engines"),
-        ("time", "time"),
-        ("store", "stores"),
-        ("topics", "topics"),
-    ] {
+    for &tab in Tab::ALL {
+        let (tab, key) = (tab.id(), data_of(tab));
         let output = ran(&["--demo", "--once", "--json", "--tab", tab]);
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
 
         assert_eq!((json["view"].as_str(), json[key].is_null()), (Some(tab), false), "{tab}: {json}");
     }
+}
+
+/// Returns the key of what a view shows. A new view needs one: its data must be there for programs too.
+fn data_of(tab: Tab) -> &'static str {
+    match tab {
+        Tab::Node => "top",
+        Tab::Bench => "results",
+        Tab::Processes => "rows",
+        Tab::Tree => "tree",
+        Tab::Events => "events",
+        Tab::Wasm => "engines",
+        Tab::Time => "time",
+        Tab::Store => "stores",
+        Tab::Topics => "topics",
+        Tab::Cpu => "cpu",
+        Tab::Sched => "schedulers",
+        Tab::Serve => "serve",
+        Tab::Cluster => "cluster",
+    }
+}
+
+#[test]
+fn the_data_of_all_views_is_one_object() {
+    let output = ran(&["--demo", "--once", "--json", "--all-views"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+
+    assert_eq!((text.lines().count(), json["view"].as_str()), (1, Some("all")));
+    let missing: Vec<_> = Tab::ALL.iter().filter(|tab| json[data_of(**tab)].is_null()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    // 1,024 rows of 13 views at most; a frame of a node is about 10 KiB.
+    assert!(text.len() < 1 << 20, "{} bytes", text.len());
+
+    let refused = ran(&["--demo", "--once", "--all-views"]);
+    assert_eq!(code(&refused), 2);
+    assert!(error_line(&refused).contains("--json"));
 }
 
 #[test]
