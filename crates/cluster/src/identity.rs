@@ -10,6 +10,14 @@ use thiserror::Error;
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 
 /// The name of a node: 1 to 64 characters of `a-z`, `0-9`, `-`, `_` and `.`. Unique in a cluster.
+///
+/// ```
+/// use rusm_cluster::NodeName;
+///
+/// assert_eq!(NodeName::new("north-1")?.as_str(), "north-1");
+/// assert!(NodeName::new("North 1").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeName(Arc<str>);
 

@@ -66,6 +66,18 @@ fn socket_dir(variable: Option<OsString>) -> PathBuf {
 }
 
 /// Configuration of a [`Console`](crate::Console).
+///
+/// ```
+/// use rusm_console::{ConsoleConfig, TickRate};
+///
+/// let config = ConsoleConfig {
+///     listen: Some(([127, 0, 0, 1], 4000).into()), // WebSockets, /healthz and /metrics
+///     tick: TickRate::from_hz(20)?,
+///     read_only: true,
+///     ..ConsoleConfig::named("shop")
+/// };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct ConsoleConfig {
     /// Name of the node and of its socket: 1 to 64 letters, digits, `-`, `_`, `.`.

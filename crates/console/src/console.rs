@@ -16,6 +16,20 @@ use crate::endpoint::{self, UnixEndpoint};
 use crate::serving::Serving;
 
 /// An open console. Dropping it closes all connections of observers and removes its socket and token files.
+///
+/// ```
+/// use rusm_console::{Console, ConsoleConfig};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let runtime = Runtime::start(Config::default())?;
+/// let config = ConsoleConfig::named("shop");
+/// # let config = ConsoleConfig { dir: directory.path().to_owned(), ..config };
+/// let console = Console::bind(&runtime, config)?;
+/// // From now on, `rusm-top shop` shows what runs here.
+/// assert!(console.socket().ends_with("shop.sock"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Console {
     socket: PathBuf,

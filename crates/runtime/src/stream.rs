@@ -96,6 +96,34 @@ pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, Stre
 }
 
 /// The writing end of a stream. Dropping it without [`close`](Self::close) cuts the stream off.
+///
+/// ```
+/// use rusm_runtime::stream::pipe;
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (mut writer, mut reader) = pipe(1024)?;
+/// runtime.block_on(|ctx| async move {
+///     // It waits while 1,024 bytes are unread. Without `close`, the reader gets an error.
+///     ctx.spawn(|_| async move {
+///         writer.write_all(&[7; 5_000]).await.expect("the reader is there");
+///         writer.close();
+///     })
+///     .expect("there is room for a process");
+///     let mut total = 0;
+///     loop {
+///         match reader.fill().await.expect("the writer closes the stream").len() {
+///             0 => break,
+///             count => {
+///                 total += count;
+///                 reader.consume(count);
+///             }
+///         }
+///     }
+///     assert_eq!(total, 5_000);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct StreamWriter {
     ring: Writer<u8>,
@@ -187,6 +215,22 @@ impl AsyncWrite for StreamWriter {
 }
 
 /// The reading end of a stream. Dropping it notifies the writer.
+///
+/// ```
+/// use rusm_runtime::stream::{StreamError, pipe};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (mut writer, mut reader) = pipe(1024)?;
+/// runtime.block_on(|_| async move {
+///     writer.write_all(b"half a mess").await.expect("the reader is there");
+///     drop(writer);
+///     let mut bytes = [0; 64];
+///     assert_eq!(reader.read(&mut bytes).await, Ok(11));
+///     assert_eq!(reader.read(&mut bytes).await, Err(StreamError::Cut));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct StreamReader {
     ring: Reader<u8>,

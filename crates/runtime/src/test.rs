@@ -144,6 +144,18 @@ impl fmt::Display for Cause {
 }
 
 /// Settings of a run.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::test::Simulation;
+///
+/// let simulation = Simulation { time_max: Duration::from_secs(60), ..Simulation::default() };
+/// // An hour of sleep takes no time, but it is longer than this run may last.
+/// assert_eq!(simulation.run(1, |ctx| async move { ctx.sleep(Duration::from_secs(30)).await }), Ok(()));
+/// let failure = simulation.run(1, |ctx| async move { ctx.sleep(Duration::from_secs(3_600)).await }).unwrap_err();
+/// assert_eq!(failure.seed, 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// Settings of the runtime. Default: those of a runtime, with a limit of a million processes. `schedulers` is

@@ -49,6 +49,15 @@ pub enum BodyError {
 }
 
 /// The body of a request or a response: nothing, some bytes, or a stream of frames.
+///
+/// ```
+/// use rusm_serve::{Body, Request};
+///
+/// async fn numbers(_: Request) -> Body {
+///     let chunks = (1..=3).map(|number| Ok::<_, std::io::Error>(format!("{number}\n")));
+///     Body::stream(futures_util::stream::iter(chunks))
+/// }
+/// ```
 pub struct Body(Kind);
 
 enum Kind {

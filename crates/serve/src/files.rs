@@ -72,6 +72,15 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
 ///
 /// It answers `GET` and `HEAD`, with an entity tag, the date of the last change, and single ranges of bytes. A folder is
 /// answered by its `index.html`. Hidden files, such as `.git`, are not served.
+///
+/// ```
+/// use rusm_serve::{Files, Router};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// let router = Router::new().route("GET /assets/*", Files::open(folder)?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Files(Arc<Folder>);
 

@@ -10,6 +10,14 @@ use http::StatusCode;
 use rusm_runtime::observe::{LimitBound, LimitReport};
 
 /// Limits of a server. The defaults are meant for production.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_serve::Limits;
+///
+/// let strict = Limits { in_flight: 100, handler_timeout: Duration::from_secs(2), ..Limits::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Number of open connections. Further ones wait in the queue of the operating system. Default 10,000.

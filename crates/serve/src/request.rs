@@ -19,6 +19,19 @@ use crate::request::trace::TraceContext;
 pub type Response = http::Response<Body>;
 
 /// A request, with the context of the process that handles it.
+///
+/// ```
+/// use rusm_serve::{Request, Router};
+///
+/// async fn greet(mut request: Request) -> Result<String, rusm_serve::BodyError> {
+///     let name = request.param("name").unwrap_or("world").to_owned();
+///     let text = request.bytes().await?;
+///     Ok(format!("{name} said {} bytes, {:?}\n", text.len(), request.header("user-agent")))
+/// }
+///
+/// let router = Router::new().route("POST /greet/:name", greet)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Request {
     pub(crate) head: Parts,
@@ -210,6 +223,14 @@ macro_rules! text_responses {
 text_responses!(&'static str, String);
 
 /// A page of HTML.
+///
+/// ```
+/// use rusm_serve::{Html, Request};
+///
+/// async fn home(_: Request) -> Html<&'static str> {
+///     Html("<h1>hello</h1>")
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Html<T>(pub T);
 

@@ -43,6 +43,17 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 const DRAIN_CHECK: Duration = Duration::from_millis(2);
 
 /// Configuration of a server.
+///
+/// ```
+/// use rusm_serve::{Limits, RateLimit, ServeConfig};
+///
+/// let config = ServeConfig {
+///     name: Some("shop".to_owned()),
+///     limits: Limits { body_bytes: 64 * 1024, ..Limits::default() },
+///     access_log: true,
+///     ..ServeConfig::listen(([0, 0, 0, 0], 8080))
+/// };
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServeConfig {
     /// Name that observers see. Default: the address.
@@ -87,6 +98,21 @@ pub enum ServeError {
 }
 
 /// A running server. When it is dropped, it stops at once.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::{Config, Runtime};
+/// use rusm_serve::{Request, Router, ServeConfig, Server};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let router = Router::new().route("GET /", async |_: Request| "hello\n")?;
+/// let server = Server::start(&runtime, ServeConfig::listen(([127, 0, 0, 1], 0)), router)?;
+/// assert_ne!(server.local_addr().port(), 0);
+/// // Answers what has begun, and ends.
+/// assert!(server.drain(Duration::from_secs(5)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,

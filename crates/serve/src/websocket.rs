@@ -122,6 +122,21 @@ enum Next {
 }
 
 /// An open WebSocket. Pings are answered and sent by [`receive`](Self::receive).
+///
+/// ```
+/// use rusm_serve::websocket::{self, WsMessage};
+/// use rusm_serve::{Request, Response};
+///
+/// async fn shout(request: Request) -> Response {
+///     websocket::upgrade(request, async |mut socket| {
+///         while let Ok(Some(WsMessage::Text(text))) = socket.receive().await {
+///             if socket.send(text.to_uppercase()).await.is_err() {
+///                 return;
+///             }
+///         }
+///     })
+/// }
+/// ```
 pub struct WebSocket {
     stream: FrameStream,
     /// True after a close frame of either side.

@@ -40,6 +40,14 @@ pub mod defaults {
 }
 
 /// Guarantee that holds once a write is acknowledged.
+///
+/// ```
+/// use rusm_store::{Durability, StoreConfig};
+///
+/// // Acknowledges before the disk has the write, which follows within 100 ms.
+/// let config = StoreConfig { durability: Durability::Eventual, ..StoreConfig::default() };
+/// assert_eq!("eventual".parse(), Ok(config.durability));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// The write is visible to every reader. It outlives the node only if something durable follows or the store is
@@ -86,6 +94,19 @@ impl FromStr for Durability {
 }
 
 /// Configuration of a store.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use std::time::Duration;
+///
+/// use rusm_store::{Store, StoreConfig};
+///
+/// let config = StoreConfig { value_bytes_max: 64 * 1024, sweep_every: Duration::from_secs(10), ..StoreConfig::default() };
+/// let store = Store::open(&path, config)?;
+/// assert!(store.bucket("small")?.put("key", vec![0; 100_000]).wait().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
     /// Guarantee of an acknowledgement, unless an operation sets its own. Default: immediate.

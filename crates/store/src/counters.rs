@@ -32,6 +32,23 @@ const PAGE_ROWS: usize = 1000;
 const VALUE_BYTES: usize = size_of::<i64>();
 
 /// A counter store in a bucket.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use rusm_runtime::counter::{CommitOptions, Counters, Vsa};
+/// use rusm_runtime::{Config, Runtime};
+/// use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let kept = DurableCounters::open(&store, "tickets", Durability::Immediate)?;
+/// let tickets = Counters::<Vsa, DurableCounters>::start(&runtime, kept, CommitOptions::balanced())?;
+/// let concert = tickets.counter("concert", 500)?;
+/// assert!(concert.try_consume(2));
+/// assert_eq!(concert.available(), 498);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DurableCounters {
     store: Store,
     durability: Durability,

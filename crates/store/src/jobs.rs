@@ -77,6 +77,17 @@ impl fmt::Debug for Jobs {
 }
 
 /// A job to enqueue.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_store::jobs::NewJob;
+///
+/// // In an hour, and at most once for this customer.
+/// let reminder = NewJob::new("remind ada").after(Duration::from_secs(3_600)).unique("reminder of ada");
+/// // Each day.
+/// let report = NewJob::new("report").every(Duration::from_secs(86_400));
+/// ```
 #[derive(Clone, Debug)]
 pub struct NewJob {
     payload: Bytes,

@@ -104,6 +104,26 @@ pub struct Row {
 }
 
 /// Rows in key order.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use rusm_store::{Store, StoreConfig};
+///
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let users = store.bucket("users")?;
+/// for name in ["ada", "bob", "cyd"] {
+///     users.put(name, "1").wait()?;
+/// }
+/// let (mut after, mut names) = (Some(Default::default()), 0);
+/// while let Some(key) = after {
+///     let page = users.scan("", key, 2).wait()?;
+///     names += page.rows.len();
+///     after = page.next;
+/// }
+/// assert_eq!(names, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The rows.

@@ -34,6 +34,24 @@ use rusm_runtime::{Handle, check_name};
 const BROWSE_BYTES_MAX: usize = 1024 * 1024;
 
 /// An open store; cheap to clone. It closes when its last handle is dropped.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use rusm_store::{Store, StoreConfig};
+///
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let accounts = store.bucket("accounts")?;
+/// store.transaction(move |tx| {
+///     tx.put(&accounts, "ada", "7")?;
+///     tx.put(&accounts, "bob", "3")
+/// }).wait()?;
+/// store.close();
+/// // What was acknowledged is there again, also after a power cut.
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// assert_eq!(store.bucket("accounts")?.get("bob").wait()?.as_deref(), Some(&b"3"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Store(pub(crate) Arc<Owner>);
 
@@ -302,6 +320,22 @@ impl Storage for Owner {
 }
 
 /// Keys and values under one name; cheap to clone.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use std::time::Duration;
+///
+/// use rusm_store::{Store, StoreConfig};
+///
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let sessions = store.bucket("sessions")?;
+/// sessions.put_for("id/17", "ada", Duration::from_secs(3_600)).wait()?;
+/// assert!(!sessions.compare_and_set("id/17", None, Some("bob".into())).wait()?);
+/// let page = sessions.scan("id/", "", 100).wait()?;
+/// assert_eq!(page.rows[0].value, "ada");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Bucket {
     pub(crate) state: Arc<BucketState>,

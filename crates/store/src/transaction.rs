@@ -22,6 +22,27 @@ type Change = Option<(Bytes, u64)>;
 type Changes = (Arc<BucketState>, BTreeMap<Box<[u8]>, Change>);
 
 /// The reads and writes of one transaction; see [`Store::transaction`](super::Store::transaction).
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use rusm_store::{Store, StoreConfig, StoreError};
+///
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let stock = store.bucket("stock")?;
+/// stock.put("tea", "1").wait()?;
+/// let sold = stock.clone();
+/// // Another buyer sees the tea or the note, never both and never neither.
+/// store.transaction(move |tx| {
+///     if tx.get(&sold, "tea")?.is_some() {
+///         tx.delete(&sold, "tea")?;
+///         tx.put(&sold, "note", "sold to Ada")?;
+///     }
+///     Ok::<(), StoreError>(())
+/// }).wait()?;
+/// assert!(stock.get("tea").wait()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Transaction<'a, 't> {
     group: &'a mut Group<'t>,
     changes: Vec<Changes>,

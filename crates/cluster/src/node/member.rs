@@ -43,6 +43,30 @@ pub enum NodeError {
 }
 
 /// A node of a cluster. Dropping it closes its connections, without waiting for what is on the way.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use rusm_cluster::node::Node;
+/// use rusm_cluster::{BootId, Config, MemoryNetwork, NodeName};
+/// use rusm_runtime::Runtime;
+///
+/// // Two nodes in one program, for tests. A `NetworkLink` joins nodes of different programs and machines.
+/// let network = MemoryNetwork::new();
+/// let start = |name: &str, boot| {
+///     let runtime = Runtime::start(rusm_runtime::Config::default())?;
+///     let link = Arc::new(network.join(NodeName::new(name)?));
+///     let node = Node::start(&runtime, link, BootId(boot), Config::default())?;
+///     Ok::<_, Box<dyn std::error::Error>>((runtime, node))
+/// };
+/// let ((north, _a), (south, _b)) = (start("north", 1)?, start("south", 2)?);
+/// while north.nodes().is_empty() {
+///     std::thread::yield_now();
+/// }
+/// assert!(north.node_named("south").is_some());
+/// # drop((north, south));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Node {
     shared: Arc<Shared>,
 }

@@ -113,6 +113,27 @@ impl Handle {
 /// Token with which a process acknowledges its start to the process that waits for it.
 ///
 /// A process that drops it without acknowledging is killed, so that its parent never waits forever.
+///
+/// ```
+/// use rusm_runtime::{Config, Context, ExitReason, Runtime, Starting};
+///
+/// async fn open(ctx: Context, starting: Starting, is_there: bool) -> ExitReason {
+///     if !is_there {
+///         return starting.refuse(&ctx, "no such file".into());
+///     }
+///     starting.acknowledge();
+///     ctx.receive_of::<()>().await;
+///     ExitReason::Normal
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     assert!(ctx.start_link(|ctx, starting| open(ctx, starting, true)).await.is_ok());
+///     let refused = ctx.start_link(|ctx, starting| open(ctx, starting, false)).await;
+///     assert!(refused.unwrap_err().to_string().contains("no such file"));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the process that started this one waits for the acknowledgement"]
 pub struct Starting(Option<Token>);
 

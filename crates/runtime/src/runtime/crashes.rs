@@ -32,6 +32,23 @@ const NAME_MAX_BYTES: usize = 256;
 /// A process that has failed: it panicked, or returned a reason that is not [normal](ExitReason::is_normal).
 ///
 /// Processes that were ended by others, by an exit signal or through a link, do not count.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+///
+/// use rusm_runtime::{Config, Crash, Runtime};
+///
+/// let (tell, crashes) = mpsc::channel();
+/// let on_crash = Arc::new(move |crash: &Crash| drop(tell.send((crash.label.clone(), crash.reason.to_string()))));
+/// let runtime = Runtime::start(Config { on_crash: Some(on_crash), log_crashes: false, ..Config::default() })?;
+/// runtime.spawn(|ctx| async move {
+///     ctx.set_label("fragile");
+///     panic!("oh");
+/// })?;
+/// let (label, reason) = crashes.recv()?;
+/// assert!(label.as_deref() == Some("fragile") && reason.contains("oh"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Crash {

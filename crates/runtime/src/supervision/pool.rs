@@ -30,6 +30,25 @@ use crate::supervision::actor::{Actor, Address, Inbox};
 use crate::supervision::supervisor::{ChildSpec, SupervisorRef};
 
 /// The way in which a [`Pool`] chooses the worker for a message without a key.
+///
+/// ```
+/// use rusm_runtime::pool::{Pool, Routing};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let printers = Pool::new("printer", 2, |ctx, mut inbox| async move {
+///         loop {
+///             let line: String = inbox.receive(&ctx).await;
+///             println!("{line}");
+///         }
+///     });
+///     let printers = printers.routing(Routing::LeastLoaded);
+///     printers.start_link(&ctx).await.expect("the workers start");
+///     printers.send(&ctx, "to the shorter mailbox".to_owned()).await;
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
     /// Each worker in its turn. Senders on several threads may choose the same worker at the same time.

@@ -146,6 +146,37 @@ struct Cast<T>(T);
 pub(super) struct Stop(pub(super) ExitReason);
 
 /// A typed reference to a server, as small as a pid.
+///
+/// ```
+/// # use rusm_runtime::server::{Flow, Server};
+/// # use rusm_runtime::{Context, ExitReason, ReplyTo};
+/// # struct Echo;
+/// # impl Server for Echo {
+/// #     type Args = ();
+/// #     type Call = String;
+/// #     type Reply = String;
+/// #     type Cast = ();
+/// #     async fn init(_: &Context, (): ()) -> Result<Self, ExitReason> { Ok(Self) }
+/// #     async fn handle_call(&mut self, ctx: &Context, text: String, reply: ReplyTo<String>) -> Flow {
+/// #         reply.send(ctx, text);
+/// #         Flow::Continue
+/// #     }
+/// #     async fn handle_cast(&mut self, _: &Context, (): ()) -> Flow { Flow::Continue }
+/// # }
+/// use std::time::Duration;
+///
+/// use rusm_runtime::server::ServerRef;
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     // `Echo` is a `Server` that answers with what it was sent.
+///     let echo = ServerRef::<Echo>::start_link(&ctx, ()).await.expect("it starts");
+///     assert_eq!(echo.request(&ctx, "hello".to_owned()).await.as_deref(), Ok("hello"));
+///     echo.stop(&ctx, ExitReason::Normal, Duration::from_secs(5)).await.expect("it stops");
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ServerRef<S> {
     pid: Pid,
     kind: PhantomData<fn() -> S>,

@@ -65,6 +65,13 @@ pub enum MessageError {
 /// A message: a payload of shared bytes that are never copied, an optional ordering key, and attributes.
 ///
 /// Cheap to clone.
+///
+/// ```
+/// use rusm_runtime::topic::Message;
+///
+/// let order = Message::new("tea").with_key("customer 7").with_attribute("priority", "high");
+/// assert_eq!((order.key(), order.attribute("priority")), (Some("customer 7"), Some("high")));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     payload: Bytes,

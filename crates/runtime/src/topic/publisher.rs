@@ -30,6 +30,23 @@ use config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 /// Publishes through a queue that gathers batches. Clones share the queue.
 ///
 /// Created by [`Topic::publisher`].
+///
+/// ```
+/// use rusm_runtime::topic::{Overflow, PublisherConfig};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let lines = runtime.topics().create("lines")?;
+/// let mut reader = lines.subscribe(Overflow::Block);
+/// runtime.block_on(move |_| async move {
+///     let publisher = lines.publisher(PublisherConfig::default()).expect("the default is valid");
+///     publisher.publish("one").await.expect("the topic is open");
+///     publisher.publish("two").await.expect("the topic is open");
+///     publisher.flush().await.expect("both are in the topic now");
+/// });
+/// assert_eq!(reader.blocking_next()?.payload(), "one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Publisher {
     batcher: Arc<Batcher>,

@@ -17,6 +17,18 @@ use crate::runtime::shared::RuntimeShared;
 use config::{CreateError, TopicConfig, UnknownTopic, check};
 
 /// Handle to the topics of a runtime.
+///
+/// ```
+/// use rusm_runtime::topic::TopicConfig;
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let topics = runtime.topics();
+/// let news = topics.create_with("news", TopicConfig { messages: 1_000, ..TopicConfig::default() })?;
+/// assert_eq!(topics.find("news")?.name(), news.name());
+/// assert!(topics.find("olds").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct TopicsHandle(pub(super) Arc<RuntimeShared>);
 

@@ -25,6 +25,19 @@ pub(super) struct LogLimits {
 }
 
 /// Policy for messages that no subscriber is waiting to read.
+///
+/// ```
+/// use rusm_runtime::topic::{Message, Overflow, Retention, TopicConfig};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let config = TopicConfig { retention: Retention::KeepNewest, ..TopicConfig::default() };
+/// let log = runtime.topics().create_with("log", config)?;
+/// log.blocking_publish(Message::new("before anybody listened"))?;
+/// let mut late = log.subscribe_oldest(Overflow::Block);
+/// assert_eq!(late.blocking_next()?.payload(), "before anybody listened");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retention {
     /// The messages are dropped.

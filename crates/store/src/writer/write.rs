@@ -17,6 +17,18 @@ use rusm_runtime::embed::{is_scheduler_thread, record_store_wait};
 /// A write that is sent to the store only when it is awaited or [waited](Self::wait) for.
 ///
 /// Once sent it is carried out, even if the caller stops waiting for it.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use rusm_store::{Durability, Store, StoreConfig};
+///
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// let cache = store.bucket("cache")?;
+/// // A thread waits, a process awaits. This write does not wait for the disk.
+/// cache.put("page", "…").durability(Durability::None).wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a write is sent only when it is awaited or `wait` is called"]
 pub struct Write<T, E = StoreError> {
     core: Arc<Core>,

@@ -24,6 +24,19 @@ use crate::guest::traps;
 use crate::module::Module;
 
 /// WebAssembly processes of a node; cheap to clone.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime};
+/// use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;
+/// // A guest of a few bytes; `load_file` reads a module or a component from disk.
+/// let module = wasm.load("noop", &wat::parse_str(r#"(module (func (export "run")))"#)?)?;
+/// runtime.wait(wasm.spawn(&runtime, &module, &GuestOptions::default())?);
+/// assert!(wasm.module("noop").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Wasm(pub(crate) Arc<EngineInner>);
 

@@ -110,6 +110,15 @@ impl std::str::FromStr for Capability {
 }
 
 /// A set of capabilities.
+///
+/// ```
+/// use rusm_wasm::{Capabilities, Capability};
+///
+/// let few: Capabilities = [Capability::Timers, Capability::Spawn].into_iter().collect();
+/// assert!(few.has(Capability::Spawn) && !few.has(Capability::Kv));
+/// // A child never gets more than its parent has.
+/// assert_eq!(Capabilities::all().narrowed_to(few), few);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(u16);
 

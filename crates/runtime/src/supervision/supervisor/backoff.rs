@@ -5,6 +5,17 @@ use std::time::Duration;
 /// Delays that double with each consecutive restart, up to a limit.
 ///
 /// For a child that has lived at least as long as the limit, the delays start again.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::supervisor::{Backoff, Strategy, Supervisor};
+///
+/// let backoff = Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(1) };
+/// let delays: Vec<_> = (0..5).map(|restart| backoff.delay(restart).as_millis()).collect();
+/// assert_eq!(delays, [100, 200, 400, 800, 1_000]);
+/// let patient = Supervisor::new(Strategy::OneForOne).backoff(backoff);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Delay before the first restart. Zero restarts at once, and delays the following restarts from a millisecond on.

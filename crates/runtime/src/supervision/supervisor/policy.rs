@@ -48,6 +48,14 @@ pub enum AutoShutdown {
 }
 
 /// Selects when a child that ended is restarted.
+///
+/// ```
+/// use rusm_runtime::supervisor::{ChildSpec, Restart, Strategy, Supervisor};
+///
+/// // The import runs again only if it crashes; when it is done, it stays ended.
+/// let import = ChildSpec::new("import", |_ctx| async { /* … */ }).restart(Restart::Transient);
+/// let supervisor = Supervisor::new(Strategy::OneForOne).child(import);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// Always.
@@ -70,6 +78,15 @@ impl Restart {
 }
 
 /// Selects how a child is stopped.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::supervisor::{ChildSpec, Shutdown};
+///
+/// // It has ten seconds to write what it holds, and is killed after that.
+/// let writer = ChildSpec::new("writer", |_ctx| async { /* … */ }).shutdown(Shutdown::Timeout(Duration::from_secs(10)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     /// The child is killed.

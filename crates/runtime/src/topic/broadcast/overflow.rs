@@ -3,6 +3,21 @@
 use thiserror::Error;
 
 /// Policy for a subscriber that is slower than the publishers.
+///
+/// ```
+/// use rusm_runtime::topic::{Message, Overflow};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let prices = runtime.topics().create("prices")?;
+/// let mut newest = prices.subscribe(Overflow::DropOldest { capacity: 1 });
+/// for price in ["9.80", "9.90", "10.10"] {
+///     prices.blocking_publish(Message::new(price))?;
+/// }
+/// assert_eq!(newest.blocking_next()?.payload(), "10.10");
+/// assert_eq!(newest.dropped(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// No message is lost: when the topic is full, publishers wait for this subscriber.
