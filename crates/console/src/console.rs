@@ -24,7 +24,8 @@ use crate::serving::Serving;
 /// # let directory = tempfile::tempdir()?;
 /// let runtime = Runtime::start(Config::default())?;
 /// let config = ConsoleConfig::named("shop");
-/// # let config = ConsoleConfig { dir: directory.path().to_owned(), ..config };
+/// # // The folder for sockets is made with mode 0700.
+/// # let config = ConsoleConfig { dir: directory.path().join("sockets"), ..config };
 /// let console = Console::bind(&runtime, config)?;
 /// // From now on, `rusm-top shop` shows what runs here.
 /// assert!(console.socket().ends_with("shop.sock"));

@@ -7,7 +7,9 @@
 #[path = "cluster/scenarios.rs"]
 mod scenarios;
 
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -201,7 +203,9 @@ fn what_cannot_join_is_refused_with_one_line() {
     let mut a = Node::start(dir, "a", &[]);
     let seed = a.address();
     // A node of the same user, whose sockets are elsewhere.
-    std::fs::copy(dir.join("cluster.secret"), elsewhere.join("cluster.secret")).unwrap();
+    let secret = |dir: &Path| dir.join("rusm/cluster.secret");
+    DirBuilder::new().mode(0o700).create(elsewhere.join("rusm")).unwrap();
+    std::fs::copy(secret(dir), secret(elsewhere)).unwrap();
     let again = ["node", "--name", "a", "--cluster-listen", "127.0.0.1:0", "--join", &seed];
     let taken = ["node", "--name", "b", "--cluster-listen", &seed];
     let open = ["node", "--name", "b", "--cluster-listen", "10.0.0.5"];

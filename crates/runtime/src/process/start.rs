@@ -119,7 +119,7 @@ impl Handle {
 ///
 /// async fn open(ctx: Context, starting: Starting, is_there: bool) -> ExitReason {
 ///     if !is_there {
-///         return starting.refuse(&ctx, "no such file".into());
+///         return starting.refuse(&ctx, ExitReason::other("no such file"));
 ///     }
 ///     starting.acknowledge();
 ///     ctx.receive_of::<()>().await;

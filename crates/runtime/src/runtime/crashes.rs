@@ -34,12 +34,12 @@ const NAME_MAX_BYTES: usize = 256;
 /// Processes that were ended by others, by an exit signal or through a link, do not count.
 ///
 /// ```
-/// use std::sync::{Arc, mpsc};
+/// use std::sync::mpsc;
 ///
-/// use rusm_runtime::{Config, Crash, Runtime};
+/// use rusm_runtime::{Config, Crash, Hook, Runtime};
 ///
 /// let (tell, crashes) = mpsc::channel();
-/// let on_crash = Arc::new(move |crash: &Crash| drop(tell.send((crash.label.clone(), crash.reason.to_string()))));
+/// let on_crash = Hook::new(move |crash: &Crash| drop(tell.send((crash.label.clone(), crash.reason.to_string()))));
 /// let runtime = Runtime::start(Config { on_crash: Some(on_crash), log_crashes: false, ..Config::default() })?;
 /// runtime.spawn(|ctx| async move {
 ///     ctx.set_label("fragile");

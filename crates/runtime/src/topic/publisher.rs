@@ -32,7 +32,7 @@ use config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 /// Created by [`Topic::publisher`].
 ///
 /// ```
-/// use rusm_runtime::topic::{Overflow, PublisherConfig};
+/// use rusm_runtime::topic::{Message, Overflow, PublisherConfig};
 /// use rusm_runtime::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
@@ -40,8 +40,8 @@ use config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 /// let mut reader = lines.subscribe(Overflow::Block);
 /// runtime.block_on(move |_| async move {
 ///     let publisher = lines.publisher(PublisherConfig::default()).expect("the default is valid");
-///     publisher.publish("one").await.expect("the topic is open");
-///     publisher.publish("two").await.expect("the topic is open");
+///     publisher.publish(Message::new("one")).await.expect("the topic is open");
+///     publisher.publish(Message::new("two")).await.expect("the topic is open");
 ///     publisher.flush().await.expect("both are in the topic now");
 /// });
 /// assert_eq!(reader.blocking_next()?.payload(), "one");

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// use rusm_runtime::supervisor::{Backoff, Strategy, Supervisor};
 ///
 /// let backoff = Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(1) };
-/// let delays: Vec<_> = (0..5).map(|restart| backoff.delay(restart).as_millis()).collect();
+/// let delays: Vec<_> = (1..=5).map(|restart| backoff.delay(restart).as_millis()).collect();
 /// assert_eq!(delays, [100, 200, 400, 800, 1_000]);
 /// let patient = Supervisor::new(Strategy::OneForOne).backoff(backoff);
 /// ```
