@@ -265,6 +265,8 @@ impl Local {
         if polls > FEW_POLLS {
             return;
         }
+        // Below, the check that tells the callers of dropped replies may be put off.
+        self.deliver_dropped_replies();
         let slices = self.long_slices.get().wrapping_add(1);
         self.long_slices.set(slices);
         let (polls_until_check, checks) =

@@ -1,7 +1,7 @@
 //! Calls and acknowledged starts: sentence 24 of `docs/semantics.md`; the test names have its number.
 
 use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::ask::{ask, runtime};
 use rusm_runtime::observe;
@@ -229,6 +229,24 @@ fn s24_a_dropped_request_ends_its_call_at_once_wherever_it_is_dropped() {
         let reply: Result<u32, _> = outside.block_on(handle.call(callee, (), Duration::MAX));
         assert_eq!(reply, Err(CallError::Dropped { to: callee }));
     }
+}
+
+#[test]
+fn s24_a_request_that_is_dropped_at_the_end_of_a_time_slice_ends_its_call() {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    ask(&runtime, |ctx| async move {
+        let callee = dropper(&ctx, |_, reply| {
+            // Longer than a time slice, so the slice ends with this poll.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(5) {
+                std::hint::spin_loop();
+            }
+            drop(reply);
+        });
+        for _ in 0..8 {
+            assert_eq!(ctx.call::<_, u32>(callee, (), Duration::MAX).await, Err(CallError::Dropped { to: callee }));
+        }
+    });
 }
 
 #[test]
