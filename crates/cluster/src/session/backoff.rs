@@ -60,7 +60,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..9 {
             backoff.on_end(now, DownReason::Protocol, Duration::from_millis(1));
-            waits.push((backoff.until() - now).as_millis());
+            waits.push(backoff.until().saturating_sub(now).as_millis());
             now = backoff.until();
         }
 

@@ -115,7 +115,9 @@ fn ends_after(packets_of_frames: &[Vec<Frame>], config: &Config) -> Option<(usiz
         let mut packet = BytesMut::new();
         Stream::put_header(&mut packet, sample.tag, first);
         first += frames.len() as u64;
-        frames.iter().for_each(|frame| frame.put(&mut packet));
+        for frame in frames {
+            frame.put(&mut packet);
+        }
         pair.b.on_packet(pair.now, packet.freeze());
         // Each packet is acknowledged, and no process takes anything.
         packets(&mut pair.b);

@@ -111,7 +111,7 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
         }
         _ => failed()(error),
     })?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|_| unexpected(node))?;
+    let Ok(answer) = serde_json::from_str::<Value>(&answer) else { return Err(unexpected(node)) };
     match answer["error"].as_str() {
         Some(error) => Err(Failure::Usage(format!("node {}: {error}", node.name))),
         None => Ok(answer),

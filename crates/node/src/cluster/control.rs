@@ -55,7 +55,7 @@ impl Control {
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
                     Err(error) => {
                         // For example too many open files: do not try again at once.
-                        std::thread::sleep(ACCEPT_AGAIN);
+                        std::thread::park_timeout(ACCEPT_AGAIN);
                         Err(error)
                     }
                 };

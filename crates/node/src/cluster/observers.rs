@@ -158,9 +158,10 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
             let _place = place;
             // A node that does not answer must not keep the connection here.
             let far = timeout(2 * OPEN_WITHIN, open(&ctx, &node)).await.ok().flatten();
-            match far {
-                Some(far) => carry(ctx, stream, far).await,
-                None => tracing::debug!(%node, "a node does not let observers watch it through this one"),
+            if let Some(far) = far {
+                carry(ctx, stream, far).await;
+            } else {
+                tracing::debug!(%node, "a node does not let observers watch it through this one");
             }
             ExitReason::Shutdown
         };

@@ -18,10 +18,12 @@ pub(crate) fn file(dir: &Path) -> io::Result<PathBuf> {
     if fs::symlink_metadata(&path).is_ok() {
         return Ok(path);
     }
-    let mut secret = [0; SECRET_BYTES];
-    getrandom::fill(&mut secret).map_err(io::Error::other)?;
-    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let line = format!("{SECRET_PREFIX}{hex}\n");
+    let mut secret = [[0; SECRET_BYTES / 2]; 2];
+    for half in &mut secret {
+        getrandom::fill(half).map_err(io::Error::other)?;
+    }
+    let [first, second] = secret.map(u128::from_le_bytes);
+    let line = format!("{SECRET_PREFIX}{first:032x}{second:032x}\n");
     // Written under another name first: a node that starts meanwhile must not read a part of it.
     let draft = dir.join(format!("{FILE}.{}", std::process::id()));
     drop(fs::remove_file(&draft));

@@ -58,7 +58,7 @@ pub(crate) const fn is_expired(expiry_ms: u64, now_ms: u64) -> bool {
 
 /// Returns the key of an entry in the expiry table.
 pub(crate) fn expiry_key(expiry_ms: u64, bucket: &str, key: &[u8]) -> Vec<u8> {
-    debug_assert!(bucket.len() <= usize::from(u8::MAX), "keys of a topic or of jobs do not expire");
+    debug_assert!(u8::try_from(bucket.len()).is_ok(), "keys of a topic or of jobs do not expire");
     let mut bytes = Vec::with_capacity(EXPIRY_BYTES + 1 + bucket.len() + key.len());
     bytes.extend_from_slice(&expiry_ms.to_be_bytes());
     bytes.push(bucket.len() as u8);

@@ -173,7 +173,10 @@ mod tests {
         let long = shown_name(&"é".repeat(1 << 20));
         assert!(long.ends_with('…') && long.len() <= NAME_BYTES_MAX + '…'.len_utf8(), "{} bytes", long.len());
         // A back reference to a tuple of back references: each level doubles the text.
-        let levels: String = (0..20).map(|level| format!("TB{level:x}_B{level:x}_E")).collect();
+        let mut levels = String::new();
+        for level in 0..20 {
+            write!(levels, "TB{level:x}_B{level:x}_E").unwrap();
+        }
         assert!(shown_name(&format!("_RINvC1a1b{levels}E")).len() <= NAME_BYTES_MAX + '…'.len_utf8());
     }
 }

@@ -311,7 +311,6 @@ impl Host {
                 *yields = true;
                 Answer::No
             }
-            Some(KeyState::Live { .. } | KeyState::Starting { .. }) => Answer::Wait,
             None if is_kept => {
                 self.suspended.want(key);
                 // Its callers wait for the state.
@@ -319,7 +318,7 @@ impl Host {
                 Answer::Wait
             }
             None if knows_all => Answer::No,
-            None => Answer::Wait,
+            Some(KeyState::Live { .. } | KeyState::Starting { .. }) | None => Answer::Wait,
         }
     }
 

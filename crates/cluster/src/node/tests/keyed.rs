@@ -266,7 +266,7 @@ fn no_call_is_lost_or_repeated_while_one_node_after_the_other_is_drained_and_rep
         (member, keyed)
     };
     let mut nodes: Vec<_> = [("a", 1), ("b", 2), ("c", 3)].map(|(text, boot)| serve(text, boot)).into();
-    let mut calls = 0;
+    let mut calls: u64 = 0;
     for round in 0..ROUNDS {
         connected(&nodes.iter().map(|(member, _)| member).collect::<Vec<_>>());
         served(&nodes.iter().map(|(_, keyed)| keyed).collect::<Vec<_>>(), 3);
@@ -274,7 +274,7 @@ fn no_call_is_lost_or_repeated_while_one_node_after_the_other_is_drained_and_rep
         leaving.node.drain();
         // Calls go on from the other two nodes while the states move.
         let (caller, of_caller) = &nodes[round as usize % 2];
-        while of_leaving.count() != KeyCount::default() || calls as u128 <= 2 * round {
+        while of_leaving.count() != KeyCount::default() || u128::from(calls) <= 2 * round {
             calls += 1;
             for (key, (_, sum)) in add(caller, of_caller, KEYS).into_iter().enumerate() {
                 assert_eq!(sum, calls, "key {key} in round {round}: each call is counted once");
