@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use rusm_runtime::observe;
-use rusm_runtime::{CallError, Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request, TrySendError};
+use rusm_runtime::{Context, Down, ExitReason, Joined, Left, Pid, ReplyTo, Request, TrySendError};
 
 use super::kind::{Code, Deactivate, GROUP, Hosts, KeyCount, KeyedConfig, STATE_BYTES_MAX, SharedCount};
 use super::suspended::{KeyUse, Saved, Suspended};
@@ -463,18 +463,16 @@ impl Host {
     }
 }
 
-/// Asks hosts one after the other. Returns `No` if the key may be started here.
+/// Asks hosts one after the other. Returns `No` if the key may be started here: each has said so.
 async fn ask_all(ctx: &Context, others: &[Pid], question: &Bytes) -> Answer {
     for host in others {
         match ctx.call::<Bytes, Bytes>(*host, question.clone(), ANSWER_WITHIN).await {
             Ok(answer) => match Answer::decode(&answer) {
+                Some(Answer::No) => {}
                 Some(live @ Answer::Live { .. }) => return live,
-                Some(Answer::Wait) => return Answer::Wait,
-                _ => {}
+                _ => return Answer::Wait,
             },
-            // Its node is gone, and its keys with it.
-            Err(CallError::NoConnection { .. } | CallError::NoProcess { .. }) => {}
-            // It may hang. When it is known to be gone, the next attempt succeeds.
+            // It may hang, or only the connection to it is lost. When all know that it is gone, the next attempt succeeds.
             Err(_) => return Answer::Wait,
         }
     }

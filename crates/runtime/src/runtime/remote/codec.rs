@@ -346,7 +346,7 @@ impl Portable for Pid {
             2 => 0,
             3 => {
                 let identity = Identity { name: Arc::decode(from)?, boot_id: u128::decode(from)? };
-                if from.peers.own() == Some(&identity) { 0 } else { from.peers.intern(&identity)? }
+                if from.peers.own() == Some(&identity) { 0 } else { from.peers.intern_mentioned(&identity)? }
             }
             _ => return None,
         };
@@ -425,6 +425,20 @@ mod tests {
         ] {
             assert_eq!(through(&reason), Some(reason));
         }
+    }
+
+    #[test]
+    fn pids_of_unknown_nodes_leave_room_for_nodes_that_connect() {
+        let peers = Peers::default();
+        let a = peers.intern(&Identity { name: "a".into(), boot_id: 1 }).expect("the first life");
+        let mentioned = (0..1_u128 << 17).filter(|boot_id| {
+            let mut forged = Encoder::new(&peers, a);
+            (3_u8, (7_u32, 1_u32)).encode(&mut forged);
+            (Arc::<str>::from("forged"), *boot_id).encode(&mut forged);
+            Pid::decode(&mut Decoder::new(&peers, a, forged.into_bytes().into())).is_some()
+        });
+        assert!(mentioned.count() < 1 << 16);
+        assert!(peers.intern(&Identity { name: "b".into(), boot_id: 1 }).is_some());
     }
 
     #[test]

@@ -26,6 +26,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum number of lives of other nodes that a runtime knows: a bound on what another node may make it store.
 const LIVES_MAX: usize = 1 << 16;
+/// Maximum number of lives with which one that was only mentioned, in a pid, is added. The others are for nodes that connect.
+const MENTIONED_LIVES_MAX: usize = LIVES_MAX / 2;
 /// Maximum length of the name of a node, in bytes.
 pub(crate) const NODE_NAME_MAX_BYTES: usize = 255;
 
@@ -190,6 +192,15 @@ impl Peers {
     /// Returns the index of a life, and adds it if it is not known. `None` if there are too many, or for a name that is
     /// not valid.
     pub(crate) fn intern(&self, identity: &Identity) -> Option<u32> {
+        self.intern_up_to(identity, LIVES_MAX)
+    }
+
+    /// Does the same for a life that another node has mentioned: it leaves room for nodes that connect.
+    pub(crate) fn intern_mentioned(&self, identity: &Identity) -> Option<u32> {
+        self.intern_up_to(identity, MENTIONED_LIVES_MAX)
+    }
+
+    fn intern_up_to(&self, identity: &Identity, lives_max: usize) -> Option<u32> {
         if let Some(index) = self.lives.read().by_identity.get(identity) {
             return Some(*index);
         }
@@ -200,7 +211,7 @@ impl Peers {
         if let Some(index) = lives.by_identity.get(identity) {
             return Some(*index);
         }
-        if lives.list.len() >= LIVES_MAX {
+        if lives.list.len() >= lives_max {
             return None;
         }
         let index = u32::try_from(lives.list.len() + 1).ok()?;
