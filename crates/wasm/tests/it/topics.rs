@@ -310,10 +310,10 @@ fn a_message_or_a_name_that_is_too_long_is_refused_with_its_number() {
         "ordering key of 65536 bytes is longer than 1024 bytes"
     );
     let subscribe = |name: &str| grown(format!("(drop (call $due (call $subscribe {ORDERS} {name})))"));
-    assert_eq!(subscribe("(i32.const 0) (i32.const 0)"), "subscription name of 0 bytes is not between 1 and 255");
+    assert_eq!(subscribe("(i32.const 0) (i32.const 0)"), "the name of a subscription has 1 to 255 bytes, not 0");
     assert_eq!(
         subscribe("(i32.const 65536) (i32.const 256)"),
-        "subscription name of 256 bytes is not between 1 and 255"
+        "the name of a subscription has 1 to 255 bytes, not 256"
     );
     let many = format!("(drop (call $due (call $subscribe {ORDERS} {WORK})))").repeat(65);
     assert_eq!(grown(many), "a process may have at most 64 shares in subscriptions: give some up");
