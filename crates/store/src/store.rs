@@ -47,7 +47,7 @@ const BROWSE_BYTES_MAX: usize = 1024 * 1024;
 ///     tx.put(&accounts, "bob", "3")
 /// }).wait()?;
 /// store.close();
-/// // What was acknowledged is there again, also after a power cut.
+/// // Acknowledged writes are there again, also after a power cut.
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// assert_eq!(store.bucket("accounts")?.get("bob").wait()?.as_deref(), Some(&b"3"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

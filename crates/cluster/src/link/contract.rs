@@ -38,7 +38,7 @@ pub trait Link: Send + Sync {
     /// Sends a packet without waiting for more to send with it, in the order of [`Self::send`].
     ///
     /// # Errors
-    /// Those of [`Self::send`].
+    /// [`LinkError`] as of [`Self::send`].
     fn send_at_once(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
         self.send(to, lane, packet)
     }

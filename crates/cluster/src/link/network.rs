@@ -47,7 +47,7 @@ pub struct NetworkLink {
     presence: OnceLock<Arc<Presence>>,
 }
 
-/// What makes this node a part of the cluster.
+/// The presence of this node in the cluster: its declarations, and the nodes that it sees.
 struct Presence {
     name: NodeName,
     life: LinkLife,
@@ -155,7 +155,7 @@ impl NetworkLink {
     }
 }
 
-/// How packets to a peer travel. Those of one lane arrive in the order in which they were sent, whether express or not.
+/// The way of packets to a peer. The packets of one lane arrive in the order in which they were sent, whether express or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
     is_control: bool,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::contract::LinkError;
 use crate::identity::NodeName;
 
-/// What the file of a secret begins with.
+/// Start of the file of a secret.
 pub const SECRET_PREFIX: &str = "rusm:";
 /// Maximum length of the file of a secret, in bytes.
 const SECRET_BYTES_MAX: usize = 256;

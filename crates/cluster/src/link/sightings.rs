@@ -69,7 +69,7 @@ struct State {
     has_left: bool,
 }
 
-/// What the link has to do after a token.
+/// Next step of the link after a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! How many names each node has: a bound on what one node may make another one remember.
+//! The number of names of each node, which limits the names that one node makes another one keep.
 
 use rustc_hash::FxHashMap;
 
@@ -41,7 +41,7 @@ impl Counts {
         }
     }
 
-    /// Forgets a node that has no names any more.
+    /// Forgets a node whose last name is gone.
     pub(super) fn lose(&mut self, node: &Identity) {
         self.0.remove(node);
     }

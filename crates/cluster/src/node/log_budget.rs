@@ -1,4 +1,4 @@
-//! How many lines of the log a peer may cause: bytes of another node must not fill the disk.
+//! The budget of log lines that a peer may cause: bytes of another node must not fill the disk.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Notes the end of a session that has lasted so long.
+    /// Notes the end of a session, and how long it lasted.
     pub(super) fn on_end(&mut self, now: Duration, reason: DownReason, lasted: Duration) {
         let is_free = match reason {
             DownReason::Protocol => false,

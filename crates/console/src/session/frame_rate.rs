@@ -26,8 +26,8 @@ impl FrameRate {
         self.next_seq = 0.0;
     }
 
-    /// Returns if the sample is due as a frame: the number of frames that the observer asked for and did not get so far.
-    /// `tick` is the shortest time between two samples.
+    /// Takes a sample, and returns `None` if it is not due as a frame. For a frame, it returns the number of frames that the
+    /// observer asked for and missed until now. `tick` is the shortest time between two samples.
     pub(super) fn take(&mut self, sample: u64, now: Instant, tick: Duration) -> Option<u64> {
         let every = self.every.max(tick);
         // Counted in samples, so that an observer that wants all of them gets all of them.

@@ -32,7 +32,7 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
     let name: NodeName = name.parse().map_err(|error| Failure::Usage(format!("node name {name:?}: {error}")))?;
     let mut boot = [0; 16];
     getrandom::fill(&mut boot).map_err(|error| Failure::Usage(format!("the system has no random numbers: {error}")))?;
-    // Certificates say who belongs to the cluster; without them, it is a secret of the user.
+    // Nodes without certificates share a secret of their user.
     let secret = match settings.certificates {
         Some(_) => None,
         None => Some(secret::file(dir).map_err(system("make the secret of the cluster"))?),

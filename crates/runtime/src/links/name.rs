@@ -10,7 +10,7 @@ pub const NAME_MAX_BYTES: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the name of a {what} has 1 to {NAME_MAX_BYTES} bytes, not {bytes}")]
 pub struct NameError {
-    /// What the name was given to: `process`, `group`, `topic`, `subscription`, `bucket`, …
+    /// Kind of the named thing: `process`, `group`, `topic`, `subscription`, `bucket`, …
     pub what: &'static str,
     /// Length of the text, in bytes.
     pub bytes: usize,

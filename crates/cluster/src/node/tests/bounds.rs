@@ -1,4 +1,4 @@
-//! What other nodes may make a node keep.
+//! Limits on what other nodes make a node keep.
 
 use super::*;
 use crate::link::{Link, LinkEvents, MemoryLink};

@@ -58,7 +58,7 @@ pub enum Malformed {
     /// The node uses more of this one than a node may.
     #[error("its processes may have {limit} {what} here, and it asks for more")]
     TooMany {
-        /// What it has too many of.
+        /// Kind of the things that are too many.
         what: &'static str,
         /// Maximum number.
         limit: usize,

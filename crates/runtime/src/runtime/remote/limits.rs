@@ -1,4 +1,4 @@
-//! What one other node may use of this one: the constants, and the count of the processes that it has spawned.
+//! Limits on the use of this node by another one, and the count of the processes that it has spawned here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
