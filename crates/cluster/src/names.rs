@@ -21,6 +21,8 @@ mod grants;
 mod message;
 mod own;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 pub use event::{
     Minority, NAME_BYTES_MAX, NAMES_OF_NODE_MAX, NameEvent, NamesConfig, Owner, RegisterError, RegisterRefused,

@@ -17,6 +17,8 @@ use crate::wire::WireError;
 
 /// Time until the first attempt after a refused one, in milliseconds.
 const RETRY_MS: u64 = 20;
+/// How far an epoch may be ahead of the time of day, in milliseconds: 34 years. Each owner of a name adds one.
+const EPOCH_AHEAD_MS: u64 = 1 << 40;
 
 /// The registry of one life of a node. Times are those of its sessions.
 #[derive(Debug)]
@@ -264,13 +266,24 @@ impl Registry {
     /// Grants a name to a process of another node or of this one.
     fn grant(&mut self, now: Duration, node: &Identity, name: &Arc<str>, epoch: u64) -> Result<(), ClaimError> {
         // An earlier life of this node may have granted the name. Alone, it has granted nothing to others.
-        if now < self.grants_from && self.size() > 1 {
+        let is_too_early = now < self.grants_from && self.size() > 1;
+        if is_too_early || epoch > self.epoch_max(now) {
             return Err(ClaimError::Refused(Refusal::NotYet));
         }
         self.grants.claim(now, node, name, epoch)
     }
 
+    /// Returns the largest epoch that is accepted now. It grows with time, so that a node that claims it delays the claims
+    /// that follow, but never leaves them without an epoch.
+    const fn epoch_max(&self, now: Duration) -> u64 {
+        self.config.epoch_floor.saturating_add(now.as_millis() as u64).saturating_add(EPOCH_AHEAD_MS)
+    }
+
     fn on_refused(&mut self, now: Duration, from: &NodeName, name: &Arc<str>, epoch: u64, refusal: Refusal) {
+        let refusal = match refusal {
+            Refusal::Old { last } if last >= self.epoch_max(now) => Refusal::NotYet,
+            refusal => refusal,
+        };
         let has_majority = self.own.get(name).is_some_and(|own| self.has_majority_for(now, own));
         let refusals_max = self.size() - self.majority();
         let wait = self.wait_before_retry(name, epoch);
