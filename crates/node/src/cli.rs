@@ -38,6 +38,23 @@ pub(crate) struct Cli {
     pub(crate) node: NodeFlags,
 }
 
+impl Cli {
+    /// Returns whether the command starts the threads of a node, or those that compile guests.
+    pub(crate) fn starts_threads(&self) -> bool {
+        let command = self.command.as_ref();
+        command.is_none_or(|command| match command {
+            Command::Node(_) | Command::Run(_) | Command::Serve(_) | Command::Loadtest(_) | Command::Check { .. } => {
+                true
+            }
+            Command::Bench(command) => command.starts_threads(),
+            // The doctor reports it as one of its checks.
+            Command::Doctor { .. } => false,
+            Command::New(_) | Command::Build(_) | Command::Store(_) | Command::Cluster(_) | Command::Ops(_) => false,
+            Command::Completions { .. } | Command::Man { .. } => false,
+        })
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs a node without a screen until SIGTERM or ctrl-c, then drains it.

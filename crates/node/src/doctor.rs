@@ -16,6 +16,7 @@ use std::fmt::Write;
 use rusm_bench::Machine;
 use serde_json::json;
 
+pub(crate) use self::limits::check_threads;
 use crate::bench::output::print_either;
 use crate::doctor::check::{Check, Health};
 use crate::failure::Failure;

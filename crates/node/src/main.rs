@@ -77,6 +77,9 @@ fn print_answer(answer: &clap::Error) -> Result<u8, Failure> {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
+    if cli.starts_threads() {
+        doctor::check_threads()?;
+    }
     match cli.command {
         None => attached::run(&cli.node),
         Some(Command::Node(flags)) => headless::run(&flags),

@@ -50,6 +50,11 @@ pub(crate) enum BenchCommand {
 }
 
 impl BenchCommand {
+    /// Returns whether the command runs something.
+    pub(crate) const fn starts_threads(&self) -> bool {
+        !matches!(self, Self::List { .. } | Self::Compare(_) | Self::History(_))
+    }
+
     /// Returns the resource limits of the command, if it runs something.
     pub(crate) fn container(&self) -> Option<&ContainerFlags> {
         match self {

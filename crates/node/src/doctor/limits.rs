@@ -1,11 +1,16 @@
 //! Limits on the resources that processes, guests and connections use.
 
+use std::num::NonZero;
+use std::sync::{Mutex, mpsc};
+use std::{io, thread};
+
 use rusm_bench::{Machine, cgroup};
 use rusm_text::grouped;
 use rusm_wasm::defaults::POOL_CAPACITY_MAX;
 use rustix::process::{Resource, getrlimit};
 
 use crate::doctor::check::{Check, read_number};
+use crate::failure::Failure;
 use crate::settings::size::format_bytes;
 
 /// Number of open files that is enough for the usual use of a node.
@@ -20,6 +25,10 @@ const BYTES_PER_PARKED_GUEST: u64 = 16 << 10;
 const BYTES_PER_PARKED_PROCESS: u64 = 287;
 /// Number of threads of a node with its observer and some blocking calls, in addition to one thread per core.
 const THREADS_ENOUGH: u64 = 64;
+/// Number of threads that a node starts in addition to two per core (one that runs processes, one that compiles guests).
+const THREADS_BESIDE_CORES: usize = 16;
+/// Stack of a thread that only waits, in bytes.
+const STACK_BYTES: usize = 64 * 1024;
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     vec![maps(), files(), memory(machine), address_space(), threads(machine)]
@@ -123,9 +132,40 @@ fn address_space() -> Check {
     )
 }
 
+/// Checks that the system lets this program start the threads of a node: a library that cannot start one panics.
+pub(crate) fn check_threads() -> Result<(), Failure> {
+    let needed = 2 * thread::available_parallelism().map_or(1, NonZero::get) + THREADS_BESIDE_CORES;
+    start_all(needed).map_err(|(started, error)| {
+        let limit = thread_limit().map_or_else(String::new, |limit| format!(", the limit is {limit}"));
+        Failure::Limit(format!(
+            "a node needs {needed} threads, and the system gives it {started} ({error}{limit}): raise it with ulimit -u, \
+             TasksMax= of a systemd unit, or pids.max of a control group"
+        ))
+    })
+}
+
+/// Starts this many threads at once, and ends them. An error says how many were started.
+fn start_all(count: usize) -> Result<(), (usize, io::Error)> {
+    let (ends, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    thread::scope(|scope| {
+        let result = (0..count).try_for_each(|started| {
+            let wait = || drop(ended.lock().map(|ended| ended.recv()));
+            let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, wait);
+            thread.map(drop).map_err(|error| (started, error))
+        });
+        // The threads end now, one after another.
+        drop(ends);
+        result
+    })
+}
+
+fn thread_limit() -> Option<u64> {
+    [getrlimit(Resource::Nproc).current, cgroup::threads()].into_iter().flatten().min()
+}
+
 fn threads(machine: &Machine) -> Check {
-    let user = getrlimit(Resource::Nproc).current;
-    let limit = [user, cgroup::threads()].into_iter().flatten().min();
+    let limit = thread_limit();
     let needed = THREADS_ENOUGH + machine.cores as u64;
     Check::of(
         "threads",

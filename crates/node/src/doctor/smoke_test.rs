@@ -5,12 +5,15 @@ use rusm_text::grouped;
 use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
 
 use crate::doctor::check::Check;
+use crate::doctor::check_threads;
+use crate::failure::Failure;
 
 /// A guest that ends at once.
 const GUEST: &str = r#"(module (memory (export "memory") 1) (func (export "run")))"#;
 
 pub(super) fn checks() -> Vec<Check> {
-    let runtime = match Runtime::start(Config::default()) {
+    let started = check_threads().and_then(|()| Runtime::start(Config::default()).map_err(Failure::from));
+    let runtime = match started {
         Ok(runtime) => runtime,
         Err(error) => return vec![node(&Err(error.to_string())), wasm(&Err("no node to run it on".to_owned()))],
     };

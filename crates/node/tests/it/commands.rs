@@ -416,6 +416,28 @@ fn without_open_files_for_an_observer_a_node_refuses_to_start() {
     }
 }
 
+/// A library that cannot start a thread panics, so the commands that need threads try it first.
+#[test]
+fn without_the_threads_of_a_node_each_command_says_so_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [&["node"][..], &["run", "x.wasm"], &["bench", "run", "spawn-storm"], &["check", "x.toml"]] {
+        let mut command = Command::new("prlimit");
+        command.args(["--nproc=3:3", env!("CARGO_BIN_EXE_rusm")]).args(args).current_dir(dir.path());
+        if rustix::process::geteuid().is_root() {
+            // The limit does not hold for root.
+            std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        }
+        let output = match command.env_clear().env("XDG_RUNTIME_DIR", dir.path()).output() {
+            Ok(output) if output.status.code() == Some(126) => return eprintln!("nobody may not run the program"),
+            output => output.unwrap(),
+        };
+
+        let line = String::from_utf8(output.stderr).unwrap();
+        assert!(line.starts_with("rusm: a node needs ") && line.contains("the limit is 3"), "{args:?}: {line}");
+        assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{args:?}: {line}");
+    }
+}
+
 #[test]
 fn a_file_that_never_ends_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
