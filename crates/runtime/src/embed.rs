@@ -40,7 +40,7 @@ pub mod remote {
     pub use crate::runtime::remote::connection::{AttachError, ConnectError, Remote, attach};
     pub use crate::runtime::remote::frame::{Address, Frame, Kind};
     pub use crate::runtime::remote::inbound::{Delivered, Malformed};
-    pub use crate::runtime::remote::network::{LinkFigures, Network, Refused, Room};
+    pub use crate::runtime::remote::network::{LinkFigures, Network, Refused};
     pub use crate::runtime::remote::peers::{Identity, Phase};
     pub use crate::runtime::remote::report::{ClusterName, NetworkPeer, NetworkReport, NodeVitals, SeenVitals};
 }

@@ -6,6 +6,7 @@ pub(crate) mod crashes;
 pub(crate) mod directory;
 pub(crate) mod file_limit;
 pub(crate) mod handle;
+pub(crate) mod held_wakes;
 pub(crate) mod hooks;
 pub(crate) mod panic_hook;
 pub(crate) mod panics;

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use rusm_runtime::Handle;
 use rusm_runtime::embed::remote::{
-    Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, NetworkReport, Refused, Room, attach,
+    Address as ProcessAddress, AttachError, Frame, LinkFigures, Network, NetworkReport, Refused, attach,
 };
+use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use super::connection::{Connection, start_sender};
@@ -82,7 +83,7 @@ struct Shared {
     /// Lines about peers for which there is no room.
     log: Mutex<LogBudget>,
     /// Connections by the index of the life that is connected, or was.
-    by_node: RwLock<HashMap<u32, Arc<Connection>>>,
+    by_node: RwLock<FxHashMap<u32, Arc<Connection>>>,
 }
 
 impl fmt::Debug for Node {
@@ -323,10 +324,6 @@ impl Network for Shared {
             Some(connection) => connection.send(&self.environment, frame),
             None => Err(Refused::NoConnection(frame)),
         }
-    }
-
-    fn room(&self, node: u32, to: ProcessAddress) -> Room {
-        self.by_node(node).map_or(Room::NoConnection, |connection| connection.room(to))
     }
 
     fn wait_for_room(&self, node: u32, to: ProcessAddress, sender: &Waker) -> bool {

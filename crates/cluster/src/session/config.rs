@@ -14,11 +14,11 @@ pub struct Config {
     pub versions: (Version, Version),
     /// Features to offer.
     pub features: Features,
-    /// Maximum number of frames in flight. More makes it slower to find out that a node hangs. Default 4,096.
+    /// Maximum number of frames in flight. Default 16,384.
     pub window_frames: u32,
-    /// Maximum number of bytes in flight. Default 1 MiB.
+    /// Maximum number of bytes in flight. More makes it slower to find out that a node hangs. Default 1 MiB.
     pub window_bytes: u32,
-    /// Maximum number of messages for one process that it has not taken. Default 256.
+    /// Maximum number of messages for one process that it has not taken, beyond its mailbox. Default 4,096.
     pub target_messages: u32,
     /// Maximum length of these messages, in bytes, if it is more than one. Default 4 MiB.
     pub target_bytes: u64,
@@ -52,9 +52,9 @@ impl Default for Config {
         Self {
             versions: (Version::OLDEST, Version::NEWEST),
             features: Features::NONE,
-            window_frames: 4_096,
+            window_frames: 16_384,
             window_bytes: 1 << 20,
-            target_messages: 256,
+            target_messages: 4_096,
             target_bytes: 4 << 20,
             held_messages: 1 << 18,
             held_bytes: 256 << 20,
@@ -86,7 +86,7 @@ impl Config {
 
     /// Returns the number of frames after which an acknowledgement does not wait.
     pub(super) fn ack_frames(&self) -> u64 {
-        u64::from((self.window_frames / 4).clamp(1, 256))
+        u64::from((self.window_frames / 4).clamp(1, 1_024))
     }
 
     /// Returns the number of bytes after which an acknowledgement does not wait.

@@ -59,7 +59,10 @@ fn what_breaks_the_protocol_ends_the_session() {
             Frame::Next { from, to, chunk: chunk.clone() },
         ],
         vec![Frame::Credit(vec![credit])],
-        vec![Frame::Data { kind: Kind::MESSAGE, from, to, payload: chunk }; 257],
+        vec![
+            Frame::Data { kind: Kind::MESSAGE, from, to, payload: chunk };
+            Config::default().target_messages as usize + 1
+        ],
     ];
     for frames in broken {
         let mut pair = Pair::up(Config::default(), Config::default());
@@ -160,8 +163,8 @@ fn a_long_message_uses_credit_from_its_first_chunk_on() {
 
     assert_eq!(ends_after(&[first(1, 64 << 20)], &config), None, "alone, it may be longer than the credit");
     assert_eq!(ends_after(&[first(1, 64 << 20), first(3, 2)], &config), Some((1, DownReason::Protocol)));
-    let many: Vec<_> = (1..=257).map(|from| first(from, 2)).collect();
-    assert_eq!(ends_after(&many, &config), Some((256, DownReason::Protocol)), "the credit in messages");
+    let many: Vec<_> = (1..=4_097).map(|from| first(from, 2)).collect();
+    assert_eq!(ends_after(&many, &config), Some((4_096, DownReason::Protocol)), "the credit in messages");
 }
 
 #[test]
@@ -214,6 +217,6 @@ fn events_that_nobody_takes_close_the_window_of_the_other_node() {
     let waiting = std::iter::from_fn(|| pair.b.poll_event()).count();
     pair.exchange();
 
-    assert!(waiting <= 1_024 + 2 * 4_096, "{waiting} events wait");
+    assert!(waiting <= 1_024 + 2 * Config::default().window_frames as usize, "{waiting} events wait");
     assert_eq!(waiting + crate::pair::delivered(&pair.events_b).len(), sent);
 }

@@ -79,10 +79,10 @@ fn a_process_that_takes_nothing_stalls_only_those_who_send_to_it() {
     pair.exchange();
     let is_silent = pair.events_a.is_empty();
     let epoch = pair.b.stats().peer.unwrap().epoch;
-    pair.b.consumed(pair.now, epoch, process(2), 256, 256 * 4);
+    pair.b.consumed(pair.now, epoch, process(2), 4_096, 4_096 * 4);
     pair.pass(10 * MS);
 
-    assert_eq!((accepted, refused.reason), (256, SendErrorReason::Busy(Busy::Target)));
+    assert_eq!((accepted, refused.reason), (4_096, SendErrorReason::Busy(Busy::Target)));
     assert!(is_silent);
     assert_eq!(pair.events_a, [Event::Room { to: Some(process(2)) }]);
     assert_eq!(pair.a.check_room(process(2)), Ok(()));
@@ -103,10 +103,11 @@ fn the_window_bounds_what_is_in_doubt_and_signals_wait_in_it() {
     let stats = pair.a.stats();
     pair.exchange();
 
-    assert_eq!((accepted, refused.reason), (4_096, SendErrorReason::Busy(Busy::Pair)));
-    assert_eq!((stats.in_doubt_frames, stats.waiting_pairs), (4_096, 1));
-    assert_eq!(delivered(&pair.events_b).len(), 4_097);
+    assert_eq!((accepted, refused.reason), (16_384, SendErrorReason::Busy(Busy::Pair)));
+    assert_eq!((stats.in_doubt_frames, stats.waiting_pairs), (16_384, 1));
+    assert_eq!(delivered(&pair.events_b).len(), 16_385);
     assert_eq!(pair.events_a, [Event::Room { to: None }]);
+    pair.pass(10 * MS);
     assert_eq!(pair.a.stats().in_doubt_frames, 0);
 }
 

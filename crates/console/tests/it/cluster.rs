@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::support::{Client, node};
-use rusm_runtime::embed::remote::{Address, Frame, Identity, Network, NetworkReport, Refused, Room, attach};
+use rusm_runtime::embed::remote::{Address, Frame, Identity, Network, NetworkReport, Refused, attach};
 use rusm_runtime::observe::{ClusterName, NetworkPeer, NodeVitals, SeenVitals};
 use rusm_runtime::{Handle, Pid};
 use serde_json::{Value, json};
@@ -18,10 +18,6 @@ struct Simulated(AtomicU64);
 impl Network for Simulated {
     fn send(&self, _node: u32, frame: Frame) -> Result<(), Refused> {
         Err(Refused::NoConnection(frame))
-    }
-
-    fn room(&self, _node: u32, _to: Address) -> Room {
-        Room::NoConnection
     }
 
     fn wait_for_room(&self, _node: u32, _to: Address, _sender: &Waker) -> bool {

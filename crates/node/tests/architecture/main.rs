@@ -79,7 +79,7 @@ const DEPENDENCIES: [Dependencies; 16] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All items of the runtime and the protocol that live as long as the program.
-const STATICS: [Static; 10] = [
+const STATICS: [Static; 11] = [
     Static {
         file: "runtime/src/runtime/panics.rs",
         name: "LAST_PANIC_LOCATION",
@@ -94,6 +94,7 @@ const STATICS: [Static; 10] = [
     },
     Static { file: "runtime/src/runtime/shared.rs", name: "NEXT_NUMBER", why: "the numbers of that list" },
     Static { file: "runtime/src/time/realtime.rs", name: "POLICIES", why: "the kernel's settings of this thread" },
+    Static { file: "runtime/src/runtime/held_wakes.rs", name: "HELD", why: "the wakes that this thread holds back" },
     Static { file: "runtime/src/scheduler/local.rs", name: "LOCAL", why: "the scheduler of this thread" },
     Static { file: "runtime/src/time/ticker/clock.rs", name: "SLACKS", why: "the kernel's settings of this thread" },
     Static {

@@ -33,6 +33,7 @@ use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
 use crate::runtime::crashes::CrashLog;
+use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::peers::Peers;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
 use crate::scheduler::{Pause, SchedulerShared};
@@ -186,6 +187,13 @@ impl RuntimeShared {
             return self.push_pinned(slot, affinity);
         }
         self.injector.push(slot);
+        if !HeldWakes::defer(self) {
+            self.wake_for_injected();
+        }
+    }
+
+    /// Wakes a scheduler for processes in the injector, unless one is searching for work.
+    pub(super) fn wake_for_injected(&self) {
         Parking::announce_work();
         if let Some(scheduler) = self.parking.pick() {
             self.schedulers[scheduler].mark_external_wake();

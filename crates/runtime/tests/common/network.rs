@@ -5,9 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::thread;
 
-use rusm_runtime::embed::remote::{
-    Address, Delivered, Frame, Identity, Malformed, Network, Refused, Remote, Room, attach,
-};
+use rusm_runtime::embed::remote::{Address, Delivered, Frame, Identity, Malformed, Network, Refused, Remote, attach};
 use rusm_runtime::remote::Exports;
 use rusm_runtime::{Config, Pid, Runtime};
 
@@ -163,16 +161,6 @@ impl Network for Hub {
         state.queue.push_back(frame);
         link.changed.notify_all();
         Ok(())
-    }
-
-    fn room(&self, node: u32, to: Address) -> Room {
-        let Some(link) = self.link(node) else { return Room::NoConnection };
-        let state = link.state.lock().unwrap();
-        match state.in_flight.get(&to) {
-            _ if state.closed => Room::NoConnection,
-            Some(in_flight) if *in_flight >= CREDIT => Room::Full,
-            _ => Room::Open,
-        }
     }
 
     fn wait_for_room(&self, node: u32, to: Address, sender: &Waker) -> bool {

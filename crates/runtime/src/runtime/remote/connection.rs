@@ -9,6 +9,7 @@ use crate::links::signal::MonitorRef;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::handle::Handle;
+use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::codec::{Decoder, Encoder, Portable};
 use crate::runtime::remote::frame::{Frame, Kind};
 use crate::runtime::remote::inbound::{Delivered, Malformed};
@@ -123,6 +124,13 @@ impl Remote {
             Some(peer) => self.shared.deliver(&peer, frame),
             None => Ok(Delivered::Accepted),
         }
+    }
+
+    /// Runs `deliver`, which delivers frames or wakes senders, and wakes the schedulers once for all of them at its end. Not for
+    /// a thread of the runtime, nor for longer than some tens of microseconds.
+    pub fn deliver_together(&self, deliver: impl FnOnce()) {
+        let _held = HeldWakes::hold(&self.shared);
+        deliver();
     }
 
     /// Records that the connection to a node is lost: ends links and monitors with `noconnection`. Nothing is sent to

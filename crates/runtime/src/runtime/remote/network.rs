@@ -5,17 +5,6 @@ use std::task::Waker;
 use crate::runtime::remote::frame::{Address, Frame};
 use crate::runtime::remote::report::NetworkReport;
 
-/// Room for frames to a process of another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// A frame will be accepted, unless another sender is faster.
-    Open,
-    /// The sender must wait.
-    Full,
-    /// The node is not connected.
-    NoConnection,
-}
-
 /// Reason why a frame was not accepted.
 #[derive(Debug)]
 pub enum Refused {
@@ -54,9 +43,6 @@ pub trait Network: Send + Sync {
     /// [`Refused`], which returns the frame. A frame without [credit](crate::embed::remote::Kind::has_credit) is never
     /// [`Busy`](Refused::Busy).
     fn send(&self, node: u32, frame: Frame) -> Result<(), Refused>;
-
-    /// Returns the room for frames with credit to a process.
-    fn room(&self, node: u32, to: Address) -> Room;
 
     /// Registers a sender, to be woken once when there is room or the connection is lost. Returns false if the sender
     /// should try again at once.

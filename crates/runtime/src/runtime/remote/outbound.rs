@@ -22,7 +22,7 @@ use crate::process::table::Slot;
 use crate::runtime::remote::codec::{Encoder, Portable};
 use crate::runtime::remote::exports::Outgoing;
 use crate::runtime::remote::frame::{Frame, Kind};
-use crate::runtime::remote::network::{Refused, Room};
+use crate::runtime::remote::network::Refused;
 use crate::runtime::remote::peers::{LinkState, Peer, Phase};
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::Local;
@@ -43,11 +43,6 @@ impl RuntimeShared {
         let link = peer.link.read();
         if link.phase != Phase::Up {
             return SendOutcome::NoProcess(envelope);
-        }
-        match attached.network.room(peer.index, to.into()) {
-            Room::Open => {}
-            Room::Full => return SendOutcome::Full(envelope),
-            Room::NoConnection => return SendOutcome::NoProcess(envelope),
         }
         let from = local.and_then(Local::running_pid).unwrap_or(Pid::NONE);
         let Some(Encoded { kind, payload }) = self.encode(&peer, &link, envelope.message()) else {
