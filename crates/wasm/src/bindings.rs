@@ -16,7 +16,7 @@
 )]
 
 wasmtime::component::bindgen!({
-    path: "../../wit/runtime/rusm.wit",
+    path: "wit/runtime/rusm.wit",
     world: "actor",
     imports: {
         "rusm:runtime/process.spawn": async,
@@ -35,7 +35,7 @@ wasmtime::component::bindgen!({
 /// Bindings of the world `rusm:runtime/streaming`, separate because guests of the world above need not import it.
 pub mod streaming {
     wasmtime::component::bindgen!({
-        path: "../../wit/runtime",
+        path: "wit/runtime",
         world: "streaming",
         imports: {
             "rusm:runtime/streams.open": async,
@@ -49,7 +49,7 @@ pub mod streaming {
 /// Bindings of the world `rusm:runtime/publishing`.
 pub mod publishing {
     wasmtime::component::bindgen!({
-        path: "../../wit/runtime",
+        path: "wit/runtime",
         world: "publishing",
         imports: { default: async },
         with: { "rusm:runtime/types": super::rusm::runtime::types },
@@ -60,7 +60,7 @@ pub mod publishing {
 #[cfg(feature = "store")]
 pub mod store {
     wasmtime::component::bindgen!({
-        path: "../../wit/store/kv.wit",
+        path: "wit/store/kv.wit",
         world: "storage",
         imports: { default: async },
     });
@@ -70,7 +70,7 @@ pub mod store {
 #[cfg(feature = "http")]
 pub mod http {
     wasmtime::component::bindgen!({
-        path: "../../wit/http/http.wit",
+        path: "wit/http/http.wit",
         world: "service",
         imports: {
             "rusm:http/streaming.write": async,
@@ -87,7 +87,7 @@ pub mod http {
 pub mod wasi_values {
     wasmtime::component::bindgen!({
         inline: "package rusm:values; world values { import wasi:config/store@0.2.0-rc.1; import wasi:logging/logging@0.1.0-draft; }",
-        path: ["../../wit/wasi/config.wit", "../../wit/wasi/logging.wit"],
+        path: ["wit/wasi/config.wit", "wit/wasi/logging.wit"],
         world: "rusm:values/values",
     });
 }
@@ -96,7 +96,7 @@ pub mod wasi_values {
 #[cfg(feature = "store")]
 pub mod wasi_keyvalue {
     wasmtime::component::bindgen!({
-        path: "../../wit/wasi/keyvalue.wit",
+        path: "wit/wasi/keyvalue.wit",
         world: "imports",
         imports: { default: async | trappable },
         with: { "wasi:keyvalue/store.bucket": crate::wasi::open_bucket::OpenBucket },
