@@ -112,13 +112,16 @@ build_ts() {
     cp $wit_kv/*.wit "$target/ts/wit/deps/store/"
     ts keeper wit "--world keeper --opt-size"
     ts courier wit "--world courier --opt-size"
-    # A component of rusm:http. Lower than elsewhere: async functions become generators, whose promises are the SDK's.
-    mkdir -p "$target/ts/web/deps/runtime" "$target/ts/web/deps/http"
-    cp ts/web.wit "$target/ts/web/"
-    cp $wit/*.wit "$target/ts/web/deps/runtime/"
-    cp ../../wit/http/*.wit "$target/ts/web/deps/http/"
+    # Components of rusm:http. Lower than elsewhere: async functions become generators, whose promises are the SDK's.
+    local guest
     flags=${flags/es2020/es2016}
-    ts web web "--world web --opt-size"
+    for guest in web feed; do
+        mkdir -p "$target/ts/$guest/deps/runtime" "$target/ts/$guest/deps/http"
+        cp "ts/$guest.wit" "$target/ts/$guest/"
+        cp $wit/*.wit "$target/ts/$guest/deps/runtime/"
+        cp ../../wit/http/*.wit "$target/ts/$guest/deps/http/"
+        ts "$guest" "$guest" "--world $guest --opt-size"
+    done
 }
 
 ts() { # GUEST WIT OPTIONS

@@ -54,8 +54,9 @@ fn gates(scenario: &str) -> Vec<Gate> {
         "fan-in" => vec![peer("rate ÷ tokio's mpsc", "at least 1.2; see benches/peers")],
         "ping-pong" => vec![peer("rate of one pair ÷ Erlang's", "at least 2; see benches/peers")],
         "http-throughput" => vec![peer("rate ÷ plain hyper's", "at least 0.9; see docs/serving.md")],
+        "http-throughput-ts" => vec![peer("rate of a pool ÷ plain hyper's", "at least 0.3; see docs/serving.md")],
         "ws-echo" => vec![peer("rate ÷ tokio-tungstenite's", "at least 1; see docs/serving.md")],
-        "sse-fanout" => vec![peer("rate ÷ plain hyper's", "at least 0.7; see docs/serving.md")],
+        "sse-fanout" | "sse-fanout-ts" => vec![peer("rate ÷ plain hyper's", "at least 0.7; see docs/serving.md")],
         "connection-storm" => vec![peer("rate ÷ a plain accept loop's", "at least 0.8; see docs/serving.md")],
         "connection-scale" => vec![
             gate("connections held ÷ target", AtLeast(1.0), Ratio, |report| {
@@ -237,7 +238,7 @@ mod tests {
         for scenario in catalogue() {
             assert!(!judge(&report(scenario.card().id)).is_empty());
         }
-        assert_eq!(catalogue().iter().filter(|scenario| !gates(scenario.card().id).is_empty()).count(), 29);
+        assert_eq!(catalogue().iter().filter(|scenario| !gates(scenario.card().id).is_empty()).count(), 31);
     }
 
     #[test]

@@ -95,6 +95,19 @@ fn every_event_reaches_every_stream_whatever_the_window() {
 }
 
 #[test]
+fn every_event_reaches_every_stream_of_a_guest() {
+    let runtime = runtime();
+    for (streams, window) in [("1", "1"), ("7", "20")] {
+        let params = [("streams", streams), ("window", window), ("payload", "1000")];
+        let report = run(&runtime, "sse-fanout-ts", &params);
+
+        let received = number(&report, "Loss account", "received");
+        assert!(received >= report.ops_total as f64, "{report}");
+        becomes_empty(&runtime);
+    }
+}
+
+#[test]
 fn a_storm_holds_a_share_of_its_connections() {
     let runtime = runtime();
     let peak = |hold: &str| {

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The components are the prebuilt guests of `examples/guests`: each echoes requests at `/echo` and messages at `/socket`.
+//! The component `feed` sends the messages of a topic as events.
 
 use rusm_serve::{Handler, RouteError, Router};
-use rusm_wasm::{GuestOptions, HttpGuest, InstanceReuse, WasmConfig};
+use rusm_wasm::{Capability, GuestOptions, HttpGuest, InstanceReuse, Profiles, WasmConfig};
 
 use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
@@ -18,6 +19,8 @@ use crate::scenarios::wasm::guests::{Code, Guests};
 
 /// Maximum number of core instances in a guest. `QuickJS` with its adapters needs thirteen.
 const PARTS_MAX: u32 = 16;
+/// Profile of a guest that sends the messages of a topic.
+const FEED: &str = "feed";
 /// Requests after which an instance of a pool is replaced.
 const REQUESTS_OF_POOLED: u32 = 1_000;
 
@@ -82,7 +85,35 @@ impl Handlers {
             "typescript" => include_bytes!("../../../../../examples/guests/prebuilt/ts/web.wasm"),
             _ => return Ok(Router::new().route(native_route, native)),
         };
-        Ok(Router::new().route(guest_route, guest(context, (guests, reuse), code).await?))
+        let config = WasmConfig::default();
+        let guest = guest(context, (guests, reuse), config, GuestOptions::default(), code).await?;
+        Ok(Router::new().route(guest_route, guest))
+    }
+
+    /// Returns a router with the route `GET /TOPIC`, which sends the messages of a topic as events. The handler is the
+    /// native one, or a guest that may use only this topic.
+    ///
+    /// # Errors
+    /// [`RunError::Lacks`] if memory for this number of guests is lacking.
+    pub(super) async fn feed(
+        self,
+        context: &mut RunContext,
+        guests: u64,
+        topic: &str,
+        native: impl Handler,
+    ) -> Result<Result<Router, RouteError>, RunError> {
+        let route = format!("GET /{topic}");
+        if self == Self::Chosen {
+            return Ok(Router::new().route(&route, native));
+        }
+        let code = include_bytes!("../../../../../examples/guests/prebuilt/ts/feed.wasm");
+        let mut profiles = Profiles::default();
+        profiles.set(FEED, [Capability::Topics].into_iter().collect());
+        profiles.set_topics(FEED, [topic]);
+        let config = WasmConfig { profiles, topics: true, ..WasmConfig::default() };
+        let options = GuestOptions::default().profile(FEED);
+        let guest = guest(context, (guests, InstanceReuse::Request), config, options, code).await?;
+        Ok(Router::new().route(&route, guest))
     }
 }
 
@@ -99,13 +130,15 @@ pub(super) fn reuse(context: &RunContext, guests: u64) -> InstanceReuse {
 async fn guest(
     context: &mut RunContext,
     (guests, reuse): (u64, InstanceReuse),
+    config: WasmConfig,
+    options: GuestOptions,
     code: &'static [u8],
 ) -> Result<HttpGuest, RunError> {
     // Instances of clients that have left may not have ended yet.
     let capacity = u32::try_from(2 * guests).unwrap_or(u32::MAX).max(16);
-    let config = WasmConfig { capacity, parts_max: PARTS_MAX, ..WasmConfig::default() };
+    let config = WasmConfig { capacity, parts_max: PARTS_MAX, ..config };
     let engine = Guests::start(context, config).await?;
     let module = engine.load(context, "web", Code::Prebuilt(code)).await?;
-    let guest = engine.wasm.http_guest(&module, GuestOptions::default(), reuse);
+    let guest = engine.wasm.http_guest(&module, options, reuse);
     guest.map_err(|error| RunError::Lacks(error.to_string()))
 }

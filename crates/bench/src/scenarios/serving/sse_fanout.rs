@@ -16,7 +16,7 @@ use std::time::Instant;
 use rusm_protocol::Unit;
 use rusm_runtime::Context;
 use rusm_runtime::topic::{Message, Overflow, Subscriber, Topic};
-use rusm_serve::{Event, Request, Response, Router, events};
+use rusm_serve::{Event, Request, Response, events};
 use tokio::net::TcpStream;
 use tokio::sync::{Barrier, Notify};
 
@@ -29,43 +29,58 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::serving::handlers::Handlers;
 use crate::scenarios::serving::host::{CO_RESIDENT, Host};
 
-const NAME: &str = "sse-fanout";
+const STREAMS: Parameter = Parameter {
+    name: "streams",
+    description: "Open streams, each with a client.",
+    kind: Kind::Count { min: 1, max: 100_000, default: 100 },
+};
 /// Bytes of the stamp at the start of an event's data: hexadecimal digits.
 const STAMP_BYTES: usize = 16;
 
+const DETAILS: [&str; 7] =
+    details("The events go through a topic to the process of each stream, which formats and sends them.");
+const DETAILS_TS: [&str; 7] = details(
+    "The events go through a topic to a guest for each stream, which formats and sends them. It is the prebuilt guest \
+     feed.ts of examples/guests.",
+);
+
+const fn details(way: &'static str) -> [&'static str; 7] {
+    [
+        "One operation is an event received by one client; an offered rate is in received events.",
+        "Latency is from before an event is published until a client has read it.",
+        way,
+        "At full speed the publisher waits until all clients have received all but the last few events; window sets how \
+         many.",
+        "The run fails unless every client has received every event at the end.",
+        CO_RESIDENT,
+        "A good result: a high rate without loss. Goal: at least 0.7 of the rate of a plain loop on hyper, see \
+         docs/serving.md.",
+    ]
+}
+
 /// Scenario with streams of server-sent events.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SseFanout;
+pub(crate) struct SseFanout(pub(crate) Handlers);
 
 impl Scenario for SseFanout {
     fn card(&self) -> Card {
         Card {
-            id: NAME,
+            id: self.0.pick("sse-fanout", "sse-fanout-ts"),
             family: Family::Actors,
-            label: "SSE fan-out",
-            description: "Events that one publisher sends to all open streams of server-sent events.",
-            details: &[
-                "One operation is an event received by one client; an offered rate is in received events.",
-                "Latency is from before an event is published until a client has read it.",
-                "The events go through a topic to the process of each stream, which formats and sends them.",
-                "At full speed the publisher waits until all clients have received all but the last few events; window \
-                 sets how many.",
-                "The run fails unless every client has received every event at the end.",
-                CO_RESIDENT,
-                "A good result: a high rate without loss. Goal: at least 0.7 of the rate of a plain loop on hyper, see \
-                 docs/serving.md.",
-            ],
+            label: self.0.pick("SSE fan-out", "SSE fan-out, TS"),
+            description: self.0.pick(
+                "Events that one publisher sends to all open streams of server-sent events.",
+                "Events that one publisher sends to all open streams, each written by a guest in TypeScript.",
+            ),
+            details: self.0.pick(&DETAILS, &DETAILS_TS),
             ops_label: "events/s",
             latency_label: Some("publish to client"),
             unit: Unit::Count,
             parameters: &[
-                Parameter {
-                    name: "streams",
-                    description: "Open streams, each with a client.",
-                    kind: Kind::Count { min: 1, max: 100_000, default: 100 },
-                },
+                STREAMS,
                 Parameter {
                     name: "payload",
                     description: "Bytes of the data of an event.",
@@ -91,9 +106,10 @@ impl Scenario for SseFanout {
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let topics = context.runtime().topics();
+            let name = self.card().id;
             let topic =
-                topics.create(NAME).map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(context, &topic).await;
+                topics.create(name).map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+            let outcome = drive(context, self.0, name, &topic).await;
             topic.close();
             outcome
         })
@@ -109,17 +125,19 @@ struct Counts {
     progress: Notify,
 }
 
-async fn drive(context: &mut RunContext, topic: &Topic) -> Result<(), RunError> {
+async fn drive(context: &mut RunContext, handlers: Handlers, name: &str, topic: &Topic) -> Result<(), RunError> {
     let (streams, window) = (context.params().number("streams"), context.params().number("window"));
     let payload = context.params().number("payload") as usize;
     let source = topic.clone();
     let answer = move |_: Request| std::future::ready(stream(source.subscribe(Overflow::Block)));
-    let host = Host::start(context, NAME, streams, Router::new().route("GET /", answer))?;
+    let router = handlers.feed(context, streams, name, answer).await?;
+    let host = Host::start(context, name, streams, router)?;
     let (counts, base) = (Arc::new(Counts::default()), Instant::now());
     let connected = Arc::new(Barrier::new(streams as usize + 1));
     for _ in 0..streams {
-        let client =
-            Client { address: host.address(), counts: Arc::clone(&counts), recorder: context.recorder(), base };
+        let request = format!("GET /{name} HTTP/1.1\r\nHost: {}\r\n\r\n", host.address());
+        let (address, recorder) = (host.address(), context.recorder());
+        let client = Client { address, request, counts: Arc::clone(&counts), recorder, base };
         let connected = Arc::clone(&connected);
         context.spawn_worker(move |ctx| client.run(ctx, connected))?;
     }
@@ -211,6 +229,7 @@ impl Publisher {
 
 struct Client {
     address: SocketAddr,
+    request: String,
     counts: Arc<Counts>,
     recorder: Recorder,
     base: Instant,
@@ -221,7 +240,7 @@ impl Client {
         ctx.set_label("event client");
         let stream = TcpStream::connect(self.address).await.map_err(|error| format!("cannot connect: {error}"))?;
         let mut link = HttpLink::new(stream);
-        link.send(format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).as_bytes()).await?;
+        link.send(self.request.as_bytes()).await?;
         let mut head = link.head("GET").await?;
         if !head.is_event_stream {
             return Err(format!("no event stream: status {}", head.status));

@@ -3,10 +3,13 @@
 //! ```text
 //!   /          a greeting                  /socket    a WebSocket that sends each message back, and a tick after 1 s
 //!   /echo      the body of the request     /events    three events
-//!   /trap      fails                       /status/N, /wrong
+//!   /trap      fails                       /clock     an event every 100 ms, until the client leaves
+//!   /status/N, /wrong
 //! ```
 
 wit_bindgen::generate!({ path: "../../../../wit/http/http.wit", world: "service" });
+
+use std::time::Duration;
 
 use exports::rusm::http::handler::{Guest, Request, Response};
 use rusm::http::types::Message;
@@ -14,6 +17,9 @@ use rusm::http::websocket::{self, Event};
 use rusm::http::streaming;
 
 struct Sockets;
+
+/// Time between two events of a clock.
+const TICK: Duration = Duration::from_millis(100);
 
 export!(Sockets);
 
@@ -23,6 +29,7 @@ impl Guest for Sockets {
         match path {
             "/echo" => Response { status: 200, headers: Vec::new(), body: request.body },
             "/events" => events(),
+            "/clock" => clock(),
             "/socket" => socket(),
             "/trap" => panic!("a trap before the response"),
             "/wrong" => Response { status: 200, headers: vec![("a b".to_owned(), "c".to_owned())], body: Vec::new() },
@@ -50,6 +57,17 @@ fn events() -> Response {
         if !streaming::write(format!("id: {number}\ndata: event {number}\n\n").as_bytes()) {
             break;
         }
+    }
+    text(500, "")
+}
+
+/// Sends events without end.
+fn clock() -> Response {
+    streaming::start(200, &[("content-type".to_owned(), "text/event-stream".to_owned())]);
+    let mut number = 0_u64;
+    while streaming::write(format!("data: {number}\n\n").as_bytes()) {
+        number += 1;
+        std::thread::sleep(TICK);
     }
     text(500, "")
 }
