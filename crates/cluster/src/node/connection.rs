@@ -432,10 +432,10 @@ impl Connection {
         self.wake_sender(&session);
     }
 
-    pub(super) fn wait_for_room(&self, to: ProcessAddress, sender: &Waker) -> bool {
+    pub(super) fn wait_for_room(&self, to: ProcessAddress, bytes: usize, sender: &Waker) -> bool {
         // The list is locked first: room that comes after the check finds the sender in it.
         let mut waiting = self.waiting.lock();
-        let is_full = matches!(self.session.lock().check_room(address(to)), Err(SendErrorReason::Busy(_)));
+        let is_full = matches!(self.session.lock().check_room(address(to), bytes), Err(SendErrorReason::Busy(_)));
         if is_full {
             let senders = waiting.0.entry(to).or_default();
             if !senders.iter().any(|waiting| waiting.will_wake(sender)) {

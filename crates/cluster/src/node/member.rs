@@ -326,8 +326,8 @@ impl Network for Shared {
         }
     }
 
-    fn wait_for_room(&self, node: u32, to: ProcessAddress, sender: &Waker) -> bool {
-        self.by_node(node).is_some_and(|connection| connection.wait_for_room(to, sender))
+    fn wait_for_room(&self, node: u32, to: ProcessAddress, bytes: usize, sender: &Waker) -> bool {
+        self.by_node(node).is_some_and(|connection| connection.wait_for_room(to, bytes, sender))
     }
 
     fn release(&self, node: u32, to: ProcessAddress, frames: u32, bytes: u64) {

@@ -4,6 +4,8 @@ mod bounds;
 mod keyed;
 mod topics;
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -67,6 +69,36 @@ async fn double(ctx: Context) {
         let Request { request, reply } = ctx.receive_of::<Request<u64, u64>>().await;
         reply.send(&ctx, request * 2);
     }
+}
+
+#[test]
+fn a_sender_of_long_messages_waits_without_its_scheduler_while_the_receiver_takes_none() {
+    let network = MemoryNetwork::new();
+    let b = start(&network, "b", 2, 1);
+    let config = RuntimeConfig { schedulers: 1, ..RuntimeConfig::default() };
+    let runtime = Runtime::start(config).unwrap();
+    let node = Node::start(&runtime, Arc::new(network.join(name("a"))), BootId(1), Config::default()).unwrap();
+    let a = Member { runtime, node };
+    connected(&[&a, &b]);
+    let silent = b.runtime.spawn(|_| std::future::pending::<()>()).unwrap();
+    let to = Pid::from_parts(a.runtime.node_named("b").unwrap(), silent.slot(), silent.generation());
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    a.runtime
+        .spawn(move |ctx| async move {
+            loop {
+                ctx.send(to, Bytes::from(vec![0; 1 << 20])).await;
+                count.fetch_add(1, Relaxed);
+            }
+        })
+        .unwrap();
+    // One message is in the mailbox, and four use up the credit of 4 MiB.
+    eventually("the last message", || sent.load(Relaxed) >= 5);
+
+    for _ in 0..100 {
+        ask(&a, |ctx| async move { ctx.yield_now().await });
+    }
+    assert_eq!(sent.load(Relaxed), 5);
 }
 
 #[test]

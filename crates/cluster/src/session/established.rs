@@ -68,11 +68,11 @@ impl Established {
         sent.map_err(|(busy, message)| SendError { reason: SendErrorReason::Busy(busy), message })
     }
 
-    pub(super) fn check_room(&mut self, to: Address, config: &Config) -> Result<(), SendErrorReason> {
+    pub(super) fn check_room(&mut self, to: Address, length: usize, config: &Config) -> Result<(), SendErrorReason> {
         if self.leaves_at.is_some() {
             return Err(SendErrorReason::Leaving);
         }
-        self.outbound.check_room(to, 0, config).map_err(SendErrorReason::Busy)
+        self.outbound.check_room(to, length, config).map_err(SendErrorReason::Busy)
     }
 
     pub(super) fn on_stream(

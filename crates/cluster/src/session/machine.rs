@@ -399,13 +399,13 @@ impl Session {
         sent
     }
 
-    /// Checks that a message to a process would be accepted now.
+    /// Checks that a message of `length` bytes to a process would be accepted now.
     ///
     /// # Errors
     /// As those of [`Self::send`]. After [`SendErrorReason::Busy`], [`Event::Room`] follows.
-    pub fn check_room(&mut self, to: Address) -> Result<(), SendErrorReason> {
+    pub fn check_room(&mut self, to: Address, length: usize) -> Result<(), SendErrorReason> {
         match &mut self.phase {
-            Phase::Up(session) => session.check_room(to, &self.config),
+            Phase::Up(session) => session.check_room(to, length, &self.config),
             Phase::Closed => Err(SendErrorReason::Leaving),
             Phase::NoLink | Phase::Connecting { .. } | Phase::PeerLeft { .. } => Err(SendErrorReason::NotUp),
         }

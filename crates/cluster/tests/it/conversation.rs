@@ -11,7 +11,9 @@ const OLD_NODE: &str = "node-of-version-1.txt";
 
 /// Plays the part of the old node: HELLO, the answer to our HELLO, two messages, and the acknowledgement of ours.
 fn old_packets() -> Vec<Bytes> {
-    let config = Config { versions: (Version(1), Version(1)), ..Config::default() };
+    // The limits that nodes had when the file was written.
+    let (window_frames, target_messages) = (4_096, 256);
+    let config = Config { versions: (Version(1), Version(1)), window_frames, target_messages, ..Config::default() };
     let mut pair = Pair::apart(Config::default(), config);
     pair.a.on_link(pair.now, LinkChange::Up);
     pair.b.on_link(pair.now, LinkChange::Up);

@@ -85,7 +85,7 @@ fn a_process_that_takes_nothing_stalls_only_those_who_send_to_it() {
     assert_eq!((accepted, refused.reason), (4_096, SendErrorReason::Busy(Busy::Target)));
     assert!(is_silent);
     assert_eq!(pair.events_a, [Event::Room { to: Some(process(2)) }]);
-    assert_eq!(pair.a.check_room(process(2)), Ok(()));
+    assert_eq!(pair.a.check_room(process(2), 4), Ok(()));
 }
 
 #[test]
@@ -109,6 +109,22 @@ fn the_window_bounds_what_is_in_doubt_and_signals_wait_in_it() {
     assert_eq!(pair.events_a, [Event::Room { to: None }]);
     pair.pass(10 * MS);
     assert_eq!(pair.a.stats().in_doubt_frames, 0);
+}
+
+#[test]
+fn a_check_for_room_agrees_with_the_send_for_each_length() {
+    for length in [0, 1, 1_000, 10_000, 64 << 10, 3 << 20] {
+        let mut pair = Pair::up(Config::default(), Config::default());
+        let payload = bytes::Bytes::from(vec![7; length]);
+        let refused = loop {
+            if let Err(error) = pair.send(Outgoing { payload: payload.clone(), ..message(1, 2, "") }) {
+                break error.reason;
+            }
+            pair.exchange();
+        };
+
+        assert_eq!(pair.a.check_room(process(2), length), Err(refused), "{length}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Network for Simulated {
         Err(Refused::NoConnection(frame))
     }
 
-    fn wait_for_room(&self, _node: u32, _to: Address, _sender: &Waker) -> bool {
+    fn wait_for_room(&self, _node: u32, _to: Address, _bytes: usize, _sender: &Waker) -> bool {
         false
     }
 

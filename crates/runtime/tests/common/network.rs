@@ -163,7 +163,7 @@ impl Network for Hub {
         Ok(())
     }
 
-    fn wait_for_room(&self, node: u32, to: Address, sender: &Waker) -> bool {
+    fn wait_for_room(&self, node: u32, to: Address, _bytes: usize, sender: &Waker) -> bool {
         let Some(link) = self.link(node) else { return false };
         let mut state = link.state.lock().unwrap();
         if state.closed || state.in_flight.get(&to).is_none_or(|in_flight| *in_flight < CREDIT) {

@@ -7,6 +7,9 @@
 //!   view:   equal on nodes that know the same hosts
 //!   entry:  version u64, length of the key u16, key, length of the state u32, state
 //! ```
+//!
+//! Nodes of the version before speak it too, so the fields of a type never change. A new question gets a new type; a host that
+//! does not know it refuses.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -175,6 +178,34 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn the_bytes_of_questions_and_answers_never_change() {
+        let offer = Offer { key: "k", version: 3, state: b"s" };
+        let live = Answer::Live { node: "n".to_owned(), slot: 7, generation: 9, version: 4 };
+        let questions = [
+            (Question::Find { view: 5, key: "k" }, "0105000000000000006b"),
+            (Question::Has { view: 5, node: "n", key: "k" }, "020500000000000000016e6b"),
+            (Question::Adopt(vec![offer]), "03030000000000000001006b0100000073"),
+        ];
+        let answers = [
+            (live, "01040000000000000007000000090000006e"),
+            (Answer::No, "02"),
+            (Answer::Wait, "03"),
+            (Answer::Refused, "04"),
+            (Answer::Adopted(vec![true, false]), "050100"),
+        ];
+        for (question, bytes) in questions {
+            assert_eq!(hex(&question.encode()), bytes, "{question:?}");
+        }
+        for (answer, bytes) in answers {
+            assert_eq!(hex(&answer.encode()), bytes, "{answer:?}");
+        }
+    }
 
     #[test]
     fn questions_and_answers_read_back() {

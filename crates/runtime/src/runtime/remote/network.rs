@@ -44,9 +44,10 @@ pub trait Network: Send + Sync {
     /// [`Busy`](Refused::Busy).
     fn send(&self, node: u32, frame: Frame) -> Result<(), Refused>;
 
-    /// Registers a sender, to be woken once when there is room or the connection is lost. Returns false if the sender
-    /// should try again at once.
-    fn wait_for_room(&self, node: u32, to: Address, sender: &Waker) -> bool;
+    /// Registers a sender whose frame was [`Busy`](Refused::Busy), to be woken once when there may be room for it or the
+    /// connection is lost. `bytes` is the length of its payload. Returns false if the sender should try again at once: the frame
+    /// would be accepted now, or the node is not connected.
+    fn wait_for_room(&self, node: u32, to: Address, bytes: usize, sender: &Waker) -> bool;
 
     /// Returns the credit of frames that this node received for its process `to` and
     /// [withheld](crate::embed::remote::Delivered::Withheld): the mailbox has room again. `bytes` is the length of their

@@ -33,23 +33,43 @@ struct Encoded {
     payload: Bytes,
 }
 
+/// What became of an envelope.
+enum Pushed {
+    Sent,
+    /// The network has no room for it.
+    Busy {
+        envelope: Envelope,
+        /// Length of the encoded message.
+        bytes: usize,
+    },
+    NoProcess(Envelope),
+}
+
 impl RuntimeShared {
     /// Sends an envelope to a process of another node. A pid of this node has ended.
     #[cold]
     pub(crate) fn push_remote(&self, local: Option<&Local>, to: Pid, envelope: Envelope) -> SendOutcome {
+        match self.try_push_remote(local, to, envelope) {
+            Pushed::Sent => SendOutcome::Sent,
+            Pushed::Busy { envelope, .. } => SendOutcome::Full(envelope),
+            Pushed::NoProcess(envelope) => SendOutcome::NoProcess(envelope),
+        }
+    }
+
+    fn try_push_remote(&self, local: Option<&Local>, to: Pid, envelope: Envelope) -> Pushed {
         let (Some(peer), Some(attached)) = (self.peers.get(to.node()), self.peers.attached.get()) else {
-            return SendOutcome::NoProcess(envelope);
+            return Pushed::NoProcess(envelope);
         };
         let link = peer.link.read();
         if link.phase != Phase::Up {
-            return SendOutcome::NoProcess(envelope);
+            return Pushed::NoProcess(envelope);
         }
         let from = local.and_then(Local::running_pid).unwrap_or(Pid::NONE);
         let Some(Encoded { kind, payload }) = self.encode(&peer, &link, envelope.message()) else {
-            return SendOutcome::NoProcess(envelope);
+            return Pushed::NoProcess(envelope);
         };
         if payload.len() > attached.network.payload_bytes_max() {
-            return SendOutcome::NoProcess(envelope);
+            return Pushed::NoProcess(envelope);
         }
         let queued = self.peers.queue(&peer, Frame { kind, from: from.into(), to: to.into(), payload });
         // Code of the program runs when the message is dropped; it may use the same peer.
@@ -57,10 +77,10 @@ impl RuntimeShared {
         match queued {
             Ok(()) => {
                 self.forget(envelope);
-                SendOutcome::Sent
+                Pushed::Sent
             }
-            Err(Refused::Busy(_)) => SendOutcome::Full(envelope),
-            Err(Refused::NoConnection(_)) => SendOutcome::NoProcess(envelope),
+            Err(Refused::Busy(frame)) => Pushed::Busy { envelope, bytes: frame.payload.len() },
+            Err(Refused::NoConnection(_)) => Pushed::NoProcess(envelope),
         }
     }
 
@@ -74,18 +94,20 @@ impl RuntimeShared {
         mut envelope: Envelope,
         sender: &Waker,
     ) -> Option<Envelope> {
+        let attached = self.peers.attached.get()?;
         loop {
-            let attached = self.peers.attached.get()?;
-            if attached.network.wait_for_room(to.node(), to.into(), sender) {
-                return Some(envelope);
-            }
-            match self.push_remote(local, to, envelope) {
-                SendOutcome::Sent => return None,
-                SendOutcome::NoProcess(back) => {
+            match self.try_push_remote(local, to, envelope) {
+                Pushed::Sent => return None,
+                Pushed::Busy { envelope: back, bytes } => {
+                    if attached.network.wait_for_room(to.node(), to.into(), bytes, sender) {
+                        return Some(back);
+                    }
+                    envelope = back;
+                }
+                Pushed::NoProcess(back) => {
                     self.drop_unsent(to, back);
                     return None;
                 }
-                SendOutcome::Full(back) => envelope = back,
             }
         }
     }
