@@ -281,6 +281,7 @@ fn a_name_has_one_owner_in_the_cluster_and_moves_to_the_majority_when_its_node_i
     wait_for(Ownership::Suspended);
     eventually("the minority", || a.node.names().owner("leader").is_err());
     let minority = a.node.names().owner("leader");
+    eventually("the loss of the owner", || b.node.names().owner("leader") == Ok(None));
     let (register_b, done) = (b.node.names(), mpsc::channel::<u64>());
     b.runtime
         .spawn(move |ctx| async move {
