@@ -255,7 +255,16 @@ impl Connection {
             loop {
                 let events: Vec<Event> = {
                     let mut session = self.session.lock();
-                    std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect()
+                    let events: Vec<Event> =
+                        std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect();
+                    // While the session is locked: whoever finds it closed and without events reads this number, and the
+                    // end of links and monitors, which is handled before, takes its time.
+                    for event in &events {
+                        if let Event::Left { unacknowledged } = event {
+                            self.left.set(*unacknowledged).ok();
+                        }
+                    }
+                    events
                 };
                 if events.is_empty() {
                     break;
@@ -309,7 +318,6 @@ impl Connection {
                 }),
                 Event::Left { unacknowledged } => {
                     tracing::info!(peer = %self.peer, unacknowledged, "left a node");
-                    self.left.set(unacknowledged).ok();
                 }
             }
         }
