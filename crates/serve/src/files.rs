@@ -235,7 +235,7 @@ fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let modified = metadata.modified().ok();
+    let modified = metadata.modified().ok().filter(has_http_date);
     let age = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
     let known = CONTENT_TYPES.binary_search_by_key(&ending.as_str(), |(known, _)| known);
@@ -246,6 +246,12 @@ fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
         modified,
         file: Arc::new(file),
     }))
+}
+
+/// Returns true for times that a date of HTTP can have: from 1970 up to the year 9999.
+fn has_http_date(time: &SystemTime) -> bool {
+    const YEAR_10000_SECS: u64 = 253_402_300_800;
+    time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|age| age.as_secs() < YEAR_10000_SECS)
 }
 
 impl Opened {
@@ -350,6 +356,16 @@ fn read(file: &File, start: u64, end: u64) -> io::Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_from_before_1970_or_after_9999_has_no_date() {
+        let (epoch, second) = (SystemTime::UNIX_EPOCH, Duration::from_secs(1));
+
+        assert!(has_http_date(&epoch) && !has_http_date(&(epoch - second)));
+        let last = epoch + Duration::from_secs(253_402_300_799);
+        assert!(has_http_date(&last) && !has_http_date(&(last + second)));
+        assert!(httpdate::fmt_http_date(last).contains("9999"));
+    }
 
     #[test]
     fn the_content_types_are_sorted() {
