@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusm_cluster::link::SECRET_PREFIX;
@@ -11,12 +11,19 @@ use rusm_cluster::link::SECRET_PREFIX;
 const FILE: &str = "cluster.secret";
 /// Length of a secret, in bytes.
 const SECRET_BYTES: usize = 32;
+/// Maximum length of the file, in bytes.
+const FILE_BYTES_MAX: u64 = 256;
 
 /// Returns the file with the secret of the nodes in a folder of sockets. The first node makes it.
 pub(crate) fn file(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(FILE);
-    if fs::symlink_metadata(&path).is_ok() {
-        return Ok(path);
+    if let Ok(found) = fs::symlink_metadata(&path) {
+        let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        if is_own && found.is_file() && found.len() <= FILE_BYTES_MAX {
+            return Ok(path);
+        }
+        let why = "is not a file of this user alone with one line: remove it, and a new one is made";
+        return Err(io::Error::other(format!("{FILE} {why}")));
     }
     let mut secret = [[0; SECRET_BYTES / 2]; 2];
     for half in &mut secret {
@@ -53,5 +60,21 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_ne!(fs::read_to_string(file(other.path()).unwrap()).unwrap(), line);
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_or_that_is_no_short_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(dir.path()).unwrap();
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(file(dir.path()).unwrap_err().to_string().contains("remove it"));
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(file(dir.path()).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "x".repeat(300)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(file(dir.path()).is_err());
     }
 }
