@@ -13,7 +13,7 @@ impl Host for GuestState {
     fn join(&mut self, group: String) -> Result<(), Error> {
         self.record_call(HostCall::Join);
         self.require(Capability::Groups)?;
-        check_name(&group)?;
+        check_group(&group)?;
         if self.ctx.members(&group).contains(&self.ctx.pid()) {
             return Err(Error::Taken(format!("this process is already in group {group:?}")));
         }
@@ -29,13 +29,13 @@ impl Host for GuestState {
     fn leave(&mut self, group: String) -> Result<(), Error> {
         self.record_call(HostCall::Leave);
         self.require(Capability::Groups)?;
-        check_name(&group)?;
+        check_group(&group)?;
         self.ctx.leave(&group).map_err(refused)
     }
 
     fn members(&mut self, group: String) -> Vec<Pid> {
         self.record_call(HostCall::Members);
-        if self.require(Capability::Groups).is_err() || check_name(&group).is_err() {
+        if self.require(Capability::Groups).is_err() || check_group(&group).is_err() {
             return Vec::new();
         }
         self.ctx.members(&group).into_iter().inspect(|pid| self.allow_sending_to(*pid)).map(convert::pid).collect()
@@ -44,7 +44,7 @@ impl Host for GuestState {
     fn monitor(&mut self, group: String) -> Result<(u64, Vec<Pid>), Error> {
         self.record_call(HostCall::MonitorGroup);
         self.require(Capability::Groups)?;
-        check_name(&group)?;
+        check_group(&group)?;
         self.check_registrations()?;
         self.check_mailbox_room()?;
         let (reference, members) = self.ctx.monitor_group(&group).map_err(refused)?;
@@ -65,6 +65,16 @@ impl GuestState {
     fn check_mailbox_room(&self) -> Result<(), Error> {
         if self.process().mailbox_has_room(self.ctx.pid(), false) { Ok(()) } else { Err(Error::MailboxFull) }
     }
+}
+
+/// Checks the name of a group. Groups that begin with `~` are those of nodes, such as the receivers of a shared topic: a guest
+/// in one of them would get what its profile does not grant.
+fn check_group(group: &str) -> Result<(), Error> {
+    check_name(group)?;
+    if group.starts_with('~') {
+        return Err(Error::Invalid("names of groups that begin with ~ are those of nodes".to_owned()));
+    }
+    Ok(())
 }
 
 fn refused(error: GroupError) -> Error {
