@@ -14,6 +14,7 @@ use crate::endpoint::handshake::Transport;
 use crate::endpoint::owned_file::{NameLock, OwnedFile};
 use crate::endpoint::{self, UnixEndpoint};
 use crate::serving::Serving;
+use crate::serving::metrics_reader::{MetricsReader, metrics_reader};
 
 /// An open console. Dropping it closes all connections of observers and removes its socket and token files.
 ///
@@ -36,6 +37,7 @@ pub struct Console {
     socket: PathBuf,
     address: Option<SocketAddr>,
     token_file: Option<PathBuf>,
+    metrics: MetricsReader,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     /// Removed on drop, while the listeners are still open: until then, a successor can bind neither name nor port.
@@ -66,10 +68,11 @@ impl Console {
             address = Some(bound);
         }
         let (stop, stopping) = watch::channel(false);
+        let (metrics, requests) = metrics_reader();
         let (tell, started) = mpsc::sync_channel(1);
         let (runtime, listeners) = (runtime.clone(), 1 + u32::from(tcp.is_some()));
         // Create and drop the reactor on its own thread: the caller may already be inside a tokio runtime.
-        let body = move || match Serving::open(unix, tcp, config.tick.interval()) {
+        let body = move || match Serving::open(unix, tcp, config.tick.interval(), requests) {
             // Count the free descriptors last: the console has opened everything that it needs by then.
             Ok(serving) => match endpoint::descriptors::fit(config.limits, listeners) {
                 Ok(limits) => {
@@ -82,7 +85,7 @@ impl Console {
         };
         let thread = std::thread::Builder::new().name("rusm-console".to_owned()).spawn(body);
         let thread = Some(thread.map_err(|source| thread_error("start", source))?);
-        let console = Self { socket, address, token_file, stop, thread, files, _lock: lock };
+        let console = Self { socket, address, token_file, metrics, stop, thread, files, _lock: lock };
         match started.recv() {
             Ok(Err(error)) => Err(error),
             Ok(Ok(())) | Err(mpsc::RecvError) => Ok(console),
@@ -97,6 +100,11 @@ impl Console {
     /// Returns the TCP address, if the console listens on one.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Returns a reader of the metrics, for an exporter.
+    pub fn metrics(&self) -> MetricsReader {
+        self.metrics.clone()
     }
 
     /// Returns the path of the file with the token for control over TCP.

@@ -39,4 +39,6 @@ pub use endpoint::error::ConsoleError;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use lints::{LintLevel, LintLevels, LintThresholds};
+pub use serving::metrics_reader::MetricsReader;
+
 pub use rusm_protocol::{Lint, LogLine, LogSnapshot};

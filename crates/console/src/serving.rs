@@ -1,5 +1,6 @@
 //! The console's thread: one reactor for the clock, both listeners and every session.
 
+pub(super) mod metrics_reader;
 mod ticker;
 
 use std::io;
@@ -15,6 +16,7 @@ use tokio::runtime::Runtime as Reactor;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use self::metrics_reader::Requests;
 use self::ticker::Ticker;
 use super::budget::sampling_pause;
 use super::config::{ConsoleConfig, LogSource};
@@ -38,11 +40,17 @@ pub(super) struct Serving {
     ticker: Ticker,
     unix: UnixListener,
     tcp: Tcp<TcpListener>,
+    metrics: Requests,
 }
 
 impl Serving {
     /// Registers the listeners with a reactor.
-    pub(super) fn open(unix: StdUnixListener, tcp: Tcp<StdTcpListener>, tick: Duration) -> io::Result<Self> {
+    pub(super) fn open(
+        unix: StdUnixListener,
+        tcp: Tcp<StdTcpListener>,
+        tick: Duration,
+        metrics: Requests,
+    ) -> io::Result<Self> {
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = reactor.enter();
         let ticker = Ticker::new(tick)?;
@@ -52,12 +60,12 @@ impl Serving {
             None => None,
         };
         drop(entered);
-        Ok(Self { reactor, ticker, unix, tcp })
+        Ok(Self { reactor, ticker, unix, tcp, metrics })
     }
 
     /// Serves until `stopping` becomes true.
     pub(super) fn run(self, runtime: Handle, config: ConsoleConfig, stopping: watch::Receiver<bool>) {
-        let serve = serve(runtime, config, self.ticker, self.unix, self.tcp, stopping);
+        let serve = serve(runtime, config, self.ticker, self.unix, (self.tcp, self.metrics), stopping);
         LocalSet::new().block_on(&self.reactor, serve);
     }
 }
@@ -67,7 +75,7 @@ async fn serve(
     config: ConsoleConfig,
     ticker: Ticker,
     unix: UnixListener,
-    tcp: Tcp<TcpListener>,
+    (tcp, metrics): (Tcp<TcpListener>, Requests),
     mut stopping: watch::Receiver<bool>,
 ) {
     let tick = config.tick.interval();
@@ -81,6 +89,7 @@ async fn serve(
         tokio::join!(
             sample(&node, Sampler::new(runtime, tick, lints, Instant::now()), config.log, newest, ticker),
             listeners::accept_unix(&node, unix),
+            metrics.answer(&node),
             async {
                 if let Some((listener, transport)) = tcp {
                     listeners::accept_tcp(&node, listener, transport).await;

@@ -14,6 +14,7 @@
 //! have a deadline.
 
 mod destination;
+mod extra;
 mod fields;
 mod filter;
 mod panics;
@@ -28,13 +29,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
+pub use crate::extra::ExtraLayer;
 pub use crate::filter::{FilterHandle, parse_filter};
 use crate::queue::Queue;
 pub use crate::recent::{RecentLine, RecentLines};
@@ -75,27 +77,26 @@ pub struct LogCounters {
 }
 
 impl Log {
-    /// Starts the log and installs it as the subscriber of all `tracing` events.
+    /// Starts the log and installs it, with a further destination, as the subscriber of all `tracing` events.
     ///
     /// # Errors
     /// If the file cannot be opened or the thread cannot be started.
     ///
     /// # Panics
     /// If a global `tracing` subscriber is already installed.
-    pub fn start(config: LogConfig, filter: EnvFilter) -> io::Result<Self> {
+    pub fn start(config: LogConfig, filter: EnvFilter, extra: Option<ExtraLayer>) -> io::Result<Self> {
         let json = config.json;
         let mut log = Self::open(config)?;
-        let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log.clone());
+        let (filter, handle) = reload::Layer::new(filter);
+        log.2 = Some(FilterHandle::new(handle));
+        let subscriber = Registry::default().with(extra).with(filter).with(log.recent());
         // Reporting a lost line would print to stderr and wait for its reader.
-        let lines = lines.log_internal_errors(false);
+        let lines =
+            tracing_subscriber::fmt::layer().with_ansi(false).with_writer(log.clone()).log_internal_errors(false);
         if json {
-            let lines = lines.json().with_filter_reloading();
-            log.2 = Some(FilterHandle::new(lines.reload_handle()));
-            lines.finish().with(log.recent()).init();
+            subscriber.with(lines.json()).init();
         } else {
-            let lines = lines.fmt_fields(fields::quoting()).with_filter_reloading();
-            log.2 = Some(FilterHandle::new(lines.reload_handle()));
-            lines.finish().with(log.recent()).init();
+            subscriber.with(lines.fmt_fields(fields::quoting())).init();
         }
         Ok(log)
     }

@@ -21,6 +21,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
+use crate::extra::ExtraLayer;
 use crate::fields::write_value;
 use crate::filter::FilterHandle;
 
@@ -61,14 +62,14 @@ struct Ring {
 }
 
 impl RecentLines {
-    /// Keeps lines in memory without writing them anywhere. Returns the handle to their filter, too.
+    /// Keeps lines in memory, with a further destination, without writing them. Returns the handle to their filter, too.
     ///
     /// # Errors
     /// If the program has a `tracing` subscriber already.
-    pub fn install(filter: EnvFilter) -> io::Result<(Self, FilterHandle)> {
+    pub fn install(filter: EnvFilter, extra: Option<ExtraLayer>) -> io::Result<(Self, FilterHandle)> {
         let recent = Self::default();
         let (layer, handle) = reload::Layer::new(filter);
-        let subscriber = Registry::default().with(layer).with(recent.clone());
+        let subscriber = Registry::default().with(extra).with(layer).with(recent.clone());
         subscriber.try_init().map_err(io::Error::other)?;
         Ok((recent, FilterHandle::new(handle)))
     }

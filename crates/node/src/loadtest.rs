@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<u8, Failure> {
     let search = search(flags)?;
     let settings = Settings::read(&(crate::cli::ShareFlags::default(), flags.common.clone()).into())?;
     set_runtime(&mut recipe, &flags.common, &settings.runtime);
-    logging::start(&settings.log, false)?;
+    logging::start(&settings.log, None, false)?;
     Load::check(&recipe)?;
     let load = Load::prepare(options)?;
     if let Some(search) = search {

@@ -1,5 +1,7 @@
 //! The node's log: to stderr, or to a file while the observer uses the terminal.
 
+mod export;
+
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,7 +10,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
 use crate::failure::{Failure, system};
+pub(crate) use crate::logging::export::{export_metrics, keep_metrics};
 use crate::settings::LogSettings;
+use crate::settings::otlp::OtlpSettings;
 
 /// The log of this program; the program has only one subscriber.
 static LOG: OnceLock<Log> = OnceLock::new();
@@ -26,12 +30,13 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time limit for the last lines of a program that must exit at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Starts the log. If `screen` is true and no file is set, the log is written nowhere, and only the newest lines are kept
-/// for observers.
-pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure> {
+/// Starts the log, and its export to a collector. If `screen` is true and no file is set, the log is written nowhere, and only
+/// the newest lines are kept for observers.
+pub(crate) fn start(settings: &LogSettings, otlp: Option<&OtlpSettings>, screen: bool) -> Result<(), Failure> {
+    let extra = export::start(otlp)?;
     if screen && settings.file.is_none() {
         let (recent, handle) =
-            RecentLines::install(start_filter(settings)?).map_err(system("start the log".to_owned()))?;
+            RecentLines::install(start_filter(settings)?, extra).map_err(system("start the log".to_owned()))?;
         _ = FILTER.set(handle);
         _ = RECENT.set(recent);
         return Ok(());
@@ -41,7 +46,7 @@ pub(crate) fn start(settings: &LogSettings, screen: bool) -> Result<(), Failure>
         .file
         .as_ref()
         .map_or_else(|| "start the log".to_owned(), |path| format!("open the log file {}", path.display()));
-    let log = Log::start(config, start_filter(settings)?).map_err(system(what))?;
+    let log = Log::start(config, start_filter(settings)?, extra).map_err(system(what))?;
     if !screen {
         log.log_panics();
     }
@@ -86,8 +91,9 @@ pub(crate) fn set_filter(level: &str) -> Result<(), String> {
     handle.replace(filter(&format!("{level},{AUDIT}=info")).map_err(invalid)?)
 }
 
-/// Waits for the last lines to be written, for one second at most.
+/// Waits for the last lines to be exported and written, for one second each at most.
 pub(crate) fn flush() {
+    export::stop(LAST_LINES);
     if let Some(log) = log() {
         log.flush(LAST_LINES);
     }
@@ -95,6 +101,7 @@ pub(crate) fn flush() {
 
 /// Exits from the program now, after a short wait for the last log lines.
 pub(crate) fn exit(code: u8) -> ! {
+    export::stop(LAST_LINES_AT_ONCE);
     if let Some(log) = log() {
         log.flush(LAST_LINES_AT_ONCE);
     }

@@ -31,7 +31,7 @@ const DEFAULT_FILE: &str = "rusm.toml";
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     let (settings, name) = plan(flags)?;
-    logging::start(&settings.log, false)?;
+    logging::start(&settings.log, settings.otlp.as_ref(), false)?;
     let grace = settings.drain;
     block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.

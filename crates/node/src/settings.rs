@@ -10,6 +10,7 @@ mod error;
 mod layers;
 mod limits;
 mod lints;
+pub(crate) mod otlp;
 mod profile;
 pub(crate) mod raw;
 pub(crate) mod serve;
@@ -34,6 +35,7 @@ pub(crate) use crate::settings::error::SettingsError;
 use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
 use crate::settings::lints::LintSection;
+use crate::settings::otlp::{OtlpSection, OtlpSettings};
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
@@ -73,6 +75,8 @@ pub(crate) struct Settings {
     /// How the node joins others, if it does.
     pub(crate) cluster: Option<ClusterSettings>,
     pub(crate) log: LogSettings,
+    /// Export to a collector, if there is one.
+    pub(crate) otlp: Option<OtlpSettings>,
     /// Application that `rusm run` starts.
     pub(crate) app: App,
 }
@@ -165,6 +169,7 @@ impl Settings {
         let node: NodeSection = section(given, "node", origin)?;
         let lints: LintSection = section(given, "lint", origin)?;
         let default = Config::default();
+        let name = node.name.map(|name| name.0);
         Ok(Self {
             runtime: Config {
                 schedulers: node.schedulers.map_or(default.schedulers, |threads| threads.0 as usize),
@@ -174,7 +179,6 @@ impl Settings {
                 mailbox_total_bytes: node.mailbox_total_bytes.map_or(default.mailbox_total_bytes, |bytes| bytes.0),
                 ..default
             },
-            name: node.name.map(|name| name.0),
             listen: node.listen.and_then(|address| address.0),
             read_only: matches!(node.observers, Some(Word(ObserverRole::Observe))),
             tick: node.tick_hz.and_then(|hz| TickRate::from_hz(hz.0 as u8).ok()).unwrap_or(TickRate::DEFAULT),
@@ -187,7 +191,9 @@ impl Settings {
             store: section::<StoreSection>(given, "store", origin)?.settings(),
             cluster: section::<ClusterSection>(given, "cluster", origin)?.settings(),
             log: section::<LogSection>(given, "log", origin)?.settings()?,
+            otlp: section::<OtlpSection>(given, "otlp", origin)?.settings(name.as_deref().unwrap_or(DEFAULT_NAME))?,
             app,
+            name,
         })
     }
 }

@@ -128,6 +128,8 @@ impl Node {
         let end = Instant::now() + self.drain;
         if let Some(sites) = self.sites {
             sites.drain(self.drain);
+            // The figures of servers end with them.
+            logging::keep_metrics();
         }
         // Other nodes see the node leave before its processes end.
         #[cfg_attr(
@@ -140,6 +142,7 @@ impl Node {
         if let Some(store) = self.store {
             store.close();
         }
+        logging::keep_metrics();
         drop(self.console);
         shutdown
     }
@@ -196,15 +199,17 @@ fn open(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };
-    match Console::bind(runtime, config.clone()) {
+    let console = match Console::bind(runtime, config.clone()) {
         Err(ConsoleError::SocketInUse { .. } | ConsoleError::SocketSilent { .. })
             if matches!(default_name, DefaultName::Free(_)) && settings.name.is_none() =>
         {
             let name = format!("{name}-{}", std::process::id());
-            Ok(Console::bind(runtime, ConsoleConfig { name, ..config })?)
+            Console::bind(runtime, ConsoleConfig { name, ..config })?
         }
-        bound => Ok(bound?),
-    }
+        bound => bound?,
+    };
+    logging::export_metrics(console.metrics());
+    Ok(console)
 }
 
 /// Returns the source of the log lines that observers may read.

@@ -2,7 +2,7 @@
 //!
 //! This is the crate that an application depends on. It contains the runtime and, behind features of the same names,
 //! the `console` for observers (enabled by default), the durable `store`, `wasm` guests, `serve` for
-//! HTTP, and support for a `test`.
+//! HTTP, `otlp` for OpenTelemetry, and support for a `test`.
 //!
 //! # Hello
 //!
@@ -159,6 +159,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Exporting
+//!
+//! The feature `otlp` sends metrics, log lines and spans to a collector of OpenTelemetry. Nothing in the program waits for
+//! the collector.
+//!
+#![cfg_attr(feature = "otlp", doc = "```no_run")]
+#![cfg_attr(not(feature = "otlp"), doc = "```ignore")]
+//! use std::time::Duration;
+//!
+//! use rusm::console::{Console, ConsoleConfig};
+//! use rusm::otlp::{Exporter, OtlpConfig};
+//! use rusm::{Config, Runtime};
+//! use tracing_subscriber::layer::SubscriberExt;
+//! use tracing_subscriber::util::SubscriberInitExt;
+//!
+//! let exporter = Exporter::start(&OtlpConfig::new("http://127.0.0.1:4318").with_environment()?)?;
+//! tracing_subscriber::registry().with(exporter.layer()).init();
+//! let runtime = Runtime::start(Config::default())?;
+//! let console = Console::bind(&runtime, ConsoleConfig::named("shop"))?;
+//! let metrics = console.metrics();
+//! exporter.set_metrics(move || metrics.text(Duration::from_secs(2)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Tests in virtual time
 //!
 //! The feature `test` runs an application on one thread. A seed determines the schedule, and the clock jumps to the
@@ -189,6 +213,9 @@ pub use rusm_runtime::*;
 
 #[cfg(feature = "cluster")]
 pub use rusm_cluster as cluster;
+#[cfg(feature = "otlp")]
+#[doc(inline)]
+pub use rusm_otlp as otlp;
 #[cfg(feature = "serve")]
 #[doc(inline)]
 pub use rusm_serve as serve;

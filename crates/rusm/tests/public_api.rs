@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates whose names an application uses, with the name under which it finds them.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("rusm", "rusm"),
     ("runtime", "rusm"),
     ("console", "rusm::console"),
@@ -19,6 +19,7 @@ const CRATES: [(&str, &str); 7] = [
     ("serve", "rusm::serve"),
     ("wasm", "rusm::wasm"),
     ("cluster", "rusm::cluster"),
+    ("otlp", "rusm::otlp"),
 ];
 
 /// Maximum number of new names that are not in the list yet.

@@ -141,7 +141,7 @@ fn log_level(level: &str) -> Result<EnvFilter, String> {
 /// Logs to a file, because the terminal shows the screen.
 fn log_to(path: PathBuf, level: EnvFilter) -> Result<(), StartError> {
     let config = LogConfig { file: Some(path.clone()), ..LogConfig::default() };
-    match Log::start(config, level) {
+    match Log::start(config, level, None) {
         Ok(_running) => Ok(()),
         Err(source) => Err(StartError::LogFile { path, source }),
     }

@@ -25,7 +25,6 @@ use tokio_tungstenite::tungstenite::protocol::{Role as WsRole, WebSocketConfig};
 use crate::endpoint::handshake::{self, HandshakeOutcome, Transport};
 use crate::metrics;
 use crate::rate_limit::{Throttled, TokenBucket};
-use crate::sampler::sample::Sample;
 use crate::session::Session;
 use crate::session::peer::Peer;
 use crate::view::node::{ClientSlot, Node};
@@ -196,11 +195,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
         }
         HandshakeOutcome::Health => respond(stream, "200 OK", "text/plain", "ok\n").await,
         HandshakeOutcome::Metrics => {
-            let sample = node.newest();
-            // Without an observer, the newest sample lacks memory by use.
-            let sample = Sample { memory: node.memory(&sample), ..(*sample).clone() };
-            let text = metrics::text(&node.runtime, sample, node.clients());
-            respond(stream, "200 OK", metrics::CONTENT_TYPE, &text).await;
+            respond(stream, "200 OK", metrics::CONTENT_TYPE, &node.metrics()).await;
         }
         HandshakeOutcome::Refuse { status, why } => respond(stream, status, "text/plain", &format!("{why}\n")).await,
     }

@@ -13,6 +13,7 @@ use crate::budget::OrderBudget;
 use crate::config::{Limits, LogFilter, LogLines, RecorderConfig};
 use crate::encode::frame_texts::FrameTexts;
 use crate::host::Host;
+use crate::metrics;
 use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::recorder::recording::Recording;
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
@@ -170,6 +171,14 @@ impl Node {
 
     pub(crate) fn newest(&self) -> Arc<Sample> {
         Arc::clone(&self.frames.borrow())
+    }
+
+    /// Returns all metrics as text.
+    pub(crate) fn metrics(&self) -> String {
+        let sample = self.newest();
+        // Without an observer, the newest sample lacks memory by use.
+        let sample = Sample { memory: self.memory(&sample), ..(*sample).clone() };
+        metrics::text(&self.runtime, sample, self.clients())
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

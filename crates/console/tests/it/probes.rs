@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Node, node, node_with};
+use crate::support::{DEADLINE, Node, node, node_with};
 use rusm_console::TickRate;
 use rusm_runtime::ExitReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,6 +80,22 @@ async fn the_metrics_of_the_application_are_beside_those_of_the_node() {
         assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
     }
     assert!(text.contains("rusm_processes ") && text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn another_thread_reads_the_same_metrics_until_the_console_is_closed() {
+    let node = node();
+    node.parked();
+    let reader = node.console.metrics();
+    let names = |text: &str| open_metrics(text).into_keys().collect::<Vec<_>>();
+
+    let text = tokio::task::spawn_blocking(move || (reader.text(DEADLINE), reader)).await.unwrap();
+    let (Some(text), reader) = text else { panic!("no text") };
+    assert_eq!(names(&text), names(&get(&node, "/metrics").await.1));
+    assert!((open_metrics(&text)["rusm_processes"] - 1.0).abs() < 1e-9);
+
+    drop(node);
+    assert_eq!(reader.text(DEADLINE), None);
 }
 
 #[tokio::test]

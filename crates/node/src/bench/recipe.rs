@@ -61,7 +61,7 @@ pub(crate) fn prepare(base: Option<Recipe>, id: Option<String>, flags: RecipeFla
     let plan = Plan::of(&recipe.request())?;
     // Write the defaults into the recipe, so that a report can be repeated even when the defaults have changed.
     let given = std::mem::replace(&mut recipe.params, plan.params.said());
-    logging::start(&settings.log, false)?;
+    logging::start(&settings.log, None, false)?;
     Ok(Prepared { recipe, given, runtime: settings.runtime })
 }
 

@@ -12,7 +12,7 @@ use crate::settings::error::SettingsError;
 use crate::settings::raw::{RawSetting, RawSettings, unknown};
 
 /// Sections of the file that describe the node.
-const SECTIONS: [&str; 6] = ["node", "lint", "recorder", "store", "cluster", "log"];
+const SECTIONS: [&str; 7] = ["node", "lint", "recorder", "store", "cluster", "log", "otlp"];
 /// Sections of the file that describe an application.
 const APP_SECTIONS: [&str; 8] = ["process", "serve", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
@@ -67,6 +67,22 @@ const VARIABLES: [(&str, &str); 47] = [
     ("log.keep", "RUSM_LOG_KEEP"),
 ];
 
+/// Standard variables of OpenTelemetry, and their keys. Unlike variables of rusm, an empty one is not set, and others are
+/// not errors: they concern other programs.
+const OTEL_VARIABLES: [(&str, &str); 11] = [
+    ("otlp.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ("otlp.headers", "OTEL_EXPORTER_OTLP_HEADERS"),
+    ("otlp.timeout", "OTEL_EXPORTER_OTLP_TIMEOUT"),
+    ("otlp.certificate", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
+    ("otlp.protocol", "OTEL_EXPORTER_OTLP_PROTOCOL"),
+    ("otlp.service_name", "OTEL_SERVICE_NAME"),
+    ("otlp.attributes", "OTEL_RESOURCE_ATTRIBUTES"),
+    ("otlp.interval", "OTEL_METRIC_EXPORT_INTERVAL"),
+    ("otlp.metrics", "OTEL_METRICS_EXPORTER"),
+    ("otlp.logs", "OTEL_LOGS_EXPORTER"),
+    ("otlp.traces", "OTEL_TRACES_EXPORTER"),
+];
+
 /// Adds the settings of the node from the file, and returns the sections that describe the application.
 pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Result<Table, SettingsError> {
     let toml_error = |error: toml::de::Error| SettingsError::Toml {
@@ -113,7 +129,13 @@ pub(crate) fn from_environment(
     // `rusm` knows the variables of the observer so that a mistyped one is an error; its own observer uses most of them.
     let observer = rusm_tui::environment::variables();
     let known = || VARIABLES.iter().map(|(_, variable)| *variable).chain(observer.iter().map(String::as_str));
-    for (name, value) in environment.filter(|(name, _)| name.starts_with("RUSM_")) {
+    for (name, value) in environment {
+        if name.starts_with("OTEL_") {
+            from_otel(&name, &value, given);
+        }
+        if !name.starts_with("RUSM_") {
+            continue;
+        }
         if let Some((key, variable)) = VARIABLES.iter().find(|(_, variable)| *variable == name) {
             given.insert((*key).to_owned(), RawSetting::of_text(key, &value, variable));
         } else if !known().any(|variable| variable == name) {
@@ -121,6 +143,15 @@ pub(crate) fn from_environment(
         }
     }
     Ok(())
+}
+
+/// Adds a standard variable of OpenTelemetry. Without the feature that exports, none has a meaning.
+fn from_otel(name: &str, value: &str, given: &mut RawSettings) {
+    let known = OTEL_VARIABLES.iter().find(|(_, variable)| *variable == name);
+    let Some((key, variable)) = known.filter(|_| cfg!(feature = "otlp") && !value.is_empty()) else { return };
+    let is_milliseconds = ["otlp.timeout", "otlp.interval"].contains(key) && value.parse::<u64>().is_ok();
+    let text = if is_milliseconds { format!("{value}ms") } else { value.to_owned() };
+    given.insert((*key).to_owned(), RawSetting::of_text(key, &text, variable));
 }
 
 /// Adds the settings from the flags.

@@ -73,6 +73,11 @@ impl RawSetting {
         self.invalid_part(&shown, rule)
     }
 
+    /// Error for a value that breaks a rule and may be a secret.
+    pub(super) fn invalid_secret(&self, rule: &str) -> SettingsError {
+        SettingsError::Invalid(format!("{} in {} {rule}", self.key, self.origin))
+    }
+
     /// Error for a part of a value that breaks a rule.
     pub(super) fn invalid_part(&self, part: &str, rule: &str) -> SettingsError {
         SettingsError::Invalid(format!("{} of {part:?} in {} {rule}", self.key, self.origin))

@@ -7,7 +7,7 @@
 //!      │                 │                          │
 //!   console ──▶ runtime ◀┴─ store ◀╌ wasm ╌▶ serve ──▶ runtime      (dashed: with the features `store` and `http` of wasm)
 //!   bench, node ──▶ serve;  cluster ──▶ runtime
-//!   text ◀── log ◀── tui, node                             (text: also by most others)
+//!   text ◀── log ◀── tui, node;  text ◀── otlp ◀── rusm, node     (text: also by most others)
 //! ```
 //!
 //! Every check is a function from text to the violations in it. [`planted`] proves that each of them finds one.
@@ -26,10 +26,11 @@ use crates::{Dependencies, manifest, tree, unexpected_dependencies};
 use sources::{Static, Words, long_files, naming, read, unexpected_statics, unexpected_unsafe, workspace_sources};
 
 /// The dependencies allowed between the crates of the workspace.
-const DEPENDENCIES: [Dependencies; 16] = [
+const DEPENDENCIES: [Dependencies; 17] = [
     Dependencies { from: "macros", to: &[] },
     Dependencies { from: "text", to: &[] },
     Dependencies { from: "log", to: &["rusm-text"] },
+    Dependencies { from: "otlp", to: &["rusm-text"] },
     Dependencies { from: "protocol", to: &["rusm-text"] },
     Dependencies { from: "runtime", to: &["rusm-text"] },
     Dependencies { from: "store", to: &["rusm-runtime", "rusm-text"] },
@@ -58,6 +59,7 @@ const DEPENDENCIES: [Dependencies; 16] = [
             "rusm-cluster",
             "rusm-console",
             "rusm-log",
+            "rusm-otlp",
             "rusm-protocol",
             "rusm-runtime",
             "rusm-serve",
@@ -69,7 +71,16 @@ const DEPENDENCIES: [Dependencies; 16] = [
     },
     Dependencies {
         from: "rusm",
-        to: &["rusm-cluster", "rusm-console", "rusm-macros", "rusm-runtime", "rusm-serve", "rusm-store", "rusm-wasm"],
+        to: &[
+            "rusm-cluster",
+            "rusm-console",
+            "rusm-macros",
+            "rusm-otlp",
+            "rusm-runtime",
+            "rusm-serve",
+            "rusm-store",
+            "rusm-wasm",
+        ],
     },
     Dependencies { from: "benches", to: &["rusm-console", "rusm-protocol", "rusm-runtime", "rusm-store", "rusm-wasm"] },
     Dependencies { from: "examples", to: &["rusm"] },

@@ -1,5 +1,6 @@
 //! `rusm serve` and `[[serve]]`, as a user sees them: requests, files, mistakes, reload and drain.
 
+mod export;
 mod reload;
 
 use std::io::{BufRead, BufReader, Read, Write};

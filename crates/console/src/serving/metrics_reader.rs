@@ -1,0 +1,45 @@
+//! Reads the text of `GET /metrics` from other threads of the program, for example to export it.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::view::node::Node;
+
+/// Number of readers that may wait at once.
+const WAITING_MAX: usize = 16;
+
+/// Reads the metrics of a node from any thread; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct MetricsReader(Sender<SyncSender<String>>);
+
+/// Requests of readers, on the console's thread.
+#[derive(Debug)]
+pub(crate) struct Requests(Receiver<SyncSender<String>>);
+
+/// Returns a reader and its requests.
+pub(crate) fn metrics_reader() -> (MetricsReader, Requests) {
+    let (sender, requests) = channel(WAITING_MAX);
+    (MetricsReader(sender), Requests(requests))
+}
+
+impl MetricsReader {
+    /// Returns the text of `GET /metrics`. Waits up to `within` for the console's thread, so it must not be called inside a
+    /// process. Returns `None` if the console is closed, or does not answer in time.
+    pub fn text(&self, within: Duration) -> Option<String> {
+        let (answer, text) = sync_channel(1);
+        self.0.try_send(answer).ok()?;
+        text.recv_timeout(within).ok()
+    }
+}
+
+impl Requests {
+    /// Answers until all readers are gone.
+    pub(crate) async fn answer(mut self, node: &Node) {
+        while let Some(answer) = self.0.recv().await {
+            // A reader may have stopped waiting.
+            drop(answer.try_send(node.metrics()));
+        }
+    }
+}
