@@ -34,6 +34,8 @@
 //!
 //! Write such a test as a plain `#[test]`: it cannot run inside of a tokio runtime.
 
+mod report;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -55,6 +57,7 @@ use crate::scheduler;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::time::ticker;
 use crate::time::timers;
+pub use report::{LiveProcess, RunReport};
 
 /// Environment variable with the seed that [`explore`] and [`find`] run alone.
 pub const SEED_VARIABLE: &str = "RUSM_SEED";
@@ -114,12 +117,14 @@ fn seed_from_env() -> Option<u64> {
 
 /// Error returned by a run that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("seed {seed}: {cause}; set {SEED_VARIABLE}={seed} to reproduce it")]
+#[error("seed {seed}: {cause}; set {SEED_VARIABLE}={seed} to reproduce it{report}")]
 pub struct Failure {
     /// Seed that reproduces the failure.
     pub seed: u64,
     /// Cause of the failure.
     pub cause: Cause,
+    /// The last turns of the schedule, and what the live processes wait for.
+    pub report: RunReport,
 }
 
 /// Cause of a [`Failure`].
@@ -204,7 +209,7 @@ impl Simulation {
         })?;
         let value = returned.lock().unwrap_or_else(PoisonError::into_inner).take();
         // An exit signal with the reason `normal` ended the process before it returned a value.
-        value.ok_or(Failure { seed, cause: Cause::Ended(ExitReason::Normal) })
+        value.ok_or_else(|| Failure { seed, cause: Cause::Ended(ExitReason::Normal), report: RunReport::default() })
     }
 
     /// Runs an application until its first process ends, then ends the other processes.
@@ -230,11 +235,11 @@ impl Simulation {
         let fuzzer = Some(ScheduleFuzzer::new(seed, self.polls_max));
         let cause = scheduler::Local::drive(&shared, 0, queue, fuzzer, &reactor, self.run_first(&shared, ended));
         drop((reactor, teardown));
-        cause.map_or(Ok(()), |cause| Err(Failure { seed, cause }))
+        cause.map_or(Ok(()), |(cause, report)| Err(Failure { seed, cause, report }))
     }
 
     /// Waits for the end of the first process, then ends the other processes and the scheduler.
-    async fn run_first(&self, shared: &Arc<RuntimeShared>, ended: Watch) -> Option<Cause> {
+    async fn run_first(&self, shared: &Arc<RuntimeShared>, ended: Watch) -> Option<(Cause, RunReport)> {
         let timers = tokio::spawn(timers::drive_virtual(Arc::clone(shared)));
         let tickers = tokio::spawn(ticker::drive_virtual(Arc::clone(shared)));
         let cause = match tokio::time::timeout(self.time_max, first_of(ended)).await {
@@ -242,11 +247,12 @@ impl Simulation {
             Ok(None) => Some(Cause::OutOfPolls(self.polls_max)),
             Err(_) => Some(Cause::OutOfTime(self.time_max)),
         };
+        let failed = cause.map(|cause| (cause, RunReport::of(&Handle::new(Arc::clone(shared)))));
         end_all(shared).await;
         timers.abort();
         tickers.abort();
         shared.stop();
-        cause
+        failed
     }
 }
 

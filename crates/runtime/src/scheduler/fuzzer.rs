@@ -12,13 +12,18 @@ pub(crate) use seeded::ScheduleFuzzer;
 #[cfg(feature = "test")]
 mod seeded {
     use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
     use std::task::Waker;
 
+    use crate::process::pid::Pid;
     use crate::process::table::Slot;
     use crate::rng::splitmix64;
 
     /// Mean number of receives and sends for each one that lets other processes run first.
     const PREEMPTION_INTERVAL: u64 = 8;
+
+    /// Number of runs of turns of one process that are remembered.
+    const LAST_TURNS: usize = 32;
 
     /// Random decisions of a scheduler, derived from a seed.
     pub(crate) struct ScheduleFuzzer {
@@ -30,6 +35,8 @@ mod seeded {
         exhausted_waker: RefCell<Option<Waker>>,
         /// True if the next receive must not yield.
         preemption_suppressed: Cell<bool>,
+        /// The last processes that ran, each with the number of turns that it had in a row.
+        last_turns: RefCell<VecDeque<(Pid, u32)>>,
     }
 
     impl ScheduleFuzzer {
@@ -40,6 +47,7 @@ mod seeded {
                 polls_left: Cell::new(polls),
                 exhausted_waker: RefCell::default(),
                 preemption_suppressed: Cell::new(false),
+                last_turns: RefCell::default(),
             }
         }
 
@@ -69,7 +77,27 @@ mod seeded {
             };
             self.polls_left.set(polls_left);
             let index = self.next() % runnable.len() as u64;
-            Some(runnable.swap_remove(index as usize))
+            let slot = runnable.swap_remove(index as usize);
+            self.note_turn(slot.pid());
+            Some(slot)
+        }
+
+        fn note_turn(&self, pid: Pid) {
+            let mut turns = self.last_turns.borrow_mut();
+            match turns.back_mut() {
+                Some((last, count)) if *last == pid => *count = count.saturating_add(1),
+                _ => {
+                    if turns.len() == LAST_TURNS {
+                        turns.pop_front();
+                    }
+                    turns.push_back((pid, 1));
+                }
+            }
+        }
+
+        /// Returns the end of the schedule, oldest first.
+        pub(crate) fn last_turns(&self) -> Vec<(Pid, u32)> {
+            self.last_turns.borrow().iter().copied().collect()
         }
 
         /// Returns true if the running process must let other processes run first.

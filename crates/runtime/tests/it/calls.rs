@@ -1,13 +1,16 @@
 //! Calls and acknowledged starts: sentence 24 of `docs/semantics.md`; the test names have its number.
 
+use std::convert::identity;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
 use crate::ask::{ask, runtime};
-use rusm_runtime::observe;
+use rusm_runtime::actor::{Actor, Address, Flow};
+use rusm_runtime::supervisor::{ChildSpec, Counts, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{
     CallError, Caller, Config, Context, Down, Exit, ExitReason, InitError, Pid, ReplyTo, Request, Runtime, Starting,
 };
+use rusm_runtime::{defaults, observe, test};
 
 const LONG: Duration = Duration::from_mins(2);
 
@@ -304,6 +307,60 @@ fn s24_a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
         child.expect("it has started");
         let Request { request, reply } = ctx.receive_of::<Request<u32, u32>>().await;
         reply.send(&ctx, request * 2);
+    });
+}
+
+#[test]
+fn s24_a_child_that_asks_its_own_supervisor_during_its_start_gets_an_error_that_says_so() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let me = ctx.pid();
+        let body = move |ctx: Context, starting: Starting| async move {
+            let supervisor = SupervisorRef::of(ctx.parent().expect("a child has a parent"));
+            let early = supervisor.count_children(&ctx).await.expect_err("the supervisor waits for this start");
+            starting.acknowledge();
+            ctx.send(me, (supervisor, ctx.pid(), early)).await;
+            // From now on, the supervisor answers.
+            ctx.send(me, supervisor.count_children(&ctx).await).await;
+        };
+        let children = Supervisor::new(Strategy::OneForOne).child(ChildSpec::acknowledged("eager", body));
+        let supervisor = children.start_link(&ctx).await.expect("its child has started");
+        let (asked, child, early) = ctx.receive_of::<(SupervisorRef, Pid, CallError)>().await;
+        assert_eq!(
+            (asked, early.clone()),
+            (supervisor, CallError::AwaitsStart { to: supervisor.pid(), caller: child })
+        );
+        assert!(early.to_string().contains("start"), "{early}");
+        assert!(ctx.receive_of::<Result<Counts, CallError>>().await.is_ok());
+    });
+}
+
+struct Hoarder(Vec<ReplyTo<u32>>);
+
+impl Actor for Hoarder {
+    type Args = ();
+    type Message = ReplyTo<u32>;
+    type Ref = Address<ReplyTo<u32>>;
+
+    async fn init(_: &Context, (): ()) -> Result<Self, ExitReason> {
+        Ok(Self(Vec::new()))
+    }
+
+    async fn handle(&mut self, _: &Context, reply: ReplyTo<u32>) -> Flow {
+        self.0.push(reply);
+        Flow::Continue
+    }
+}
+
+#[test]
+fn a_typed_call_that_is_never_answered_ends_after_five_seconds_from_inside_and_from_outside() {
+    test::run(1, |ctx| async move {
+        let hoarder = Hoarder::start_link(&ctx, ()).await.expect("it starts");
+        let late = Err(CallError::Timeout { to: hoarder.pid(), timeout: defaults::CALL_TIMEOUT });
+        let before = tokio::time::Instant::now();
+        assert_eq!(hoarder.call(&ctx, identity).await, late);
+        assert_eq!(hoarder.call(&ctx.runtime(), identity).await, late);
+        assert_eq!(before.elapsed().as_secs(), 2 * defaults::CALL_TIMEOUT.as_secs());
     });
 }
 

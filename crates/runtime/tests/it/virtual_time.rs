@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rusm_runtime::test::{self, Cause, Failure, Simulation};
+use rusm_runtime::observe::WaitTarget;
+use rusm_runtime::test::{self, Cause, Simulation};
 use rusm_runtime::{Context, Down, ExitReason, Joined, Pid};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -264,7 +265,39 @@ fn processes_that_wait_for_each_other_are_a_failure() {
         ctx.receive().await;
     });
 
-    assert_eq!(dead, Err(Failure { seed: 1, cause: Cause::OutOfTime(world.time_max) }));
+    let failure = dead.expect_err("it never ends");
+    assert_eq!((failure.seed, &failure.cause), (1, &Cause::OutOfTime(world.time_max)));
+}
+
+#[test]
+fn a_failing_seed_prints_its_schedule_and_who_waits_for_what() {
+    let deadlock = |ctx: Context| async move {
+        ctx.set_label("till");
+        let first = ctx.pid();
+        let stock = ctx.spawn(move |ctx: Context| async move {
+            ctx.set_label("stock");
+            // Each of both calls the other.
+            drop(ctx.call::<_, u32>(first, "price", Duration::MAX).await);
+        });
+        drop(ctx.call::<_, u32>(stock, "amount", Duration::MAX).await);
+    };
+    let failure = test::find([3], deadlock).expect("both wait for ever");
+
+    let report = &failure.report;
+    let [till, stock] = &report.processes[..] else { panic!("{failure}") };
+    assert_eq!(
+        (till.waits.clone(), stock.waits.clone()),
+        (vec![WaitTarget::Reply(stock.pid)], vec![WaitTarget::Reply(till.pid)],)
+    );
+    let text = failure.to_string();
+    for line in [
+        format!("{} till is waiting for the reply of {}, with 1 in its mailbox", till.pid, stock.pid),
+        format!("{} stock is waiting for the reply of {}, with 1 in its mailbox", stock.pid, till.pid),
+    ] {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert!(text.contains("\n  last turns: ") && report.last_turns.iter().any(|(pid, _)| *pid == stock.pid), "{text}");
+    assert_eq!(test::find([3], deadlock).as_ref(), Some(&failure), "the same seed gives the same report");
 }
 
 #[test]
@@ -279,7 +312,10 @@ fn processes_that_never_end_are_a_failure() {
         pending::<()>().await;
     });
 
-    assert_eq!(endless, Err(Failure { seed: 1, cause: Cause::OutOfPolls(10_000) }));
+    let failure = endless.expect_err("it never ends");
+    assert_eq!((failure.seed, &failure.cause), (1, &Cause::OutOfPolls(10_000)));
+    let (_, turns) = failure.report.last_turns.last().expect("there is a schedule");
+    assert!(*turns > 9_000, "{failure}");
 }
 
 #[test]
