@@ -4,6 +4,8 @@ mod contract;
 mod memory;
 #[cfg(feature = "zenoh")]
 mod network;
+#[cfg(feature = "zenoh")]
+mod secret;
 mod settings;
 #[cfg(any(test, feature = "zenoh"))]
 mod sightings;
@@ -12,4 +14,6 @@ pub use contract::{Link, LinkError, LinkEvents, LinkStatus};
 pub use memory::{MemoryLink, MemoryNetwork};
 #[cfg(feature = "zenoh")]
 pub use network::NetworkLink;
+#[cfg(feature = "zenoh")]
+pub use secret::secret_file;
 pub use settings::{Certificates, NetworkSettings, SECRET_PREFIX};

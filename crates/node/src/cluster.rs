@@ -18,8 +18,6 @@ mod observers;
 #[cfg(feature = "cluster")]
 mod scenario_node;
 #[cfg(feature = "cluster")]
-mod secret;
-
 #[cfg(feature = "cluster")]
 pub(crate) use commands::run;
 #[cfg(feature = "cluster")]

@@ -1,21 +1,25 @@
-//! The secret that the nodes of one user on this machine share, if they have no certificates: other users cannot join them.
+//! The secret that nodes on this machine share, if they have no certificates: programs of other users cannot join them.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rusm_cluster::link::SECRET_PREFIX;
+use super::settings::SECRET_PREFIX;
 
-/// Name of the file, in the folder of the sockets, which only this user can access.
+/// Name of the file.
 const FILE: &str = "cluster.secret";
 /// Length of a secret, in bytes.
 const SECRET_BYTES: usize = 32;
 /// Maximum length of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 256;
 
-/// Returns the file with the secret of the nodes in a folder of sockets. The first node makes it.
-pub(crate) fn file(dir: &Path) -> io::Result<PathBuf> {
+/// Returns the file with the secret of the nodes that share a folder, which only this user can access. The first node makes
+/// it.
+///
+/// # Errors
+/// The error of the system; or there is a file that others can read, or that is no short file.
+pub fn secret_file(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(FILE);
     if let Ok(found) = fs::symlink_metadata(&path) {
         let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
@@ -53,28 +57,31 @@ mod tests {
     fn all_nodes_of_a_folder_have_one_secret_that_only_its_user_can_read() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
 
-        let path = file(dir.path()).unwrap();
+        let path = secret_file(dir.path()).unwrap();
         let line = fs::read_to_string(&path).unwrap();
-        assert_eq!((file(dir.path()).unwrap(), fs::read_to_string(&path).unwrap()), (path.clone(), line.clone()));
+        assert_eq!(
+            (secret_file(dir.path()).unwrap(), fs::read_to_string(&path).unwrap()),
+            (path.clone(), line.clone())
+        );
         assert_eq!(line.len(), SECRET_PREFIX.len() + 2 * SECRET_BYTES + 1);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert_ne!(fs::read_to_string(file(other.path()).unwrap()).unwrap(), line);
+        assert_ne!(fs::read_to_string(secret_file(other.path()).unwrap()).unwrap(), line);
     }
 
     #[test]
     fn a_secret_that_others_can_read_or_that_is_no_short_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let path = file(dir.path()).unwrap();
+        let path = secret_file(dir.path()).unwrap();
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(file(dir.path()).unwrap_err().to_string().contains("remove it"));
+        assert!(secret_file(dir.path()).unwrap_err().to_string().contains("remove it"));
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        assert!(file(dir.path()).is_err());
+        assert!(secret_file(dir.path()).is_err());
         fs::remove_file(&path).unwrap();
         fs::write(&path, "x".repeat(300)).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(file(dir.path()).is_err());
+        assert!(secret_file(dir.path()).is_err());
     }
 }

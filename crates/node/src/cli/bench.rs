@@ -86,6 +86,9 @@ pub(crate) struct ClusterNodeFlags {
     /// Serves keyed processes.
     #[arg(long)]
     pub(crate) serves_keys: bool,
+    /// File with the secret of the run.
+    #[arg(long)]
+    pub(crate) secret: PathBuf,
 }
 
 /// The parameters of a run.

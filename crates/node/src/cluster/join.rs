@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use std::thread::Builder;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusm_cluster::link::LinkError;
+use rusm_cluster::link::{LinkError, secret_file};
 use rusm_cluster::node::{Node, NodeError};
 use rusm_cluster::{BootId, Config, NetworkLink, NetworkSettings, NodeName, certificates};
 use rusm_runtime::Handle;
 
 use super::control::Control;
-use super::{observers, secret};
+use super::observers;
 use crate::failure::{Failure, system};
 use crate::settings::cluster::ClusterSettings;
 
@@ -35,7 +35,7 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
     // Nodes without certificates share a secret of their user.
     let secret = match settings.certificates {
         Some(_) => None,
-        None => Some(secret::file(dir).map_err(system("make the secret of the cluster"))?),
+        None => Some(secret_file(dir).map_err(system("make the secret of the cluster"))?),
     };
     let network = NetworkSettings {
         secret,

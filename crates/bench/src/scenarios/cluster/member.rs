@@ -1,5 +1,6 @@
 //! A node on loopback: a runtime that joins others.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusm_cluster::node::{Keyed, Node};
@@ -21,6 +22,8 @@ pub struct MemberSettings {
     pub schedulers: usize,
     /// Serves the keys of a run.
     pub serves_keys: bool,
+    /// File with the secret that all nodes of the run share.
+    pub secret: PathBuf,
 }
 
 /// A node with its runtime. Dropping it waits until both have ended, so it needs a thread without a reactor.
@@ -57,6 +60,7 @@ impl Member {
 /// Opens the link of a node on a free port of loopback.
 pub(crate) fn open(settings: &MemberSettings) -> Result<NetworkLink, String> {
     let name: NodeName = settings.name.parse().map_err(|error| format!("node name {:?}: {error}", settings.name))?;
-    let network = NetworkSettings { join: settings.join.clone(), ..NetworkSettings::loopback(name, 0) };
+    let (join, secret) = (settings.join.clone(), Some(settings.secret.clone()));
+    let network = NetworkSettings { join, secret, ..NetworkSettings::loopback(name, 0) };
     NetworkLink::open(network).map_err(|error| error.to_string())
 }

@@ -10,6 +10,7 @@ use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use super::member::{Member, MemberSettings};
+use super::secret::RunSecret;
 use super::served::READY;
 use super::transport::TransportPing;
 
@@ -35,6 +36,7 @@ impl Peer {
         let mut command = Command::new(&program);
         command.args(["bench", "cluster-node", "--name", &settings.name]);
         command.args(["--schedulers", &settings.schedulers.to_string()]);
+        command.arg("--secret").arg(&settings.secret);
         for address in &settings.join {
             command.args(["--join", address]);
         }
@@ -88,13 +90,19 @@ pub(super) struct Nodes {
     peers: Mutex<Vec<Peer>>,
     schedulers: usize,
     serves_keys: bool,
+    secret: RunSecret,
 }
 
 impl Nodes {
     /// Starts the node of this program and `count` others, and waits until all are connected to it. The first of them answers
     /// the packets of `ping`. It blocks, so it needs a thread without a reactor.
-    pub(super) fn start(count: u64, schedulers: usize, ping: &TransportPing) -> Result<Self, String> {
-        let nodes = Self::alone(schedulers, false)?;
+    pub(super) fn start(
+        count: u64,
+        schedulers: usize,
+        secret: RunSecret,
+        ping: &TransportPing,
+    ) -> Result<Self, String> {
+        let nodes = Self::alone(schedulers, secret, false)?;
         for number in 1..=count {
             nodes.add(&format!("n{number}"), (number == 1).then(|| ping.address()))?;
         }
@@ -103,17 +111,18 @@ impl Nodes {
 
     /// Does the same for nodes that serve the keys of a run.
     pub(super) fn start_keyed(count: u64, schedulers: usize) -> Result<Self, String> {
-        let nodes = Self::alone(schedulers, true)?;
+        let nodes = Self::alone(schedulers, RunSecret::create()?, true)?;
         for number in 1..=count {
             nodes.add(&format!("n{number}"), None)?;
         }
         Ok(nodes)
     }
 
-    fn alone(schedulers: usize, serves_keys: bool) -> Result<Self, String> {
-        let settings = MemberSettings { name: OWN.to_owned(), join: Vec::new(), schedulers, serves_keys };
+    fn alone(schedulers: usize, secret: RunSecret, serves_keys: bool) -> Result<Self, String> {
+        let (name, join, file) = (OWN.to_owned(), Vec::new(), secret.file().to_owned());
+        let settings = MemberSettings { name, join, schedulers, serves_keys, secret: file };
         let own = Member::start(&settings, u128::from(std::process::id()))?;
-        Ok(Self { own: Some(own), peers: Mutex::default(), schedulers, serves_keys })
+        Ok(Self { own: Some(own), peers: Mutex::default(), schedulers, serves_keys, secret })
     }
 
     /// Returns the node of this program.
@@ -133,7 +142,9 @@ impl Nodes {
     pub(super) fn add(&self, name: &str, ping: Option<&str>) -> Result<(), String> {
         let join = vec![self.own().address.clone()];
         let (schedulers, serves_keys) = (self.schedulers, self.serves_keys);
-        let peer = Peer::start(&MemberSettings { name: name.to_owned(), join, schedulers, serves_keys }, ping)?;
+        let secret = self.secret.file().to_owned();
+        let settings = MemberSettings { name: name.to_owned(), join, schedulers, serves_keys, secret };
+        let peer = Peer::start(&settings, ping)?;
         let is_known = || self.own().runtime.node_named(name).is_some();
         wait_until(&format!("node {name} did not connect"), is_known)?;
         self.peers().push(peer);

@@ -51,7 +51,7 @@ pub fn serve_cluster_node(args: &ClusterNodeArgs) -> io::Result<()> {
 type Started = (Member, Option<std::sync::Arc<rusm_cluster::NetworkLink>>);
 
 fn start(args: &ClusterNodeArgs) -> Result<Started, String> {
-    let echo = args.ping.as_deref().map(transport::echo).transpose()?;
+    let echo = args.ping.as_deref().map(|ping| transport::echo(ping, &args.member.secret)).transpose()?;
     // The system gives the number of a program to no other for a while.
     let member = Member::start(&args.member, u128::from(std::process::id()))?;
     Ok((member, echo))

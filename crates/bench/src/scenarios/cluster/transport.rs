@@ -4,6 +4,7 @@
 //!   this program: a link ── packet ──▶ link of the first other node, which sends it back at once
 //! ```
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -31,8 +32,9 @@ pub(super) struct TransportPing {
 }
 
 impl TransportPing {
-    pub(super) fn open() -> Result<Self, String> {
-        let link = Arc::new(open(&link_settings("ping", Vec::new()))?);
+    /// Opens the link with the secret of the run.
+    pub(super) fn open(secret: &Path) -> Result<Self, String> {
+        let link = Arc::new(open(&link_settings("ping", Vec::new(), secret))?);
         let address = link.addresses().into_iter().next().ok_or("the link does not say its address")?;
         // One packet at a time is on the way.
         let (arrived, answers) = sync_channel(16);
@@ -76,8 +78,8 @@ impl Drop for TransportPing {
 }
 
 /// Opens the link that answers.
-pub(super) fn echo(join: &str) -> Result<Arc<NetworkLink>, String> {
-    let link = Arc::new(open(&link_settings(ECHO, vec![join.to_owned()]))?);
+pub(super) fn echo(join: &str, secret: &Path) -> Result<Arc<NetworkLink>, String> {
+    let link = Arc::new(open(&link_settings(ECHO, vec![join.to_owned()], secret))?);
     let echo = Arc::new(Echo(OnceLock::new()));
     // Set before the link starts, so that the first packet is answered.
     drop(echo.0.set(Arc::downgrade(&link)));
@@ -85,8 +87,8 @@ pub(super) fn echo(join: &str) -> Result<Arc<NetworkLink>, String> {
     Ok(link)
 }
 
-fn link_settings(name: &str, join: Vec<String>) -> MemberSettings {
-    MemberSettings { name: name.to_owned(), join, schedulers: 0, serves_keys: false }
+fn link_settings(name: &str, join: Vec<String>, secret: &Path) -> MemberSettings {
+    MemberSettings { name: name.to_owned(), join, schedulers: 0, serves_keys: false, secret: secret.to_owned() }
 }
 
 struct Answers(SyncSender<usize>);

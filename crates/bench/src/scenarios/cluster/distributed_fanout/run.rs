@@ -15,6 +15,7 @@ use crate::measure::histogram::NanosHistogram;
 use crate::report::table::{Cell, ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenarios::cluster::peers::{Nodes, on_plain_thread};
+use crate::scenarios::cluster::secret::RunSecret;
 use crate::scenarios::cluster::transport::TransportPing;
 
 /// Time between two looks at the other nodes.
@@ -29,8 +30,9 @@ pub(super) async fn run(context: &mut RunContext) -> Result<(), RunError> {
     let (window, schedulers) = (params.number("window"), params.number("schedulers") as usize);
     let prepared = context.blocking(move || {
         on_plain_thread(move || {
-            let ping = TransportPing::open()?;
-            let nodes = Nodes::start(count, schedulers, &ping)?;
+            let secret = RunSecret::create()?;
+            let ping = TransportPing::open(secret.file())?;
+            let nodes = Nodes::start(count, schedulers, secret, &ping)?;
             let before = ping.measure(payload + OVERHEAD)?;
             let subscribers = subscribers(&nodes, per_node)?;
             Ok((ping, nodes, before, subscribers))

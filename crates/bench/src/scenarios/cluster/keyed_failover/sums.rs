@@ -50,7 +50,7 @@ pub(crate) fn serve(node: &Node) -> Result<Keyed, KeyedError> {
     let body = move |ctx: Context, _key: String, sum: Option<u64>| sums(ctx, Arc::clone(&own), sum.unwrap_or_default());
     let suspend = |sum: u64| Bytes::copy_from_slice(&sum.to_le_bytes());
     let resume = |bytes: Bytes| bytes.as_ref().try_into().ok().map(u64::from_le_bytes);
-    let config = KeyedConfig { idle: IDLE, keys_max: usize::MAX };
+    let config = KeyedConfig { idle: IDLE, keys_max: usize::MAX, state_bytes_max: u64::MAX };
     node.keyed_with_state("bench/sum", config, (suspend, resume), body)
 }
 
