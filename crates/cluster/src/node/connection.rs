@@ -255,8 +255,7 @@ impl Connection {
             loop {
                 let events: Vec<Event> = {
                     let mut session = self.session.lock();
-                    let events: Vec<Event> =
-                        std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect();
+                    let events: Vec<Event> = std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect();
                     // While the session is locked: whoever finds it closed and without events reads this number, and the
                     // end of links and monitors, which is handled before, takes its time.
                     for event in &events {

@@ -14,6 +14,7 @@ mod wire;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use rusm_runtime::topic::{Message, Overflow, PublishError, Topic};
@@ -23,6 +24,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use self::wire::Batch;
 pub use self::wire::ORIGIN;
+use super::log_budget::{Line, LogBudget};
 use super::member::Node;
 
 /// Number of messages that a forwarder takes at once.
@@ -161,11 +163,12 @@ async fn receive(ctx: Context, sharing: Sharing) {
     if ctx.join(&sharing.group).is_err() {
         return;
     }
+    let (started, mut log) = (Instant::now(), LogBudget::default());
     loop {
         let message = ctx.receive().await;
         let message = match message.downcast::<Bytes>() {
             Ok(batch) => {
-                publish(&sharing, batch).await;
+                publish(&sharing, batch, || log.take(started.elapsed())).await;
                 continue;
             }
             Err(other) => other,
@@ -229,15 +232,21 @@ async fn forward(ctx: Context, sharing: Sharing, to: Pid) {
     }
 }
 
-/// Publishes the messages of a batch here. Waits while the topic is full, and so does the forwarder then.
-async fn publish(sharing: &Sharing, batch: Bytes) {
+/// Publishes the messages of a batch here. Waits while the topic is full, and so does the forwarder then. `line` allows a line of
+/// the log.
+async fn publish(sharing: &Sharing, batch: Bytes, line: impl FnOnce() -> Option<Line>) {
     let topic = sharing.topic.name();
     let Some((origin, missed, messages)) = wire::decode(batch) else {
-        return tracing::error!(topic, "a batch of a topic was dropped: its bytes are not valid");
+        if let Some(Line { dropped }) = line() {
+            tracing::error!(topic, dropped, "a batch of a topic was dropped: its bytes are not valid");
+        }
+        return;
     };
     if missed > 0 {
         sharing.counters.missed.fetch_add(missed, Ordering::Relaxed);
-        tracing::warn!(topic, node = %origin, missed, "this node was too slow for messages of a topic of another one");
+        if let Some(Line { dropped }) = line() {
+            tracing::warn!(topic, node = %origin, missed, dropped, "this node was too slow for messages of a topic of another one");
+        }
     }
     for message in messages {
         sharing.counters.received.fetch_add(1, Ordering::Relaxed);

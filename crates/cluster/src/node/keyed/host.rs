@@ -14,6 +14,7 @@ use super::suspended::{KeyUse, Saved, Suspended};
 use super::table::{KeyState, KeyTable};
 use super::wire::{Answer, Offer, Question};
 use crate::identity::NodeName;
+use crate::node::log_budget::LogBudget;
 
 /// Minimum time between two looks at all keys.
 const TICK: Duration = Duration::from_millis(100);
@@ -23,6 +24,8 @@ const TICK_SHARE: u32 = 20;
 const DRAINING_MAX: usize = 1 << 14;
 /// Time within which another host has to say whether a key is live there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum number of callers that wait for the start of one key.
+const WAITERS_MAX: usize = 1 << 16;
 
 type Waiter = ReplyTo<Bytes>;
 
@@ -39,6 +42,8 @@ pub(super) struct Host {
     /// The other hosts know that this one has no key and starts none.
     is_drained: bool,
     started: Instant,
+    /// Lines that other nodes may cause.
+    log: LogBudget,
 }
 
 /// A process has ended and left its state.
@@ -77,6 +82,7 @@ impl Host {
             suspended: Suspended::default(),
             is_drained: false,
             started: Instant::now(),
+            log: LogBudget::default(),
         }
     }
 
@@ -323,23 +329,35 @@ impl Host {
     }
 
     fn adopt(&mut self, offers: &[Offer<'_>], is_draining: bool) -> Answer {
-        let adopt = |offer: &Offer<'_>| {
-            let of = match self.table.get(offer.key) {
-                _ if is_draining => KeyUse::Busy,
-                // A process that starts takes the state that is there when it does.
-                None | Some(KeyState::Starting { .. }) => KeyUse::Free,
-                Some(KeyState::Live { is_ending: false, version, .. }) => {
-                    if offer.version > *version {
-                        let (kind, key, version) = (&self.kind, offer.key, offer.version);
-                        tracing::error!(%kind, key, version, "a state of a key is dropped: its process was started without it");
-                    }
-                    KeyUse::Live
-                }
-                Some(KeyState::Live { .. }) => KeyUse::Busy,
-            };
+        let adopted = offers.iter().map(|offer| {
+            let of = if is_draining || !self.has_room(offer) { KeyUse::Busy } else { self.key_use(offer) };
             self.suspended.adopt(*offer, of)
-        };
-        Answer::Adopted(offers.iter().map(adopt).collect())
+        });
+        Answer::Adopted(adopted.collect())
+    }
+
+    /// Returns true if a state of another host may be kept here, too.
+    fn has_room(&self, offer: &Offer<'_>) -> bool {
+        let is_known = self.suspended.contains(offer.key) || self.table.get(offer.key).is_some();
+        let is_full = self.table.len() + self.suspended.len() >= self.config.keys_max;
+        (is_known || !is_full) && self.suspended.bytes() + offer.state.len() as u64 <= self.config.state_bytes_max
+    }
+
+    fn key_use(&mut self, offer: &Offer<'_>) -> KeyUse {
+        match self.table.get(offer.key) {
+            // A process that starts takes the state that is there when it does.
+            None | Some(KeyState::Starting { .. }) => KeyUse::Free,
+            Some(KeyState::Live { is_ending: false, version, .. }) => {
+                if offer.version > *version
+                    && let Some(line) = self.log.take(self.started.elapsed())
+                {
+                    let (kind, key, version, dropped) = (&self.kind, offer.key, offer.version, line.dropped);
+                    tracing::error!(%kind, key, version, dropped, "a state of a key is dropped: its process was started without it");
+                }
+                KeyUse::Live
+            }
+            Some(KeyState::Live { .. }) => KeyUse::Busy,
+        }
     }
 
     fn live(&self, pid: Pid, version: u64) -> Answer {
@@ -351,7 +369,8 @@ impl Host {
         let is_known = self.suspended.contains(key);
         let is_full = !is_known && self.table.len() + self.suspended.len() >= self.config.keys_max;
         let answer = match self.table.get_mut(key) {
-            Some(KeyState::Starting { waiters, .. }) => return waiters.push(reply),
+            Some(KeyState::Starting { waiters, .. }) if waiters.len() < WAITERS_MAX => return waiters.push(reply),
+            Some(KeyState::Starting { .. }) => Answer::Wait,
             Some(KeyState::Live { pid, is_ending: false, version, .. }) => {
                 let (pid, version) = (*pid, *version);
                 self.live(pid, version)
@@ -425,7 +444,10 @@ impl Host {
                 // The code of the program may panic; the host serves all keys.
                 let resumed = catch_unwind(AssertUnwindSafe(|| (self.code.resume)(bytes))).ok().flatten();
                 if resumed.is_none() {
-                    tracing::error!(kind = %self.kind, key, "the state of a key cannot be resumed: it is kept, and the key is refused");
+                    if let Some(line) = self.log.take(self.started.elapsed()) {
+                        let (kind, dropped) = (&self.kind, line.dropped);
+                        tracing::error!(%kind, key, dropped, "the state of a key cannot be resumed: it is kept, and the key is refused");
+                    }
                     self.keep(key, state);
                     return None;
                 }

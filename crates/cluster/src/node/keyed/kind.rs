@@ -31,11 +31,14 @@ pub struct KeyedConfig {
     pub idle: Duration,
     /// Maximum number of keys on this node, live or suspended. Default 1,000,000.
     pub keys_max: usize,
+    /// Length of the suspended states on this node beyond which it takes none from other nodes, in bytes. They keep them, and
+    /// ask again. Default 1 GiB.
+    pub state_bytes_max: u64,
 }
 
 impl Default for KeyedConfig {
     fn default() -> Self {
-        Self { idle: Duration::from_mins(1), keys_max: 1_000_000 }
+        Self { idle: Duration::from_mins(1), keys_max: 1_000_000, state_bytes_max: 1 << 30 }
     }
 }
 

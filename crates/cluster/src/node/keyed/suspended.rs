@@ -44,6 +44,8 @@ pub(super) struct Suspended {
     moving: HashSet<Arc<str>>,
     /// Keys that the host of their place has asked for.
     wanted: HashSet<Arc<str>>,
+    /// Length of the states of `kept`, in bytes.
+    bytes: u64,
 }
 
 /// Use of a key on the host that is offered its state.
@@ -53,13 +55,18 @@ pub(super) enum KeyUse {
     Free,
     /// A process has newer state.
     Live,
-    /// Its process ends, or its state is about to move: not decided yet.
+    /// Its process ends, its state is about to move, or this host has no room: not decided yet.
     Busy,
 }
 
 impl Suspended {
     pub(super) fn len(&self) -> usize {
         self.kept.len()
+    }
+
+    /// Length of all states, in bytes.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn contains(&self, key: &str) -> bool {
@@ -73,8 +80,19 @@ impl Suspended {
     /// Keeps the state that a process has left.
     pub(super) fn keep(&mut self, key: Arc<str>, state: Saved) {
         if self.is_newer(&key, state.version) {
-            self.kept.insert(key, state);
+            self.insert(key, state);
         }
+    }
+
+    fn insert(&mut self, key: Arc<str>, state: Saved) {
+        self.bytes += state.bytes.len() as u64;
+        if let Some(older) = self.kept.insert(key, state) {
+            self.bytes -= older.bytes.len() as u64;
+        }
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Saved> {
+        self.kept.remove(key).inspect(|state| self.bytes -= state.bytes.len() as u64)
     }
 
     fn is_newer(&self, key: &str, version: u64) -> bool {
@@ -85,7 +103,7 @@ impl Suspended {
     pub(super) fn take(&mut self, key: &str) -> Option<Saved> {
         debug_assert!(!self.is_moving(key), "a process would be started without the state that moves");
         self.wanted.remove(key);
-        self.kept.remove(key)
+        self.remove(key)
     }
 
     /// Forgets a state that is not newer than the one that a process on another node was started with.
@@ -107,7 +125,7 @@ impl Suspended {
             KeyUse::Free => {}
         }
         if self.is_newer(key, version) {
-            self.kept.insert(key.into(), Saved { version, bytes: Bytes::copy_from_slice(state) });
+            self.insert(key.into(), Saved { version, bytes: Bytes::copy_from_slice(state) });
         }
         true
     }
@@ -144,7 +162,7 @@ impl Suspended {
     /// Forgets the states that another host has, and lets the others stay until the next attempt.
     pub(super) fn end_move(&mut self, adopted: &[Arc<str>]) {
         for key in adopted {
-            self.kept.remove(key);
+            self.remove(key);
         }
         self.moving.clear();
     }
@@ -256,7 +274,8 @@ mod tests {
         assert_eq!(states.kept["k"], saved(2, b"2"));
         assert!(states.adopt(of_k(3, b"3"), KeyUse::Free));
         states.keep("k".into(), saved(2, b"2"));
-        assert_eq!((states.take("k"), states.len()), (Some(saved(3, b"3")), 0));
+        assert_eq!(states.bytes(), 1);
+        assert_eq!((states.take("k"), states.len(), states.bytes()), (Some(saved(3, b"3")), 0, 0));
     }
 
     #[test]

@@ -286,3 +286,38 @@ fn no_call_is_lost_or_repeated_while_one_node_after_the_other_is_drained_and_rep
         nodes.push(serve(&name, round + 10));
     }
 }
+
+/// Offers states of keys to the host of a node, and returns its answer.
+fn offer(member: &Member, keys: &[&str], state: &[u8]) -> Bytes {
+    let mut question = vec![3];
+    for key in keys {
+        question.extend_from_slice(&1_u64.to_le_bytes());
+        question.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        question.extend_from_slice(key.as_bytes());
+        question.extend_from_slice(&(state.len() as u32).to_le_bytes());
+        question.extend_from_slice(state);
+    }
+    ask(member, |ctx| async move {
+        let host = ctx.members("~keyed/counter")[0];
+        ctx.call::<Bytes, Bytes>(host, Bytes::from(question), SOON).await.unwrap()
+    })
+}
+
+#[test]
+fn a_host_keeps_no_more_states_of_others_than_it_has_room_for() {
+    let network = MemoryNetwork::new();
+    let body = |_: Context, _: String| async {};
+    let serve = |member: &Member, keys_max, state_bytes_max| {
+        let config = KeyedConfig { keys_max, state_bytes_max, ..KeyedConfig::default() };
+        let keyed = member.node.keyed("counter", config, body).unwrap();
+        served(&[&keyed], 1);
+        keyed
+    };
+    let (few_bytes, few_keys) = (start_keyed(&network, "a", 1), start_keyed(&MemoryNetwork::new(), "a", 1));
+    let keyed = [serve(&few_bytes, 1_000, 10), serve(&few_keys, 2, 1_000)];
+
+    // The answer has a 1 for each state that was taken.
+    assert_eq!(offer(&few_bytes, &["k", "l", "k"], b"8 bytes "), [5, 1, 0, 0].as_slice());
+    assert_eq!(offer(&few_keys, &["k", "l", "m", "l"], b"8 bytes "), [5, 1, 1, 0, 1].as_slice());
+    drop(keyed);
+}
