@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ends servers by SIGTERM while clients of all kinds are connected. Usage: drain.py PROGRAM [ROUNDS] [EACH]
 
-PROGRAM is the built `benches/peers/serving`. In each round, EACH (1,000) connections of HTTP, as many streams of events
+PROGRAM is the built `benches/peers/serving`, or `rusm`, which serves guests. In each round, EACH (1,000) connections of HTTP, as many streams of events
 and as many WebSockets are open. Half of the connections of HTTP send requests all the time. A round fails if a request
 or stream is cut, a WebSocket gets another close code than 1001, or the server ends later than its drain and 0.5 s.
 """
@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 
 from serve_clients.lib import REQUEST, UPGRADE, Server, frame, read_frame, read_head, read_response
 
@@ -23,41 +24,43 @@ SLOW = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 EVENTS = b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
-async def busy(reader, writer):
+async def busy(server, reader, writer):
     """Sends requests until a response announces the end. Each one must be answered."""
     connection = writer.get_extra_info("socket")
     while True:
         # The server may close a connection between two requests.
         if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == CLOSE_WAIT:
             return
-        writer.write(SLOW)
+        writer.write(server.path(SLOW))
         head, _ = await read_response(reader)
         if "connection: close" in head:
             return
 
 
-async def idle(reader, _writer):
+async def idle(_server, reader, _writer):
     rest = await reader.read(1)
     assert rest == b"", rest
 
 
-async def events(reader, _writer):
+async def events(_server, reader, _writer):
     last = b""
     while chunk := await reader.read(4096):
         last = (last + chunk)[-5:]
     assert last == b"0\r\n\r\n", f"a stream was cut after {last}"
 
 
-async def web_socket(reader, writer):
-    opcode, payload = await read_frame(reader)
+async def web_socket(_server, reader, writer):
+    while (received := await read_frame(reader)) == (1, b"tick"):
+        pass  # A guest says this when it has waited for a second.
+    opcode, payload = received
     assert (opcode, payload[:2]) == (8, b"\x03\xe9"), (opcode, payload)
     writer.write(frame(8, payload[:2]))
-    await reader.read(1)
+    assert await reader.read(1) == b"", "bytes after the close frame"
 
 
 async def opened(server, start):
     reader, writer = await server.connect()
-    writer.write(start)
+    writer.write(server.path(start))
     if start is UPGRADE:
         assert " 101 " in await read_head(reader)
         writer.write(frame(1, b"hello"))
@@ -69,11 +72,12 @@ async def opened(server, start):
     return reader, writer
 
 
-async def play(kind, client, faults):
+async def play(kind, server, client, faults):
     try:
-        await kind(*client)
+        await kind(server, *client)
     except Exception as fault:
-        faults.append(f"{kind.__name__}: {type(fault).__name__} {fault}")
+        line = traceback.extract_tb(fault.__traceback__)[1].lineno
+        faults.append(f"{kind.__name__}, line {line}: {type(fault).__name__} {fault}")
     client[1].close()
 
 
@@ -84,7 +88,7 @@ async def one_round(program, each):
     faults, clients = [], []
     for start in range(0, len(plan), 200):
         clients += await asyncio.gather(*(opened(server, first) for _, first in plan[start : start + 200]))
-    players = [asyncio.ensure_future(play(kind, client, faults)) for (kind, _), client in zip(plan, clients)]
+    players = [asyncio.ensure_future(play(kind, server, client, faults)) for (kind, _), client in zip(plan, clients)]
     await asyncio.sleep(0.3)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
@@ -92,7 +96,7 @@ async def one_round(program, each):
     took = time.monotonic() - began
     await asyncio.wait_for(asyncio.gather(*players), 60)
     if code != 0:
-        faults.append(f"exit code {code}")
+        faults.append(f"exit code {code}\n{server.said()[-2000:]}")
     if took > DRAIN_S + LATE_S:
         faults.append(f"ended after {took:.2f} s")
     return took, faults

@@ -141,6 +141,8 @@ pub struct WebSocket {
     stream: FrameStream,
     /// True after a close frame of either side.
     is_closed: bool,
+    /// Set from the close frame to the end of the connection.
+    ending: Option<Ending>,
     context: Arc<Context>,
     stats: Arc<ServerStats>,
     /// The turn of this socket in a drain; none after it.
@@ -149,6 +151,17 @@ pub struct WebSocket {
     ping: Duration,
     /// True after a ping that no frame has followed.
     is_pinged: bool,
+}
+
+/// The end of a connection after its close frame. Whoever waits for it may give up and wait again: a guest waits for a
+/// message with a time limit.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    /// Time until which the client may answer.
+    until: Instant,
+    awaits_answer: bool,
+    /// True after this side of the connection was shut.
+    is_shut: bool,
 }
 
 impl std::fmt::Debug for WebSocket {
@@ -237,6 +250,7 @@ impl WebSocket {
         Some(Self {
             stream: FrameStream::new(io, Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes)),
             is_closed: false,
+            ending: None,
             context,
             stats: Arc::clone(&shared.stats),
             turn: Some(Box::pin(async move { drain.turn(number).await })),
@@ -274,7 +288,7 @@ impl WebSocket {
                 }
                 Next::Drain => {
                     self.turn = None;
-                    Box::pin(self.close(AWAY, "the server stops")).await;
+                    self.begin_close(AWAY, "the server stops", true);
                     break;
                 }
             };
@@ -284,7 +298,10 @@ impl WebSocket {
                 Ok(Some(Item::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
                 Ok(Some(Item::Ping(payload))) => self.stream.send_pong(&payload).await.map_err(gone)?,
                 Ok(Some(Item::Pong)) => {}
-                Ok(Some(Item::Close(code))) => Box::pin(self.answer_close(code)).await,
+                Ok(Some(Item::Close(code))) => {
+                    self.is_closed = true;
+                    self.begin_end(code.map(u16::to_be_bytes).as_ref().map_or(&[], |code| &code[..]), false);
+                }
                 Ok(None) => {
                     self.is_closed = true;
                     return Err(WsError::Gone("it has closed the connection without a close frame".to_owned()));
@@ -296,19 +313,10 @@ impl WebSocket {
                 Err(ReadError::Violation(violation)) => return Err(Box::pin(self.refuse(violation)).await),
             }
         }
-        Ok(None)
-    }
-
-    /// Answers the close frame of the client, and ends the connection.
-    async fn answer_close(&mut self, code: Option<u16>) {
-        self.is_closed = true;
-        let end = Instant::now() + CLOSE_TIMEOUT;
-        let payload = code.map(u16::to_be_bytes);
-        let answer = self.stream.send(Opcode::Close, payload.as_ref().map_or(&[], |code| &code[..]));
-        // A client that does not read its answer is not waited for.
-        if timeout_at(end, answer).await.is_ok_and(|sent| sent.is_ok()) {
-            self.end(end).await;
+        if self.ending.is_some() {
+            Box::pin(self.end()).await;
         }
+        Ok(None)
     }
 
     async fn next(&mut self) -> Next {
@@ -367,53 +375,53 @@ impl WebSocket {
     /// Closes the socket with a code of 1000–4999 and a reason of at most 123 bytes, and waits a second for the
     /// client's answer.
     pub async fn close_with(mut self, code: u16, reason: &str) {
-        self.close(code, reason).await;
-    }
-
-    async fn close(&mut self, code: u16, reason: &str) {
-        let Some(end) = self.send_close(code, reason).await else { return };
-        let answer = async {
-            while let Ok(Some(item)) = poll_fn(|task| self.stream.poll_next(task)).await {
-                if matches!(item, Item::Close(_)) {
-                    break;
-                }
-            }
-        };
-        drop(timeout_at(end, answer).await);
-        self.end(end).await;
+        self.begin_close(code, reason, true);
+        self.end().await;
     }
 
     /// Closes the socket without waiting for the client's answer.
     async fn fail(&mut self, code: u16, reason: &str) {
-        if let Some(end) = self.send_close(code, reason).await {
-            self.end(end).await;
+        self.begin_close(code, reason, false);
+        self.end().await;
+    }
+
+    /// Sends a close frame, unless one was sent or received.
+    fn begin_close(&mut self, code: u16, reason: &str, awaits_answer: bool) {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            let reason = &reason[..reason.floor_char_boundary(CONTROL_MAX - 2)];
+            self.begin_end(&[&code.to_be_bytes()[..], reason.as_bytes()].concat(), awaits_answer);
         }
     }
 
-    /// Sends a close frame. Returns the time until which the client may answer; `None` if there is nothing to wait for.
-    async fn send_close(&mut self, code: u16, reason: &str) -> Option<Instant> {
-        if std::mem::replace(&mut self.is_closed, true) {
-            return None;
-        }
-        let end = Instant::now() + CLOSE_TIMEOUT;
-        let reason = &reason[..reason.floor_char_boundary(CONTROL_MAX - 2)];
-        let payload = [&code.to_be_bytes()[..], reason.as_bytes()].concat();
-        let sent = timeout_at(end, self.stream.send(Opcode::Close, &payload)).await;
-        sent.is_ok_and(|sent| sent.is_ok()).then_some(end)
+    /// Queues the close frame, and starts the time for the client.
+    fn begin_end(&mut self, payload: &[u8], awaits_answer: bool) {
+        self.stream.queue(Opcode::Close, payload);
+        self.ending = Some(Ending { until: Instant::now() + CLOSE_TIMEOUT, awaits_answer, is_shut: false });
     }
 
-    /// Ends the connection after the last frame, and reads what the client has still sent. Otherwise the operating system
-    /// would answer those bytes with a reset, and the client could lose the close frame.
-    async fn end(&mut self, end: Instant) {
-        let stream = self.stream.io();
-        let read = async {
-            if stream.shutdown().await.is_err() {
-                return;
+    /// Sends the close frame, waits for the answer, ends the connection, and reads what the client has still sent.
+    /// Otherwise the operating system would answer those bytes with a reset, and the client could lose the close frame.
+    /// If the future is dropped, the next one goes on.
+    async fn end(&mut self) {
+        let Self { stream, ending: Some(ending), .. } = self else { return };
+        let steps = async {
+            stream.flush().await?;
+            while ending.awaits_answer {
+                match poll_fn(|task| stream.poll_next(task)).await {
+                    Ok(Some(Item::Close(_)) | None) | Err(_) => ending.awaits_answer = false,
+                    Ok(Some(_)) => {}
+                }
+            }
+            if !std::mem::replace(&mut ending.is_shut, true) {
+                stream.io().shutdown().await?;
             }
             let mut buffer = [0; 1024];
-            while let Ok(1..) = stream.read(&mut buffer).await {}
+            while stream.io().read(&mut buffer).await? > 0 {}
+            Ok::<_, std::io::Error>(())
         };
-        drop(timeout_at(end, read).await);
+        // A client that does not read, or has gone, is not waited for.
+        drop(timeout_at(ending.until, steps).await);
+        self.ending = None;
     }
 }
 

@@ -3,7 +3,10 @@
 import asyncio
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 
+GUESTS = Path(__file__).resolve().parents[3] / "examples/guests/prebuilt/wasi"
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 UPGRADE = (
     b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -11,13 +14,58 @@ UPGRADE = (
 )
 
 
+# Guests that wait, and guests with streams and sockets.
+CONFIG = """
+[node]
+drain = "4s"
+
+[engine]
+capacity = 6000
+
+[[serve]]
+listen = "127.0.0.1:0"
+
+[[serve.route]]
+pattern = "/pause"
+module = "{guests}/http.wasm"
+
+[[serve.route]]
+pattern = "/*"
+module = "{guests}/sockets.wasm"
+"""
+
+
 class Server:
-    """The program `peers-serving`, which serves `/`, `/slow`, `/events`, `/upload` and `/ws`."""
+    """The program `peers-serving`, which serves `/`, `/slow`, `/events`, `/upload` and `/ws`; or, if its name begins with
+    `rusm`, the node, which serves `/`, `/pause`, `/clock` and `/socket` by guests."""
 
     def __init__(self, program):
+        self.is_node = Path(program).name.startswith("rusm")
+        if self.is_node:
+            self.folder = tempfile.TemporaryDirectory()
+            config = Path(self.folder.name) / "rusm.toml"
+            config.write_text(CONFIG.format(guests=GUESTS))
+            self.log = open(Path(self.folder.name) / "log", "wb")
+            environment = {**os.environ, "RUSM_SOCKET_DIR": self.folder.name}
+            command = [program, "serve", str(config)]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, env=environment)
+            self.port = int(self.process.stdout.readline().rsplit(b":", 1)[1])
+            return
         command = [program, "serve", "all", "rusm"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.port = int(self.process.stdout.readline())
+
+    def said(self):
+        """Returns what the node has logged."""
+        return (Path(self.folder.name) / "log").read_text(errors="replace") if self.is_node else ""
+
+    def path(self, request):
+        """Returns a request with the path that this server has for it."""
+        if not self.is_node:
+            return request
+        for path, guest in [(b" /slow ", b" /pause "), (b" /events ", b" /clock "), (b" /ws ", b" /socket ")]:
+            request = request.replace(path, guest)
+        return request
 
     def connect(self):
         return asyncio.open_connection("127.0.0.1", self.port)
@@ -39,10 +87,16 @@ async def read_head(reader):
 
 
 async def read_response(reader):
-    """Reads a response with a declared length. Returns its head and its body."""
+    """Reads a response. Returns its head and its body."""
     head = await read_head(reader)
-    length = next(line for line in head.splitlines() if line.startswith("content-length:"))
-    return head, await reader.readexactly(int(length.split(":")[1]))
+    if "transfer-encoding: chunked" not in head:
+        length = next(line for line in head.splitlines() if line.startswith("content-length:"))
+        return head, await reader.readexactly(int(length.split(":")[1]))
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return head, body
 
 
 def frame(opcode, payload=b"", final=True, masked=True):

@@ -121,6 +121,13 @@ impl FrameStream {
         self.flush().await
     }
 
+    /// Adds a frame to what is still to be sent. [`flush`](Self::flush) sends it.
+    pub(super) fn queue(&mut self, opcode: Opcode, payload: &[u8]) {
+        let (head, head_len) = head(opcode, payload.len());
+        self.unsent.0.extend_from_slice(&head[..head_len]);
+        self.unsent.0.extend_from_slice(payload);
+    }
+
     /// Answers a ping without a wait.
     pub(super) async fn send_pong(&mut self, payload: &[u8]) -> io::Result<()> {
         if self.unsent.0.len() > PONGS_MAX {
@@ -155,7 +162,7 @@ impl FrameStream {
     }
 
     /// Waits until the operating system has taken all bytes.
-    async fn flush(&mut self) -> io::Result<()> {
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
         if self.unsent.0.is_empty() && !self.io.is_tls() {
             return Ok(());
         }

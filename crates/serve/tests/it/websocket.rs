@@ -1,7 +1,8 @@
 //! Sockets of the WebSocket protocol, seen by a client of the library that browsers are tested with.
 
 use std::net::TcpStream;
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use rusm_serve::{Limits, LiveKind, Request, Router, websocket};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -70,6 +71,38 @@ fn a_message_that_is_too_long_gets_1009() {
     socket.send(Message::text("eleven bytes")).expect("the server reads");
 
     assert_eq!(close_code(&mut socket), Some(CloseCode::Size));
+}
+
+/// Tells the instant at which a handler has ended.
+struct Ends(mpsc::Sender<Instant>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.send(Instant::now()).ok();
+    }
+}
+
+#[test]
+fn a_handler_that_waits_briefly_again_and_again_still_waits_for_the_answer_to_1001() {
+    let (ends, end) = mpsc::channel();
+    let brief = move |request: Request| {
+        let ends = Ends(ends.clone());
+        std::future::ready(websocket::upgrade(request, async move |mut socket| {
+            let _ends = ends;
+            let wait = Duration::from_millis(5);
+            while !matches!(tokio::time::timeout(wait, socket.receive()).await, Ok(Ok(None) | Err(_))) {}
+        }))
+    };
+    let (_runtime, server) = serve(Router::new().route("GET /echo", brief).expect("valid"), Limits::default());
+    let mut socket = connect(&server);
+    let begin = Instant::now();
+
+    server.begin_drain(Duration::from_secs(2));
+
+    // The client has a second for its answer, which does not come.
+    let end = end.recv_timeout(Duration::from_mins(1)).expect("the drain ends it");
+    assert!(end - begin >= Duration::from_secs(1), "{:?}", end - begin);
+    assert_eq!(close_code(&mut socket), Some(CloseCode::Away));
 }
 
 #[test]

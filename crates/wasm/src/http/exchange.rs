@@ -214,6 +214,10 @@ async fn collect(running: &RunningGuest, mut body: HyperOutgoingBody) -> Collect
                 Poll::Ready(Some(Ok(frame))) => {
                     bytes += frame.data_ref().map_or(0, Bytes::len);
                     frames.0.push_back(Ok(frame));
+                    // A body that says so is complete, even if the guest's turn is over.
+                    if body.is_end_stream() {
+                        return Poll::Ready(true);
+                    }
                     if bytes > COLLECTED_BYTES_MAX {
                         return Poll::Ready(false);
                     }
@@ -334,6 +338,36 @@ mod tests {
     fn endless(frame: &'static [u8]) -> (RunningGuest, HyperOutgoingBody) {
         let never = std::future::pending::<ExitReason>();
         (RunningGuest::new(Box::pin(never)), HyperOutgoingBody::new(Endless(Bytes::from_static(frame))))
+    }
+
+    /// A body of one frame that says that it is the last one.
+    struct Last(Option<Bytes>);
+
+    impl HttpBody for Last {
+        type Data = Bytes;
+        type Error = HttpError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut TaskContext<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+            self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.0.is_none()
+        }
+    }
+
+    #[test]
+    fn a_whole_body_has_its_length_even_if_the_guest_goes_on() {
+        let mut task = TaskContext::from_waker(Waker::noop());
+        let running = RunningGuest::new(Box::pin(std::future::pending::<ExitReason>()));
+        let body = HyperOutgoingBody::new(Last(Some(Bytes::from_static(b"whole"))));
+
+        let collected = pin!(collect(&running, body)).poll(&mut task);
+
+        assert!(matches!(collected, Poll::Ready(Collected::All(frames)) if frames.0.len() == 1));
     }
 
     #[test]
