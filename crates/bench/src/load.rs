@@ -13,6 +13,7 @@
 mod arrivals;
 mod connection;
 mod dial;
+mod h2;
 mod held;
 pub(crate) mod http;
 mod options;

@@ -102,6 +102,7 @@ fn options(flags: &LoadFlags) -> Result<LoadOptions, Failure> {
         headers: if flags.headers.is_empty() { base.headers } else { flags.headers.clone() },
         body: flags.body.clone().unwrap_or(base.body),
         events: flags.events.unwrap_or(base.events),
+        http2: flags.http2 || base.http2,
         authority: flags.authority.clone().or(base.authority),
         timeout: flags.timeout.as_deref().map_or(Ok(base.timeout), |text| time("--timeout", text))?,
     })

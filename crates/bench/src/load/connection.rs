@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::arrivals::Arrivals;
 use super::dial::{dial, dial_http};
+use super::h2::{H2Link, H2Request};
 use super::held;
 use super::http::HttpLink;
 use super::options::{LoadError, LoadProtocol, Target};
@@ -121,6 +122,7 @@ impl Worker {
 /// An open connection.
 pub(crate) enum Link {
     Http(HttpLink),
+    H2(Box<H2Link>, H2Request),
     Ws(Box<WsLink>),
     Tcp(TcpLink),
 }
@@ -130,6 +132,7 @@ impl Link {
     fn is_gone(&mut self) -> bool {
         match self {
             Self::Http(http) => http.is_gone(),
+            Self::H2(h2, _) => h2.is_gone(),
             Self::Ws(_) | Self::Tcp(_) => false,
         }
     }
@@ -158,6 +161,7 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
     };
     let keep = match open {
         Link::Http(http) => http.request(&target.request, &target.options.method).await?,
+        Link::H2(h2, request) => h2.request(request).await?,
         Link::Ws(ws) => ws.echo(&target.request).await?,
         Link::Tcp(tcp) => tcp.echo(&target.request).await?,
     };
@@ -168,6 +172,9 @@ async fn exchange(target: &Target, link: &mut Option<Link>) -> Result<(), String
 }
 
 async fn open(target: &Target) -> Result<Link, String> {
+    if let Some(request) = &target.h2 {
+        return Ok(Link::H2(Box::new(H2Link::open(dial_http(target).await?).await?), request.clone()));
+    }
     Ok(match target.options.protocol {
         LoadProtocol::Http | LoadProtocol::Sse | LoadProtocol::Conn => {
             Link::Http(HttpLink::new(dial_http(target).await?))

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusm_text::escaped;
 use thiserror::Error;
 
+use super::h2::H2Request;
 use super::tls::Tls;
 
 /// Maximum number of connections.
@@ -86,6 +87,8 @@ pub struct LoadOptions {
     pub payload: usize,
     /// Number of events that complete an SSE operation, 1–1,000,000. Default 1.
     pub events: u32,
+    /// Sends HTTP requests by HTTP/2, from the first byte of a connection on. Default false.
+    pub http2: bool,
     /// Time after which an operation has failed. Default 10 s.
     pub timeout: Duration,
     /// File in PEM format with the authority that signs the certificate of an encrypted server; `None` trusts the public
@@ -104,6 +107,7 @@ impl Default for LoadOptions {
             body: String::new(),
             payload: 64,
             events: 1,
+            http2: false,
             timeout: Duration::from_secs(10),
             authority: None,
         }
@@ -147,6 +151,9 @@ pub enum LoadError {
         /// The value given.
         value: String,
     },
+    /// The protocol is not one of requests, so HTTP/2 does not apply.
+    #[error("HTTP/2 is for load tests of http: leave out --http2")]
+    NotHttp2,
     /// The certificates to trust cannot be used.
     #[error("{0}")]
     Certificate(String),
@@ -200,6 +207,8 @@ pub(crate) struct Target {
     pub(crate) path: String,
     /// Bytes sent for each operation.
     pub(crate) request: Vec<u8>,
+    /// The request, if it is of HTTP/2.
+    pub(crate) h2: Option<H2Request>,
     /// The encryption of an `https` or `wss` server.
     pub(crate) tls: Option<Tls>,
 }
@@ -225,13 +234,26 @@ impl LoadOptions {
             LoadProtocol::Ws | LoadProtocol::Tcp => vec![b'x'; self.payload],
             LoadProtocol::Conn => Vec::new(),
         };
+        let h2 = match self.protocol {
+            _ if !self.http2 => None,
+            LoadProtocol::Http => {
+                let invalid = || LoadError::Header { name: "request", value: self.url.clone() };
+                let base = format!("{}://{host}", if is_encrypted { "https" } else { "http" });
+                let request = H2Request::new(&self.method, (&base, &path), &self.headers, &self.body);
+                Some(request.ok_or_else(invalid)?)
+            }
+            _ => return Err(LoadError::NotHttp2),
+        };
         let tls = if is_encrypted {
             let name = host.rsplit_once(':').map_or(&*host, |(name, _)| name).trim_matches(['[', ']']);
-            Some(Tls::new(self.authority.as_deref(), name).map_err(LoadError::Certificate)?)
+            Some(
+                Tls::new(self.authority.as_deref(), name, if self.http2 { b"h2" } else { b"http/1.1" })
+                    .map_err(LoadError::Certificate)?,
+            )
         } else {
             None
         };
-        Ok(Target { options: self.clone(), address, addresses, host, path, request, tls })
+        Ok(Target { options: self.clone(), address, addresses, host, path, request, h2, tls })
     }
 
     /// Splits the URL: true if it is encrypted, host with port, and path with query.
@@ -324,6 +346,9 @@ impl LoadOptions {
             LoadProtocol::Ws | LoadProtocol::Tcp => add("payload", self.payload.to_string()),
             LoadProtocol::Conn => {}
         }
+        if self.http2 {
+            add("http2", "true".to_owned());
+        }
         if let Some(authority) = &self.authority {
             add("authority", authority.display().to_string());
         }
@@ -352,6 +377,7 @@ impl LoadOptions {
             body: text("body").unwrap_or(base.body),
             payload: number("payload").map_or(base.payload, |number| number as usize),
             events: number("events").map_or(base.events, |number| number as u32),
+            http2: text("http2").is_some_and(|text| text == "true"),
             timeout: number("timeout_ms").map_or(base.timeout, Duration::from_millis),
             authority: text("authority").map(PathBuf::from),
         })
@@ -403,7 +429,10 @@ mod tests {
             let mut options = options(protocol, &format!("{}://127.0.0.1:1/", protocol.scheme()));
             options.connections = 3;
             match protocol {
-                LoadProtocol::Http | LoadProtocol::Sse => options.headers = vec!["a: b".to_owned(), "c: d".to_owned()],
+                LoadProtocol::Http | LoadProtocol::Sse => {
+                    options.headers = vec!["a: b".to_owned(), "c: d".to_owned()];
+                    options.http2 = protocol == LoadProtocol::Http;
+                }
                 LoadProtocol::Ws | LoadProtocol::Tcp => options.payload = 5,
                 LoadProtocol::Conn => {}
             }
@@ -448,6 +477,10 @@ mod tests {
         assert_eq!(
             refusal(LoadOptions { method: "GET /x".to_owned(), ..good.clone() }),
             "method \"GET /x\" is not valid in HTTP"
+        );
+        assert_eq!(
+            refusal(LoadOptions { http2: true, ..options(LoadProtocol::Ws, "ws://127.0.0.1:1/") }),
+            "HTTP/2 is for load tests of http: leave out --http2"
         );
         assert!(refusal(LoadOptions { headers: vec!["a: b\r\nc: d".to_owned()], ..good }).starts_with("header "));
     }

@@ -30,7 +30,8 @@ impl fmt::Debug for Tls {
 
 impl Tls {
     /// Trusts the certificates of a PEM file, or without one the public authorities, for a server of this name.
-    pub(super) fn new(authority: Option<&Path>, host: &str) -> Result<Self, String> {
+    /// The handshake offers this protocol.
+    pub(super) fn new(authority: Option<&Path>, host: &str, protocol: &[u8]) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         match authority {
             None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
@@ -51,7 +52,7 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), server })
     }
 

@@ -249,6 +249,7 @@ fn an_encrypted_server_is_loaded_if_its_authority_is_trusted() {
     std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
     let runtime = Runtime::start(config()).unwrap();
     let router = Router::new().route("GET /", async |_: Request| "hello").unwrap();
+    let router = router.route("GET /2", async |request: Request| format!("{:?}", needs_http2(&request))).unwrap();
     let router = router.route("GET /socket", async |request: Request| {
         websocket::upgrade(request, async |mut socket| {
             while let Ok(Some(message)) = socket.receive().await {
@@ -271,8 +272,45 @@ fn an_encrypted_server_is_loaded_if_its_authority_is_trusted() {
         let (document, faults) = run(&options(protocol, url, Some(certificate.clone())), None, (1, 0));
         assert_eq!((one(&document).errors_total, faults), (0, Vec::new()), "{}", one(&document));
     }
+    let http2 = options(LoadProtocol::Http, format!("https://localhost:{port}/2"), Some(certificate.clone()));
+    let (document, faults) = run(&LoadOptions { http2: true, ..http2 }, None, (1, 0));
+    assert_eq!((one(&document).errors_total, faults), (0, Vec::new()), "{}", one(&document));
     let refused = Load::prepare(options(LoadProtocol::Http, format!("https://localhost:{port}/"), None)).err().unwrap();
     assert!(refused.to_string().contains("TLS handshake failed: invalid peer certificate"), "{refused}");
+}
+
+/// Panics at a request that is not of HTTP/2, so that its client gets 500.
+fn needs_http2(request: &Request) {
+    assert_eq!(request.version(), http::Version::HTTP_2);
+}
+
+#[test]
+fn requests_of_http2_have_a_body_and_headers() {
+    let runtime = Runtime::start(config()).unwrap();
+    let echo = async |mut request: Request| {
+        needs_http2(&request);
+        assert_eq!((request.header("x-kind"), request.header("user-agent")), (Some("a"), Some("rusm")));
+        let body = request.bytes().await.unwrap();
+        assert_eq!(body.len(), 300_000);
+        body
+    };
+    let server = ServeConfig::listen(([127, 0, 0, 1], 0));
+    let server = rusm_serve::Server::start(&runtime, server, Router::new().route("POST /", echo).unwrap()).unwrap();
+    let options = LoadOptions {
+        url: format!("http://{}/", server.local_addr()),
+        method: "POST".to_owned(),
+        headers: vec!["X-Kind: a".to_owned()],
+        body: "x".repeat(300_000),
+        connections: 3,
+        http2: true,
+        ..LoadOptions::default()
+    };
+
+    let (document, faults) = run(&options, None, (1, 0));
+
+    assert_eq!((one(&document).errors_total, faults), (0, Vec::new()), "{}", one(&document));
+    let refused = Load::prepare(LoadOptions { http2: false, ..options }).err().unwrap();
+    assert!(refused.to_string().ends_with("status 500"), "{refused}");
 }
 
 #[test]

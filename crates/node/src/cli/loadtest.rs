@@ -66,6 +66,9 @@ pub(crate) struct LoadFlags {
     /// The body of HTTP requests.
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
+    /// Sends HTTP requests by HTTP/2, one at a time on each connection.
+    #[arg(long)]
+    pub(crate) http2: bool,
     /// Size of each WebSocket or TCP message, such as 1KiB [default: 64].
     #[arg(long, value_name = "SIZE")]
     pub(crate) payload: Option<String>,
