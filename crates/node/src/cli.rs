@@ -48,9 +48,14 @@ impl Cli {
             }
             Command::Bench(command) => command.starts_threads(),
             // The doctor reports it as one of its checks.
-            Command::Doctor { .. } => false,
-            Command::New(_) | Command::Build(_) | Command::Store(_) | Command::Cluster(_) | Command::Ops(_) => false,
-            Command::Completions { .. } | Command::Man { .. } => false,
+            Command::Doctor { .. }
+            | Command::New(_)
+            | Command::Build(_)
+            | Command::Store(_)
+            | Command::Cluster(_)
+            | Command::Ops(_)
+            | Command::Completions { .. }
+            | Command::Man { .. } => false,
         })
     }
 }

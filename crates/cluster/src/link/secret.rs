@@ -11,6 +11,8 @@ use super::settings::SECRET_PREFIX;
 const FILE: &str = "cluster.secret";
 /// Length of a secret, in bytes.
 const SECRET_BYTES: usize = 32;
+/// Permissions of the group and of other users.
+const OTHERS: u32 = 0o077;
 /// Maximum length of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 256;
 
@@ -22,7 +24,8 @@ const FILE_BYTES_MAX: u64 = 256;
 pub fn secret_file(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(FILE);
     if let Ok(found) = fs::symlink_metadata(&path) {
-        let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        let is_closed_to_others = found.mode() & OTHERS == 0;
+        let is_own = found.uid() == rustix::process::geteuid().as_raw() && is_closed_to_others;
         if is_own && found.is_file() && found.len() <= FILE_BYTES_MAX {
             return Ok(path);
         }

@@ -24,7 +24,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         struct Text(String);
         impl Visit for Text {
             fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-                self.0.push_str(&format!(" {field}={value:?}"));
+                write!(self.0, " {field}={value:?}").unwrap();
             }
         }
         if event.metadata().target() == "rusm::otlp" {

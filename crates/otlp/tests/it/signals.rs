@@ -53,9 +53,9 @@ fn metrics_arrive_with_their_resource_headers_and_the_counters_of_the_exporter()
     assert_eq!(point["asInt"], "3");
     let ns = |key: &str| point[key].as_str().unwrap().parse::<u64>().unwrap();
     assert!(ns("startTimeUnixNano") < ns("timeUnixNano"));
-    let exported = by_name("rusm_otlp_records_exported")["sum"]["dataPoints"][0].clone();
-    assert_eq!(attribute(&exported, "signal"), &json!({ "stringValue": "metrics" }));
-    assert!(exported["asInt"].as_str().unwrap().parse::<u64>().unwrap() >= 2);
+    let records = by_name("rusm_otlp_records_exported")["sum"]["dataPoints"][0].clone();
+    assert_eq!(attribute(&records, "signal"), &json!({ "stringValue": "metrics" }));
+    assert!(records["asInt"].as_str().unwrap().parse::<u64>().unwrap() >= 2);
     assert!(exporter.stop(DEADLINE));
 }
 
@@ -99,8 +99,8 @@ fn events_arrive_with_their_fields_and_the_span_in_which_they_were_logged() {
     assert_eq!((order["traceId"].as_str().unwrap().len(), order["spanId"].as_str().unwrap().len()), (32, 16));
     assert_eq!(attribute(order, "number"), &json!({ "intValue": "17" }));
     assert_eq!(attribute(order, "paid"), &json!({ "boolValue": true }), "a field that is recorded later");
-    assert_eq!(exporter.counters(Signal::Logs).exported, 2);
-    assert_eq!(exporter.counters(Signal::Traces).exported, 2);
+    assert_eq!(exporter.counters(Signal::Logs).records, 2);
+    assert_eq!(exporter.counters(Signal::Traces).records, 2);
 }
 
 #[test]
@@ -122,5 +122,5 @@ fn records_are_sent_together_and_a_signal_that_is_off_is_not_sent() {
     assert!(exporter.stop(DEADLINE));
     let received = collector.wait(|_| true);
     assert!(received.iter().all(|request| request.path == "/v1/logs"), "{received:#?}");
-    assert_eq!(exporter.counters(Signal::Logs).exported, 513);
+    assert_eq!(exporter.counters(Signal::Logs).records, 513);
 }

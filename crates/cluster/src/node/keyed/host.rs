@@ -370,12 +370,11 @@ impl Host {
         let is_full = !is_known && self.table.len() + self.suspended.len() >= self.config.keys_max;
         let answer = match self.table.get_mut(key) {
             Some(KeyState::Starting { waiters, .. }) if waiters.len() < WAITERS_MAX => return waiters.push(reply),
-            Some(KeyState::Starting { .. }) => Answer::Wait,
             Some(KeyState::Live { pid, is_ending: false, version, .. }) => {
                 let (pid, version) = (*pid, *version);
                 self.live(pid, version)
             }
-            Some(KeyState::Live { .. }) => Answer::Wait,
+            Some(KeyState::Live { .. } | KeyState::Starting { .. }) => Answer::Wait,
             None if !may_start || self.suspended.is_moving(key) => Answer::Wait,
             None if is_full => Answer::Refused,
             None => {
