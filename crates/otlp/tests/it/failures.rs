@@ -1,6 +1,6 @@
 //! Collectors that are down, slow, or reject what arrives.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 use std::net::TcpListener;
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};

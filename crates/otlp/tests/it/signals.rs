@@ -99,8 +99,8 @@ fn events_arrive_with_their_fields_and_the_span_in_which_they_were_logged() {
     assert_eq!((order["traceId"].as_str().unwrap().len(), order["spanId"].as_str().unwrap().len()), (32, 16));
     assert_eq!(attribute(order, "number"), &json!({ "intValue": "17" }));
     assert_eq!(attribute(order, "paid"), &json!({ "boolValue": true }), "a field that is recorded later");
-    assert_eq!(exporter.counters(Signal::Logs).records, 2);
-    assert_eq!(exporter.counters(Signal::Traces).records, 2);
+    assert_eq!(exporter.counters(Signal::Logs).exported, 2);
+    assert_eq!(exporter.counters(Signal::Traces).exported, 2);
 }
 
 #[test]
@@ -122,5 +122,5 @@ fn records_are_sent_together_and_a_signal_that_is_off_is_not_sent() {
     assert!(exporter.stop(DEADLINE));
     let received = collector.wait(|_| true);
     assert!(received.iter().all(|request| request.path == "/v1/logs"), "{received:#?}");
-    assert_eq!(exporter.counters(Signal::Logs).records, 513);
+    assert_eq!(exporter.counters(Signal::Logs).exported, 513);
 }
