@@ -197,7 +197,7 @@ fn tls(config: &OtlpConfig, host: &str) -> Result<(TlsConnector, ServerName<'sta
                 roots.add(certificate).map_err(|error| format!("the OTLP certificate {shown}: {error}"))?;
             }
             if roots.is_empty() {
-                return Err(format!("the OTLP certificate {shown} has no certificate in PEM format"));
+                return Err(format!("the OTLP certificate {shown} lacks a certificate in PEM format"));
             }
         }
     }

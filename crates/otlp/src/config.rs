@@ -104,7 +104,7 @@ impl OtlpConfig {
         Ok(self)
     }
 
-    /// Sets the value of a standard variable; other variables have no effect.
+    /// Sets the value of a standard variable; other variables are ignored.
     ///
     /// # Errors
     /// [`OtlpError::Invalid`] names the variable.

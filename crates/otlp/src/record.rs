@@ -94,7 +94,7 @@ fn double(value: f64) -> Value {
     json!({ "doubleValue": number(value) })
 }
 
-/// Returns a number as OTLP has it: JSON has no infinity.
+/// Returns a number as OTLP has it: JSON lacks infinity.
 pub(crate) fn number(value: f64) -> Value {
     if value.is_finite() {
         return json!(value);

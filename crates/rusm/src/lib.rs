@@ -342,6 +342,7 @@ struct Guides;
 
 #[cfg(all(doctest, feature = "store", feature = "test"))]
 #[doc = include_str!("../../../docs/tokio.md")]
+#[doc = include_str!("../../../docs/guide/README.md")]
 #[doc = include_str!("../../../docs/guide/1-processes.md")]
 #[doc = include_str!("../../../docs/guide/2-actors.md")]
 #[doc = include_str!("../../../docs/guide/3-supervision.md")]

@@ -18,7 +18,6 @@ pub(crate) enum OtlpSettings {}
 /// `[otlp]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the endpoint is read"))]
 pub(super) struct OtlpSection {
     endpoint: Option<RawSetting>,
     headers: Option<RawSetting>,
@@ -66,9 +65,13 @@ impl OtlpSection {
 
     #[cfg(not(feature = "otlp"))]
     pub(super) fn settings(self, _: &str) -> Result<Option<OtlpSettings>, SettingsError> {
+        let signals = [self.metrics, self.logs, self.traces];
+        let is_off = signals.iter().all(|signal| signal.is_some_and(|signal| !signal.0));
         match self.endpoint {
-            None => Ok(None),
-            Some(endpoint) => Err(endpoint.invalid("has no effect: this rusm is built without the feature otlp")),
+            Some(endpoint) if !is_off => {
+                Err(endpoint.invalid("cannot be used: this rusm is built without the feature otlp"))
+            }
+            _ => Ok(None),
         }
     }
 }

@@ -74,6 +74,7 @@ impl RawSetting {
     }
 
     /// Error for a value that breaks a rule and may be a secret.
+    #[cfg(feature = "otlp")]
     pub(super) fn invalid_secret(&self, rule: &str) -> SettingsError {
         SettingsError::Invalid(format!("{} in {} {rule}", self.key, self.origin))
     }

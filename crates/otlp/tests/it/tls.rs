@@ -53,5 +53,5 @@ fn a_collector_with_a_certificate_of_its_own_is_trusted_if_the_file_is_named() {
 
     std::fs::write(&file, "no certificate").unwrap();
     let error = OtlpConfig { certificate: Some(file), ..config }.check().unwrap_err().to_string();
-    assert!(error.ends_with("has no certificate in PEM format"), "{error}");
+    assert!(error.ends_with("lacks a certificate in PEM format"), "{error}");
 }

@@ -29,6 +29,7 @@ pub use crate::supervision::server::Flow;
 pub use crate::supervision::state_query::{ShowDebug, ShowName, Shown};
 
 use crate::links::signal::Exit;
+use crate::mailbox::call::Caller;
 use crate::mailbox::message::Message;
 use crate::process::context::Context;
 use crate::process::error::InitError;
@@ -147,6 +148,12 @@ pub trait Actor: Sized + Send + 'static {
     /// [`InitError`] with the reason returned by `init`.
     fn start(runtime: &Handle, args: Self::Args) -> impl Future<Output = Result<Self::Ref, InitError>> + Send {
         async move { runtime.start(|ctx, starting| run::<Self>(ctx, starting, args)).await.map(reference::<Self>) }
+    }
+
+    /// Returns the actor that is registered under a name. Another process with this name treats each message as its
+    /// [`Unmatched`] says.
+    fn whereis(by: &impl Caller, name: &str) -> Option<Self::Ref> {
+        by.with_shared(|shared| shared.side_tables.whereis(name)).map(reference::<Self>)
     }
 
     /// Returns the specification of a permanent child that runs the actor, with a copy of `args` for each start. It has
