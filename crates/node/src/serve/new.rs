@@ -84,7 +84,9 @@ pub(crate) fn build(flags: &BuildFlags) -> Result<u8, Failure> {
         )));
     }
     let mut cargo = Command::new("cargo");
-    let status = cargo.args(["build", "--release", "--target", TRIPLE]).current_dir(folder).status();
+    // The folder that rusm.toml names, whatever CARGO_TARGET_DIR says.
+    let arguments = ["build", "--release", "--target", TRIPLE, "--target-dir", "target"];
+    let status = cargo.args(arguments).current_dir(folder).status();
     let status = status.map_err(system("run cargo, which builds components"))?;
     if !status.success() {
         return Err(Failure::Usage(format!(

@@ -311,6 +311,14 @@ fn a_new_project_has_a_program_that_answers() {
     assert_eq!(failure(dir.path(), &["new", "--http", "cobol", "x"]).0, Some(2));
     assert_eq!(failure(dir.path(), &["build"]).0, Some(2));
 
+    // The settings name a folder, so the program must be there whatever the environment says.
+    let cargo = dir.path().join("cargo");
+    std::fs::write(&cargo, "#!/bin/sh\necho \"$@\" >arguments\n").unwrap();
+    std::fs::set_permissions(&cargo, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut build = rusm(dir.path(), &["build", "my-shop"]);
+    assert!(build.env("PATH", dir.path()).env("CARGO_TARGET_DIR", "/elsewhere").status().unwrap().success());
+    assert!(read("arguments").contains("--target-dir target"), "{}", read("arguments"));
+
     // The output of cargo is prebuilt; the settings of the project lead to it.
     let release = dir.path().join("my-shop/target/wasm32-wasip2/release");
     std::fs::create_dir_all(&release).unwrap();
