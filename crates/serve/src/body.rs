@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use crate::limits::{Limit, LimitHits, Limits};
+use crate::limits::{HeldBytes, Limit, LimitHits, Limits};
 
 /// An error of any type, as bodies of other libraries return it.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -34,6 +34,12 @@ pub enum BodyError {
     /// The body is longer than its limit: answer with 413.
     #[error("the body is longer than {limit_bytes} bytes")]
     TooLong {
+        /// The limit, in bytes.
+        limit_bytes: u64,
+    },
+    /// All bodies that are being collected are longer than their limit: answer with 503.
+    #[error("the bodies of all requests together are longer than {limit_bytes} bytes")]
+    TooMany {
         /// The limit, in bytes.
         limit_bytes: u64,
     },
@@ -86,6 +92,7 @@ struct LimitedIncoming {
     incoming: Incoming,
     left_bytes: u64,
     limit_bytes: u64,
+    bodies_bytes: u64,
     timeout: Duration,
     /// Created when the body has to be waited for.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -158,6 +165,7 @@ impl Body {
             incoming,
             left_bytes: limits.body_bytes,
             limit_bytes: limits.body_bytes,
+            bodies_bytes: limits.bodies_bytes,
             timeout: limits.body_timeout,
             deadline: None,
             started: Instant::now(),
@@ -178,12 +186,33 @@ impl Body {
     /// Returns the whole body.
     ///
     /// # Errors
-    /// [`BodyError`] if it is too long, too slow, or cut.
-    pub async fn bytes(mut self) -> Result<Bytes, BodyError> {
+    /// [`BodyError`] if it is too long, too slow, or cut, or if too many bodies are being collected.
+    pub async fn bytes(self) -> Result<Bytes, BodyError> {
+        Ok(self.collected().await?.data)
+    }
+
+    /// Returns the whole body with its trailers.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    pub async fn collected(mut self) -> Result<Collected, BodyError> {
+        let mut held = self.held_bytes();
+        let mut trailers = None;
         let mut first = Bytes::new();
         let mut rest = BytesMut::new();
         while let Some(frame) = self.frame().await {
-            let Ok(data) = frame?.into_data() else { continue };
+            let data = match frame?.into_data() {
+                Ok(data) => data,
+                Err(other) => {
+                    trailers = other.into_trailers().ok();
+                    continue;
+                }
+            };
+            if let Some((held, limit_bytes)) = &mut held
+                && !held.add(data.len() as u64)
+            {
+                return Err(BodyError::TooMany { limit_bytes: *limit_bytes });
+            }
             if first.is_empty() {
                 first = data;
             } else {
@@ -193,7 +222,18 @@ impl Body {
                 rest.extend_from_slice(&data);
             }
         }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
+        let data = if rest.is_empty() { first } else { rest.freeze() };
+        Ok(Collected { data, trailers })
+    }
+
+    /// Returns the account of a request's body that is about to be collected, and its limit.
+    fn held_bytes(&self) -> Option<(HeldBytes, u64)> {
+        match &self.0 {
+            Kind::Incoming(incoming) => {
+                Some((HeldBytes::new(&incoming.hits, incoming.bodies_bytes), incoming.bodies_bytes))
+            }
+            Kind::Empty | Kind::Full(_) | Kind::Channel(_) | Kind::Stream(_) => None,
+        }
     }
 
     /// Returns the next chunk of the body; `None` at its end. Trailers are skipped.
@@ -290,18 +330,6 @@ pub struct Collected {
     pub data: Bytes,
     /// The trailers, if there were any.
     pub trailers: Option<HeaderMap>,
-}
-
-impl Body {
-    /// Returns the whole body with its trailers.
-    ///
-    /// # Errors
-    /// [`BodyError`] if it is too long, too slow, or cut.
-    pub async fn collected(self) -> Result<Collected, BodyError> {
-        let collected = self.collect().await?;
-        let trailers = collected.trailers().cloned();
-        Ok(Collected { data: collected.to_bytes(), trailers })
-    }
 }
 
 impl From<()> for Body {

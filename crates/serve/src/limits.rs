@@ -3,6 +3,7 @@
 
 pub(crate) mod rate;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub struct Limits {
     pub head_fields: usize,
     /// Bytes of a request's body (413). Default 2 MiB.
     pub body_bytes: u64,
+    /// Bytes of all bodies that handlers collect at a time (503 with `Retry-After`). Default an eighth of the memory of the
+    /// machine or of the control group, at least 32 MiB.
+    pub bodies_bytes: u64,
     /// Time for the head of a request, from its first byte or from the start of the connection (408). Default 10 s.
     pub head_timeout: Duration,
     /// Time for the body of a request (408). Default 60 s.
@@ -71,6 +75,7 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             head_fields: 100,
             body_bytes: 2 * 1024 * 1024,
+            bodies_bytes: rusm_runtime::defaults::mailbox_total_bytes() / 2,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_mins(1),
             handler_timeout: Duration::from_secs(30),
@@ -125,6 +130,8 @@ limits! {
     HeadFields "head_fields" Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
     /// [`Limits::body_bytes`].
     BodyBytes "body_bytes" Some(StatusCode::PAYLOAD_TOO_LARGE),
+    /// [`Limits::bodies_bytes`].
+    BodiesBytes "bodies_bytes" Some(StatusCode::SERVICE_UNAVAILABLE),
     /// [`Limits::head_timeout`].
     HeadTimeout "head_timeout" Some(StatusCode::REQUEST_TIMEOUT),
     /// [`Limits::body_timeout`].
@@ -156,6 +163,7 @@ impl Limit {
             Self::HeadBytes => LimitBound::Bytes(limits.head_bytes as u64),
             Self::HeadFields => LimitBound::Count(limits.head_fields as u64),
             Self::BodyBytes => LimitBound::Bytes(limits.body_bytes),
+            Self::BodiesBytes => LimitBound::Bytes(limits.bodies_bytes),
             Self::HeadTimeout => LimitBound::Time(limits.head_timeout),
             Self::BodyTimeout => LimitBound::Time(limits.body_timeout),
             Self::HandlerTimeout => LimitBound::Time(limits.handler_timeout),
@@ -169,13 +177,47 @@ impl Limit {
     }
 }
 
-/// Counts how often each limit was hit.
+/// Counts how often each limit was hit, and the bytes of the bodies that are being collected.
 #[derive(Debug, Default)]
-pub(crate) struct LimitHits([AtomicU64; Limit::ALL.len()]);
+pub(crate) struct LimitHits {
+    hits: [AtomicU64; Limit::ALL.len()],
+    bodies_bytes: AtomicU64,
+}
+
+/// Bytes of a body that is being collected. They are free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    hits: Arc<LimitHits>,
+    limit_bytes: u64,
+    bytes: u64,
+}
+
+impl HeldBytes {
+    pub(crate) fn new(hits: &Arc<LimitHits>, limit_bytes: u64) -> Self {
+        Self { hits: Arc::clone(hits), limit_bytes, bytes: 0 }
+    }
+
+    /// Adds bytes. Returns false if all bodies together are longer than the limit then.
+    pub(crate) fn add(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        // Relaxed: only the sum matters.
+        let fits = self.hits.bodies_bytes.fetch_add(bytes, Relaxed) + bytes <= self.limit_bytes;
+        if !fits {
+            self.hits.count(Limit::BodiesBytes);
+        }
+        fits
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.hits.bodies_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
 
 impl LimitHits {
     pub(crate) fn count(&self, limit: Limit) {
-        self.0[limit as usize].fetch_add(1, Relaxed);
+        self.hits[limit as usize].fetch_add(1, Relaxed);
     }
 
     /// Returns all limits with their bounds and counts.
@@ -184,14 +226,14 @@ impl LimitHits {
             name: limit.id(),
             bound: limit.bound(limits),
             status: limit.status().map(|status| status.as_u16()),
-            hits_total: self.0[limit as usize].load(Relaxed),
+            hits_total: self.hits[limit as usize].load(Relaxed),
         };
         Limit::ALL.iter().map(report).collect()
     }
 
     /// Returns the limits that were hit, with their counts.
     pub(crate) fn totals(&self) -> Vec<(Limit, u64)> {
-        let totals = Limit::ALL.iter().map(|&limit| (limit, self.0[limit as usize].load(Relaxed)));
+        let totals = Limit::ALL.iter().map(|&limit| (limit, self.hits[limit as usize].load(Relaxed)));
         totals.filter(|(_, total)| *total > 0).collect()
     }
 }
@@ -199,6 +241,19 @@ impl LimitHits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bodies_share_their_bytes_and_give_them_back() {
+        let hits = Arc::new(LimitHits::default());
+        let [mut one, mut other] = [(); 2].map(|()| HeldBytes::new(&hits, 10));
+
+        assert!(one.add(6) && other.add(4) && !other.add(1));
+        assert_eq!(hits.totals(), [(Limit::BodiesBytes, 1)]);
+        drop(other);
+        assert!(one.add(4));
+        drop(one);
+        assert_eq!(hits.bodies_bytes.load(Relaxed), 0);
+    }
 
     #[test]
     fn each_limit_has_its_own_counter() {

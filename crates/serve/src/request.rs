@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use rusm_runtime::{Context, Pid};
@@ -281,10 +281,15 @@ impl<R: IntoResponse, E: IntoResponse> IntoResponse for Result<R, E> {
     }
 }
 
-/// A body that cannot be read is the client's error: 413 or 408, and 400 if it is invalid.
+/// A body that cannot be read is the client's error: 413 or 408, and 400 if it is invalid. Without room for it, the answer is 503.
 impl IntoResponse for BodyError {
     fn into_response(self) -> Response {
         let status = match &self {
+            Self::TooMany { .. } => {
+                let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, self);
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                return response;
+            }
             Self::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Broken(_) => StatusCode::BAD_REQUEST,

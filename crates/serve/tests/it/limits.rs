@@ -56,6 +56,26 @@ fn a_body_that_is_too_long_gets_413_declared_or_not() {
 }
 
 #[test]
+fn bodies_that_are_collected_share_a_bound_and_get_503_beyond_it() {
+    let limits = Limits { bodies_bytes: 8, ..Limits::default() };
+    let (_runtime, server) = serve(router(), limits);
+    let mut slow = Client::connect(server.local_addr());
+    slow.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 7\r\n\r\nlong");
+    let mut client = Client::connect(server.local_addr());
+    let mut post = |body: &str| {
+        client.write(&format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
+        client.answer()
+    };
+    // The first part of the slow body may arrive after the answer to the other one.
+    let refused = std::iter::from_fn(|| Some(post("hello"))).find(|answer| answer.status == 503).unwrap();
+
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop(post);
+    slow.write("est");
+    assert_eq!(slow.answer().text(), "longest");
+}
+
+#[test]
 fn what_is_too_slow_gets_408_or_504() {
     let head = Limits { head_timeout: SHORT, ..Limits::default() };
     assert_eq!(answer(head, "GET / HTTP/1.1\r\nhost: a\r\n"), (408, vec![(Limit::HeadTimeout, 1)]));

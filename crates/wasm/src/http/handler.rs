@@ -11,6 +11,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use rusm_serve::http::header::{CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use rusm_serve::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -56,7 +57,10 @@ pub(crate) async fn call(
         Err(error) => {
             let text = format!("{error}\n");
             // Fails if the client has gone, here and below.
-            drop(reply.send(Ok(whole(error.into_response().status(), HeaderMap::new(), text.into()))));
+            let (head, _) = error.into_response().into_parts();
+            let retry = head.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+            let retry = retry.filter(|(name, _)| *name == RETRY_AFTER).collect();
+            drop(reply.send(Ok(whole(head.status, retry, text.into()))));
             return Ok(());
         }
     };

@@ -33,6 +33,7 @@ impl BodyFailure {
             BodyError::TooLong { limit_bytes } => {
                 (StatusCode::PAYLOAD_TOO_LARGE, HttpError::HttpRequestBodySize(Some(*limit_bytes)))
             }
+            BodyError::TooMany { .. } => (StatusCode::SERVICE_UNAVAILABLE, HttpError::ConnectionLimitReached),
             BodyError::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, HttpError::ConnectionReadTimeout),
             BodyError::Broken(_) => (StatusCode::BAD_REQUEST, HttpError::ConnectionTerminated),
         };
