@@ -63,14 +63,13 @@ fn bodies_that_are_collected_share_a_bound_and_get_503_beyond_it() {
     slow.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 7\r\n\r\nlong");
     let mut client = Client::connect(server.local_addr());
     let mut post = |body: &str| {
-        client.write(&format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
+        client.write(format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
         client.answer()
     };
     // The first part of the slow body may arrive after the answer to the other one.
     let refused = std::iter::from_fn(|| Some(post("hello"))).find(|answer| answer.status == 503).unwrap();
 
     assert_eq!(refused.header("retry-after"), Some("1"));
-    drop(post);
     slow.write("est");
     assert_eq!(slow.answer().text(), "longest");
 }
