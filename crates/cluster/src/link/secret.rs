@@ -1,4 +1,4 @@
-//! The secret that nodes on this machine share, if they have no certificates: programs of other users cannot join them.
+//! The secret that nodes without certificates share on this machine. It keeps programs of other users out.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 256;
 /// it.
 ///
 /// # Errors
-/// The error of the system; or there is a file that others can read, or that is no short file.
+/// The error of the system; or a file that others can read, or one that is too long.
 pub fn secret_file(dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(FILE);
     if let Ok(found) = fs::symlink_metadata(&path) {
@@ -29,7 +29,7 @@ pub fn secret_file(dir: &Path) -> io::Result<PathBuf> {
         if is_own && found.is_file() && found.len() <= FILE_BYTES_MAX {
             return Ok(path);
         }
-        let why = "is not a file of this user alone with one line: remove it, and a new one is made";
+        let why = "is not a file of this user alone with one line: remove it, and a new one is created";
         return Err(io::Error::other(format!("{FILE} {why}")));
     }
     let mut secret = [[0; SECRET_BYTES / 2]; 2];

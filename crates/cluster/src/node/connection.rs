@@ -256,8 +256,8 @@ impl Connection {
                 let events: Vec<Event> = {
                     let mut session = self.session.lock();
                     let events: Vec<Event> = std::iter::from_fn(|| session.poll_event()).take(EVENTS_AT_ONCE).collect();
-                    // While the session is locked: whoever finds it closed and without events reads this number, and the
-                    // end of links and monitors, which is handled before, takes its time.
+                    // Before the session is unlocked: a leave that finds it closed and without events reads this number at
+                    // once.
                     for event in &events {
                         if let Event::Left { unacknowledged } = event {
                             self.left.set(*unacknowledged).ok();

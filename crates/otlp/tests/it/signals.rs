@@ -1,4 +1,4 @@
-//! What arrives for each signal.
+//! Tests of the requests that the collector receives for each signal.
 
 use std::time::Duration;
 

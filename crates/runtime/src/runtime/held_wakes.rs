@@ -14,7 +14,7 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 struct Held {
-    /// The runtime whose schedulers this thread does not wake; only compared.
+    /// The runtime that this thread does not wake; compared, never dereferenced.
     runtime: *const RuntimeShared,
     is_due: bool,
 }

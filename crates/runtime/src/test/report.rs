@@ -1,4 +1,4 @@
-//! What a failed run shows: its last turns, and what its processes wait for.
+//! The report of a failed run: its last turns, and what its processes wait for.
 
 use std::fmt;
 use std::sync::Arc;

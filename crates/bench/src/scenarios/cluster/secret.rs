@@ -17,7 +17,7 @@ pub(super) struct RunSecret {
 
 impl RunSecret {
     pub(super) fn create() -> Result<Self, String> {
-        Self::create_in(&std::env::temp_dir()).map_err(|error| format!("the secret of the run cannot be made: {error}"))
+        Self::create_in(&std::env::temp_dir()).map_err(|error| format!("cannot create the secret of the run: {error}"))
     }
 
     fn create_in(parent: &Path) -> io::Result<Self> {

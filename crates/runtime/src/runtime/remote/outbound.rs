@@ -33,10 +33,10 @@ struct Encoded {
     payload: Bytes,
 }
 
-/// What became of an envelope.
+/// Result of an attempt to send an envelope.
 enum Pushed {
     Sent,
-    /// The network has no room for it.
+    /// The network was full.
     Busy {
         envelope: Envelope,
         /// Length of the encoded message.
