@@ -13,6 +13,7 @@ pub(crate) mod keyed_failover;
 pub(crate) mod member;
 #[cfg(feature = "cluster")]
 mod peers;
+#[cfg(feature = "cluster")]
 mod secret;
 #[cfg(feature = "cluster")]
 pub(crate) mod served;
