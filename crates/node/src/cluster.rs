@@ -73,8 +73,8 @@ mod absent {
     }
 
     pub(crate) fn serve_node_of_scenario(flags: ClusterNodeFlags) -> Result<u8, Failure> {
-        let ClusterNodeFlags { name, join, schedulers, ping, serves_keys } = flags;
-        tracing::debug!(name, ?join, schedulers, ?ping, serves_keys, "a scenario has started this program");
+        let ClusterNodeFlags { name, join, schedulers, ping, serves_keys, secret } = flags;
+        tracing::debug!(name, ?join, schedulers, ?ping, serves_keys, ?secret, "a scenario has started this program");
         Err(Failure::Usage(NOT_BUILT.to_owned()))
     }
 }
