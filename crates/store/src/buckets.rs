@@ -83,6 +83,10 @@ impl Buckets {
         self.0.read().values().map(|state| state.report()).collect()
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.read().values().map(|state| state.bytes.load(Relaxed)).sum()
+    }
+
     pub(super) fn reads(&self) -> u64 {
         self.0.read().values().map(|state| state.reads.load(Relaxed)).sum()
     }

@@ -110,7 +110,13 @@ impl DurableCounters {
             Updated::Add(changes) => changes.iter().map(|change| change.slot.key().len() + VALUE_BYTES).sum(),
         };
         let work = Update { shared: Arc::clone(&self.shared), change, values: Vec::new(), failure: None, reply };
-        let request = Request { work: Box::new(work), durability: self.durability, bytes, is_maintenance: false };
+        let request = Request {
+            work: Box::new(work),
+            durability: self.durability,
+            bytes,
+            is_maintenance: false,
+            uses_reserve: false,
+        };
         Write::new(Arc::clone(&self.shared.core), request, replied).await.map_err(failed)
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod create;
 pub(crate) mod database;
 pub(crate) mod disk;
 pub(crate) mod format;
+pub(crate) mod free_space;
 pub(crate) mod journal;
 pub(crate) mod limited_file;
 pub(crate) mod pages;

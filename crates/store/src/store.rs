@@ -23,7 +23,7 @@ use super::file::journal::Journaled;
 use super::read::{self, Page, Read, Row};
 use super::transaction::Transaction;
 use super::writer::group::Group;
-use super::writer::work::{Operation, Request, SWEEP_KEYS, catch_panic};
+use super::writer::work::{Operation, Reply, Request, SWEEP_KEYS, Work, catch_panic};
 use super::writer::write::Write;
 use super::writer::{self, Writer};
 use rusm_runtime::embed::{self, is_scheduler_thread};
@@ -185,6 +185,20 @@ impl Store {
         self.write(bytes, move |group| Transaction::run(group, code))
     }
 
+    /// Like [`transaction`](Self::transaction), for code that makes later deletions possible: it may make the store
+    /// larger even if the disk is nearly full.
+    pub(crate) fn transaction_of_upkeep<T, E>(
+        &self,
+        code: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
+    ) -> Write<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| Transaction::run(group, code));
+        self.submit(Request { uses_reserve: true, ..self.request(work, 0) }, reply)
+    }
+
     /// Makes all earlier acknowledged writes durable.
     pub fn sync(&self) -> Write<()> {
         let (request, reply) = Request::sync();
@@ -261,7 +275,14 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let (work, reply) = Operation::boxed(code);
-        let request = Request { work, durability: self.config().durability, bytes, is_maintenance: false };
+        self.submit(self.request(work, bytes), reply)
+    }
+
+    fn request(&self, work: Box<dyn Work>, bytes: usize) -> Request {
+        Request { work, durability: self.config().durability, bytes, is_maintenance: false, uses_reserve: false }
+    }
+
+    fn submit<T, E: From<StoreError>>(&self, request: Request, reply: Reply<T, E>) -> Write<T, E> {
         Write::new(Arc::clone(&self.0.core), request, reply)
     }
 }

@@ -139,6 +139,7 @@ impl Store {
             stored: VecDeque::new(),
             ticket: 0,
             heads: vec![head],
+            is_disk_full: false,
             claim: Some(claim),
         };
         let label = format!("topic {name}");

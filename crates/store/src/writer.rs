@@ -31,6 +31,7 @@ use super::core::Core;
 use super::error::{OpenError, StoreError};
 use super::file::database::{Panicked, SafeDatabase};
 use super::file::disk::{Disk, Source};
+use super::file::free_space::FreeSpace;
 use super::file::tables;
 use super::writer::batching::{Batching, MANY_REQUESTS};
 use super::writer::group::{BucketSize, Group};
@@ -61,6 +62,7 @@ pub(super) struct Writer {
     backoff: Option<(Instant, StoreError)>,
     /// After a failure: until when every write is synced before it is acknowledged.
     write_through_until: Option<Instant>,
+    free_space: FreeSpace,
 }
 
 /// A group that was committed.
@@ -75,7 +77,16 @@ impl Writer {
     pub(super) fn new(core: Arc<Core>, has_expiring: bool) -> Self {
         let sweep_at = has_expiring.then(|| Instant::now() + core.config.sweep_every);
         let batching = Batching::default();
-        Self { core, unsynced: 0, sync_at: None, sweep_at, batching, backoff: None, write_through_until: None }
+        Self {
+            core,
+            unsynced: 0,
+            sync_at: None,
+            sweep_at,
+            batching,
+            backoff: None,
+            write_through_until: None,
+            free_space: FreeSpace::default(),
+        }
     }
 
     /// Serves the queue until it is closed; then makes all writes durable.
@@ -106,8 +117,14 @@ impl Writer {
 
     fn serve(&mut self) {
         let mut requests = Vec::new();
-        self.core.queue.take(self.core.config.group_operations, &mut requests);
+        self.core.queue.take(self.group_max(), &mut requests);
         self.finish(requests);
+    }
+
+    /// Maximum number of operations that share a commit. While space is scarce, a deletion must not fail with a write
+    /// that is refused.
+    fn group_max(&self) -> usize {
+        if self.free_space.is_scarce() { 1 } else { self.core.config.group_operations }
     }
 
     /// Commits the requests, and those that arrive meanwhile, and notifies all of them of the outcome.
@@ -143,14 +160,23 @@ impl Writer {
         let has_unsynced = self.unsynced > 0;
         self.write_through_until = self.write_through_until.filter(|until| Instant::now() < *until);
         let least = if self.write_through_until.is_some() { Durability::Immediate } else { Durability::None };
-        let outcome = database
-            .run(|database| commit_requests(&self.core, database, requests, (least, has_unsynced), &mut self.batching));
+        let (core, most) = (&self.core, self.group_max());
+        let (batching, free_space) = (&mut self.batching, &mut self.free_space);
+        let outcome = database.run(|database| {
+            let mut group = GroupCommit { core, most, least, has_unsynced, batching, free_space };
+            group.commit(database, requests)
+        });
         drop(database);
         let outcome = outcome.unwrap_or_else(|Panicked| Err(StoreError::Failed(REDB_PANICKED.into())));
         match outcome {
-            Ok(committed) => {
+            Ok(Some(committed)) => {
                 self.count_commit(&committed, requests);
                 Ok(())
+            }
+            Ok(None) => {
+                self.core.record_error(&StoreError::Full);
+                self.core.counters.failures.fetch_add(1, Relaxed);
+                Err(StoreError::Full)
             }
             Err(error) => {
                 self.recover(&error);
@@ -213,6 +239,9 @@ impl Writer {
         }
         // The undone operations may include a sweep.
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);
+        if *error == StoreError::Full {
+            self.free_space.failed(self.core.buckets.bytes());
+        }
         let backoff = BACKOFF.max(started.elapsed() * BACKOFF_FACTOR);
         self.backoff = Some((Instant::now() + backoff, error.clone()));
         self.write_through_until = Some(Instant::now() + backoff + WRITE_THROUGH);
@@ -270,85 +299,114 @@ impl Drop for Writer {
     }
 }
 
-/// Applies the requests and those that arrive meanwhile, and commits them.
-fn commit_requests(
-    core: &Core,
-    database: &Database,
-    requests: &mut Vec<Request>,
-    (least, has_unsynced): (Durability, bool),
-    batching: &mut Batching,
-) -> Result<Committed, StoreError> {
-    // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
-    let mut txn = ManuallyDrop::new(database.begin_write()?);
-    let applied = apply(core, &txn, requests, batching);
-    let Ok(Applied { bucket_sizes, writes_expiring, must_sync, began }) = applied else {
-        drop(ManuallyDrop::into_inner(txn));
-        return applied.map(|_| Committed { bucket_sizes: Vec::new(), durability: None, writes_expiring: false });
-    };
-    let durability = requests.iter().map(|request| request.durability).fold(least, Ord::max);
-    // A caller that is told that a key is gone must not find it again after a crash, so make the removal durable.
-    let has_seen_unsynced = has_unsynced && durability == Durability::Immediate;
-    if bucket_sizes.is_empty() && !must_sync && !has_seen_unsynced {
-        ManuallyDrop::into_inner(txn).abort()?;
-        return Ok(Committed { bucket_sizes, durability: None, writes_expiring });
+/// What a commit of several requests needs of the writer.
+struct GroupCommit<'a> {
+    core: &'a Core,
+    /// Maximum number of requests.
+    most: usize,
+    /// Minimum durability.
+    least: Durability,
+    /// True if acknowledged operations are not synced yet.
+    has_unsynced: bool,
+    batching: &'a mut Batching,
+    free_space: &'a mut FreeSpace,
+}
+
+impl GroupCommit<'_> {
+    /// Applies the requests and those that arrive meanwhile, and commits them; `None` if the disk has no room for what
+    /// they add.
+    fn commit(&mut self, database: &Database, requests: &mut Vec<Request>) -> Result<Option<Committed>, StoreError> {
+        // Drop neither while a panic of redb unwinds: a second panic in a destructor would abort the program.
+        let mut txn = ManuallyDrop::new(database.begin_write()?);
+        let applied = self.apply(&txn, requests);
+        let Ok(Applied { bucket_sizes, growth, writes_expiring, must_sync, began }) = applied else {
+            drop(ManuallyDrop::into_inner(txn));
+            return applied.map(|_| None);
+        };
+        let durability = requests.iter().map(|request| request.durability).fold(self.least, Ord::max);
+        // A caller that is told that a key is gone must not find it again after a crash, so make the removal durable.
+        let has_seen_unsynced = self.has_unsynced && durability == Durability::Immediate;
+        if bucket_sizes.is_empty() && !must_sync && !has_seen_unsynced {
+            ManuallyDrop::into_inner(txn).abort()?;
+            return Ok(Some(Committed { bucket_sizes, durability: None, writes_expiring }));
+        }
+        if !self.has_room(growth, requests) {
+            ManuallyDrop::into_inner(txn).abort()?;
+            return Ok(None);
+        }
+        let redb_durability =
+            if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
+        self.core.disk.prewake.arm(requests.len() >= MANY_REQUESTS);
+        let set = txn.set_durability(redb_durability).map_err(|error| StoreError::Failed(error.to_string().into()));
+        let txn = ManuallyDrop::into_inner(txn);
+        set?;
+        txn.commit()?;
+        self.batching.committed(began.elapsed());
+        Ok(Some(Committed { bucket_sizes, durability: Some(durability), writes_expiring }))
     }
-    let redb_durability =
-        if durability == Durability::Immediate { redb::Durability::Immediate } else { redb::Durability::None };
-    core.disk.prewake.arm(requests.len() >= MANY_REQUESTS);
-    let set = txn.set_durability(redb_durability).map_err(|error| StoreError::Failed(error.to_string().into()));
-    let txn = ManuallyDrop::into_inner(txn);
-    set?;
-    txn.commit()?;
-    batching.committed(began.elapsed());
-    Ok(Committed { bucket_sizes, durability: Some(durability), writes_expiring })
+
+    /// Returns true if the disk has room for a commit that adds `growth` bytes.
+    fn has_room(&mut self, growth: u64, requests: &[Request]) -> bool {
+        let was_scarce = self.free_space.is_scarce();
+        if growth == 0 && !was_scarce {
+            return true;
+        }
+        let (path, buckets) = (self.core.disk.path(), &self.core.buckets);
+        let has_room = self.free_space.has_room(growth, path, || buckets.bytes());
+        let (store, is_scarce) = (path.display(), self.free_space.is_scarce());
+        if is_scarce && !was_scarce {
+            tracing::warn!(%store, "the disk is nearly full: only writes that do not make the store larger are accepted");
+        } else if was_scarce && !is_scarce {
+            tracing::info!(%store, "the disk has room again");
+        }
+        has_room || growth == 0 || requests.iter().all(|request| request.uses_reserve)
+    }
+
+    /// Applies the requests and those that arrive meanwhile.
+    fn apply(&mut self, txn: &WriteTransaction, requests: &mut Vec<Request>) -> Result<Applied, StoreError> {
+        let (core, batching) = (self.core, &mut *self.batching);
+        let mut group = ManuallyDrop::new(Group::new(txn, core.config.clock.now_ms()));
+        let (mut applied, most) = (0, self.most);
+        let is_maintenance = requests.iter().all(|request| request.is_maintenance);
+        let until = if is_maintenance { Instant::now() } else { batching.until(Instant::now()) };
+        let spin_time = if is_maintenance { Duration::ZERO } else { batching.open_spin_time() };
+        loop {
+            while let Some(request) = requests.get_mut(applied) {
+                request.work.apply(&mut group);
+                applied += 1;
+                if let Some(error) = group.failure().cloned() {
+                    drop(ManuallyDrop::into_inner(group));
+                    return Err(error);
+                }
+            }
+            core.queue.take(most.saturating_sub(applied), requests);
+            if requests.len() > applied {
+                continue;
+            }
+            let missing = batching.missing(applied, most);
+            if missing == 0 || core.queue.wait(missing, Some(until), spin_time) != WakeReason::Requests {
+                break;
+            }
+        }
+        if !is_maintenance {
+            batching.closed(applied);
+        }
+        let began = Instant::now();
+        let (growth, writes_expiring, must_sync) = (group.growth(), group.writes_expiring(), group.must_sync());
+        let bucket_sizes = ManuallyDrop::into_inner(group).close()?;
+        Ok(Applied { bucket_sizes, growth, writes_expiring, must_sync, began })
+    }
 }
 
 /// Result of applying requests to a transaction that is not committed yet.
 struct Applied {
     bucket_sizes: Vec<BucketSize>,
+    /// Number of bytes that keys and values take in addition.
+    growth: u64,
     writes_expiring: bool,
     must_sync: bool,
     /// Time at which the last operation had been applied.
     began: Instant,
-}
-
-/// Applies the requests and those that arrive meanwhile.
-fn apply(
-    core: &Core,
-    txn: &WriteTransaction,
-    requests: &mut Vec<Request>,
-    batching: &mut Batching,
-) -> Result<Applied, StoreError> {
-    let mut group = ManuallyDrop::new(Group::new(txn, core.config.clock.now_ms()));
-    let (mut applied, most) = (0, core.config.group_operations);
-    let is_maintenance = requests.iter().all(|request| request.is_maintenance);
-    let until = if is_maintenance { Instant::now() } else { batching.until(Instant::now()) };
-    let spin_time = if is_maintenance { Duration::ZERO } else { batching.open_spin_time() };
-    loop {
-        while let Some(request) = requests.get_mut(applied) {
-            request.work.apply(&mut group);
-            applied += 1;
-            if let Some(error) = group.failure().cloned() {
-                drop(ManuallyDrop::into_inner(group));
-                return Err(error);
-            }
-        }
-        core.queue.take(most.saturating_sub(applied), requests);
-        if requests.len() > applied {
-            continue;
-        }
-        let missing = batching.missing(applied, most);
-        if missing == 0 || core.queue.wait(missing, Some(until), spin_time) != WakeReason::Requests {
-            break;
-        }
-    }
-    if !is_maintenance {
-        batching.closed(applied);
-    }
-    let began = Instant::now();
-    let (writes_expiring, must_sync) = (group.writes_expiring(), group.must_sync());
-    let bucket_sizes = ManuallyDrop::into_inner(group).close()?;
-    Ok(Applied { bucket_sizes, writes_expiring, must_sync, began })
 }
 
 /// Reads the sizes of the buckets; returns true if any of their keys will expire.
@@ -378,6 +436,6 @@ impl Request {
             core.counters.expired.fetch_add(swept, Relaxed);
             Ok((swept, is_left))
         });
-        (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true }, reply)
+        (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true, uses_reserve: true }, reply)
     }
 }

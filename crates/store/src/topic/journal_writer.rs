@@ -24,6 +24,7 @@ use super::record::{self, TopicHeader};
 use crate::claim::Claim;
 use crate::error::StoreError;
 use crate::store::{Bucket, Store};
+use crate::transaction::Transaction;
 use crate::writer::write::Write as StoreWrite;
 use rusm_runtime::embed::topic::{DurableLog, JournalError, StoreCallback, WeakTopic};
 use rusm_runtime::topic::Message;
@@ -54,6 +55,8 @@ pub(super) struct JournalWriter {
     pub(super) ticket: u64,
     /// Headers that may be on disk: the last known one, and one per commit attempted since.
     pub(super) heads: Vec<Option<TopicHeader>>,
+    /// True if the disk was too full for the last commit.
+    pub(super) is_disk_full: bool,
     /// Released before the end of the topic is reported, so that the topic can be opened again at once.
     pub(super) claim: Option<Claim>,
 }
@@ -114,7 +117,7 @@ impl JournalWriter {
             }
             let mut rows = self.durable_state.rows(&round.batch);
             let found = Arc::new(OnceLock::new());
-            let write = self.commit(std::mem::take(&mut rows.writes), &found);
+            let write = self.commit(std::mem::take(&mut rows.writes), round.batch.is_empty(), &found);
             self.heads.push(Some(rows.head));
             match write.await {
                 Ok(()) => {
@@ -136,10 +139,16 @@ impl JournalWriter {
         }
     }
 
-    /// Creates the write; it stores the header found on disk in `found`.
-    fn commit(&self, writes: Vec<Write>, found: &Arc<OnceLock<Option<TopicHeader>>>) -> StoreWrite<(), CommitError> {
+    /// Creates the write; it stores the header found on disk in `found`. A write of progress alone frees space, so it may
+    /// use the last space of the disk.
+    fn commit(
+        &self,
+        writes: Vec<Write>,
+        is_progress: bool,
+        found: &Arc<OnceLock<Option<TopicHeader>>>,
+    ) -> StoreWrite<(), CommitError> {
         let (bucket, heads, found) = (self.bucket.clone(), self.heads.clone(), Arc::clone(found));
-        self.store.transaction(move |tx| {
+        let code = move |tx: &mut Transaction<'_, '_>| {
             let head =
                 tx.get(&bucket, record::HEADER_KEY)?.map(|value| TopicHeader::decode(&value).unwrap_or_default());
             if !heads.contains(&head) {
@@ -154,7 +163,8 @@ impl JournalWriter {
                 }
             }
             Ok(())
-        })
+        };
+        if is_progress { self.store.transaction_of_upkeep(code) } else { self.store.transaction(code) }
     }
 
     /// Reports a failed commit to all waiters; returns true if no other commit can follow.
@@ -163,6 +173,7 @@ impl JournalWriter {
             CommitError::Undone => (UNDONE.into(), true),
             CommitError::Store(error) => (error.to_string(), *error == StoreError::Closed),
         };
+        self.is_disk_full = matches!(error, CommitError::Store(StoreError::Full));
         if matches!(error, CommitError::Undone) {
             tracing::error!(topic = self.bucket.name(), UNDONE);
         }
@@ -176,6 +187,7 @@ impl JournalWriter {
     }
 
     fn committed(&mut self, rows: &Rows, mut round: CommitRound) {
+        self.is_disk_full = false;
         self.durable_state.committed(rows, &round.batch);
         self.stored.extend(std::mem::take(&mut round.batch));
         self.append_stored(None);
@@ -213,13 +225,14 @@ impl JournalWriter {
         state.writer_waker = Some(cx.waker().clone());
         let (mut round, recorded) = (CommitRound::default(), state.recorded);
         self.durable_state.apply(std::mem::take(&mut state.changes), recorded);
+        let frees_space_first = self.is_disk_full && self.durable_state.is_dirty();
         if state.closed || topic.is_none() {
             let all = state
                 .submissions
                 .drain(..)
                 .map(|Submission { messages, reply }| (messages, reply, JournalError::Closed));
             round.refused.extend(all);
-        } else if let Some(topic) = topic.as_ref().filter(|_| is_appended) {
+        } else if let Some(topic) = topic.as_ref().filter(|_| is_appended && !frees_space_first) {
             self.take_messages(topic, &mut state, &mut round);
         }
         let idle = round.batch.is_empty() && round.refused.is_empty() && !self.durable_state.is_dirty();
@@ -279,7 +292,7 @@ impl Drop for JournalWriter {
         };
         self.durable_state.apply(changes, recorded);
         for rows in self.durable_state.last_rows() {
-            let mut write = self.commit(rows, &Arc::default());
+            let mut write = self.commit(rows, true, &Arc::default());
             drop(Pin::new(&mut write).poll(&mut Context::from_waker(Waker::noop())));
         }
         self.claim = None;

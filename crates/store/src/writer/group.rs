@@ -78,6 +78,13 @@ impl<'t> Group<'t> {
         self.writes_expiring
     }
 
+    /// Number of bytes by which the keys and values of all buckets have grown so far.
+    pub(crate) fn growth(&self) -> u64 {
+        let added: u64 = self.opened.iter().map(|opened| opened.bytes_added).sum();
+        let removed: u64 = self.opened.iter().map(|opened| opened.bytes_removed).sum();
+        added.saturating_sub(removed)
+    }
+
     pub(crate) const fn now_ms(&self) -> u64 {
         self.now_ms
     }

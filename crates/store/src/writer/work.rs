@@ -35,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) bytes: usize,
     /// True for the store's own upkeep, false for a caller's write.
     pub(crate) is_maintenance: bool,
+    /// True for a write that frees space later and may therefore grow the store on a disk that is nearly full.
+    pub(crate) uses_reserve: bool,
 }
 
 impl Request {
@@ -44,7 +46,7 @@ impl Request {
             group.sync();
             Ok(())
         });
-        (Self { work, durability: Durability::Immediate, bytes: 0, is_maintenance: true }, reply)
+        (Self { work, durability: Durability::Immediate, bytes: 0, is_maintenance: true, uses_reserve: true }, reply)
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusm_runtime::topic::{Message, PublishError, SubscriptionConfig, TopicConfig};
+use rusm_runtime::topic::{AckStatus, Message, PublishError, SubscriptionConfig, TopicConfig};
 use rusm_runtime::{Config, Runtime};
 use rusm_store::{Store, StoreConfig, StoreError};
 
@@ -126,6 +126,38 @@ fn a_full_disk_is_told_to_each_writer_and_is_over_when_there_is_room() {
     let mut consumer = subscription.consumer();
     let first = consumer.try_next().unwrap().unwrap();
     assert_eq!(first.message.into_payload(), "before");
+}
+
+/// Needs a small file system: a limit on file sizes says nothing about free space.
+#[test]
+fn a_topic_that_fills_the_disk_is_drained_by_its_consumer() {
+    let Disk::Mount(directory) = Disk::of_environment() else { return };
+    let _alone = crate::alone();
+    let path = directory.join("topic.redb");
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    let rules = TopicConfig { messages: 1_000_000, bytes: 1 << 30, ..TopicConfig::default() };
+    let topic = store.open_topic(&runtime.topics(), "orders", rules).unwrap();
+    let subscription = topic.create_subscription("workers", SubscriptionConfig::default()).unwrap();
+    subscription.blocking_flush_acks().unwrap();
+    let mut consumer = subscription.consumer();
+
+    for _ in 0..3 {
+        let published = (0..).take_while(|_| topic.blocking_publish(Message::new(vec![7; 1000])).is_ok()).count();
+        assert!(published > 100, "{published}");
+        let mut consumed = 0;
+        while let Some(lease) = consumer.try_next().unwrap() {
+            assert_eq!(consumer.ack(lease.id), AckStatus::Done);
+            consumed += 1;
+            if consumed % 100 == 0 {
+                subscription.blocking_flush_acks().unwrap();
+            }
+        }
+        subscription.blocking_flush_acks().unwrap();
+        assert_eq!(consumed, published);
+    }
+    drop((consumer, subscription, topic, runtime, store));
+    fs::remove_file(path).unwrap();
 }
 
 #[test]
