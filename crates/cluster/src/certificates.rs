@@ -9,13 +9,14 @@
 //! addresses of their node, because a connecting node refuses a certificate that does not.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use rusm_text::read_regular;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
@@ -156,15 +157,9 @@ fn check_authority(path: &Path, key: &KeyPair) -> Result<(), CertificateError> {
 
 /// Reads a file of the authority: a regular file of a limited length.
 fn read(path: &Path) -> Result<String, CertificateError> {
-    let read = || {
-        if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        let mut text = String::new();
-        fs::File::open(path)?.take(PEM_BYTES_MAX).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    read().map_err(|source| CertificateError::File { path: path.to_owned(), source })
+    let text = read_regular(path, PEM_BYTES_MAX)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)));
+    text.map_err(|source| CertificateError::File { path: path.to_owned(), source })
 }
 
 fn write(path: &Path, text: &str, mode: u32, written: &mut Vec<PathBuf>) -> Result<(), CertificateError> {

@@ -1,13 +1,11 @@
 //! Encryption: certificates, the choice of HTTP's version, and a reload that connections do not notice.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rusm_text::escaped;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rusm_text::{escaped, read_regular};
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -94,7 +92,9 @@ impl Tls {
 
 fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let pem = |path: &Path, what: &'static str, why: String| TlsError::Pem { path: path.to_owned(), what, why };
-    let read = |path: &PathBuf| read_file(path).map_err(|source| TlsError::Read { path: path.clone(), source });
+    let read = |path: &PathBuf| {
+        read_regular(path, FILE_MAX_BYTES).map_err(|source| TlsError::Read { path: path.clone(), source })
+    };
     let chain = CertificateDer::pem_slice_iter(&read(&files.certificate)?)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| pem(&files.certificate, "certificate", error.to_string()))?;
@@ -112,28 +112,4 @@ fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         .map_err(refused)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
-}
-
-/// Reads a regular file of bounded size. Anything else, such as a pipe without a writer, could make the read wait or
-/// never end.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // O_NONBLOCK keeps a pipe from blocking, and does not affect files.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    let unfit = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    if !metadata.is_file() {
-        return Err(unfit("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    let read = if metadata.len() > FILE_MAX_BYTES {
-        metadata.len()
-    } else {
-        // The file may grow while it is read.
-        file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes)? as u64
-    };
-    if read > FILE_MAX_BYTES {
-        return Err(unfit(format!("it has {read} bytes, which is over the limit of {FILE_MAX_BYTES}")));
-    }
-    Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Reads text files of bounded size in bounded time: a file named by a user may be a device that never ends, or a pipe
+//! Reads files of bounded size in bounded time: a file named by a user may be a device that never ends, or a pipe
 //! without a writer.
 
 use std::fs::{self, File};
@@ -19,6 +19,38 @@ const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
 /// is longer; [`ErrorKind::TimedOut`] if it is a pipe that does not end in time.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     read_file_within(path.as_ref(), bytes_max, PIPE_TIMEOUT)
+}
+
+/// Opens a file for reading if it is a regular one.
+///
+/// # Errors
+/// The operating system's error; [`ErrorKind::InvalidInput`] for anything else, such as a pipe, whose writer may never
+/// come.
+pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
+    // Look before opening: opening a pipe waits for its writer.
+    if !fs::metadata(&path)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(path)
+}
+
+/// Reads a regular file of at most `bytes_max` bytes.
+///
+/// # Errors
+/// As [`open_regular`]; [`ErrorKind::FileTooLarge`] if the file is longer.
+pub fn read_regular(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let mut bytes = Vec::new();
+    let mut length = file.metadata()?.len();
+    if length <= bytes_max {
+        // The file may grow while it is read.
+        length = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)? as u64;
+    }
+    if length > bytes_max {
+        let what = format!("it has {length} bytes, which is over the limit of {bytes_max}");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
 }
 
 fn read_file_within(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<String> {
@@ -67,6 +99,20 @@ mod tests {
             (ErrorKind::FileTooLarge, "it is longer than 1000 bytes".to_owned())
         );
         assert_eq!(read_file("/dev/null", 0).unwrap(), "");
+    }
+
+    #[test]
+    fn only_a_regular_file_of_bounded_size_is_read() {
+        let path = std::env::temp_dir().join(format!("rusm-text-{}.regular", std::process::id()));
+        fs::write(&path, "abc").unwrap();
+
+        let (fits, longer) = (read_regular(&path, 3), read_regular(&path, 2).unwrap_err());
+        fs::remove_file(&path).unwrap();
+
+        assert_eq!(fits.unwrap(), b"abc");
+        assert_eq!(longer.to_string(), "it has 3 bytes, which is over the limit of 2");
+        assert_eq!(read_regular("/dev/zero", 2).unwrap_err().to_string(), "it is not a regular file");
+        assert_eq!(open_regular("/").unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

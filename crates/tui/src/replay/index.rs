@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, ServerMessage};
+use rusm_text::open_regular;
 
 use super::error::RecordingError;
 use super::recording::{Entry, VERSION};
@@ -68,7 +69,7 @@ impl Index {
     /// within a line is replayed up to there.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let file = File::open(path).map_err(|error| format!("{shown}: {error}"))?;
+        let file = open_regular(path).map_err(|error| format!("{shown}: {error}"))?;
         let mut index = Self { file: BufReader::new(file), lines: Vec::new(), cut: None };
         index.read().map_err(|error| format!("{shown}: {error}"))?;
         if index.lines.is_empty() {
@@ -278,5 +279,7 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         assert!(Index::open(&dir.path().join("missing")).unwrap_err().contains("No such file"));
+        let error = Index::open(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.ends_with("it is not a regular file"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
 //! Compiles and links modules and components, from bytes or files.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rusm_text::read_regular;
 use wasmtime::component::{Component, types::ComponentItem};
 use wasmtime::{Engine, ExternType};
 use wasmtime_wasi::p2::bindings::CommandPre;
@@ -73,21 +73,9 @@ const FILE_MAX_BYTES: u64 = 1 << 30;
 
 /// Compiles and links a module from a file.
 pub(crate) fn load_file(node: &EngineInner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
-    let bytes = read(path).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
+    let bytes =
+        read_regular(path, FILE_MAX_BYTES).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
     load(node, name, &bytes)
-}
-
-/// Reads a file of bounded size.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let about = std::fs::metadata(path)?;
-    let unfit = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    if !about.is_file() {
-        return Err(unfit("it is not a regular file".to_owned()));
-    }
-    if about.len() > FILE_MAX_BYTES {
-        return Err(unfit(format!("it has {} bytes, which is over the limit of {FILE_MAX_BYTES}", about.len())));
-    }
-    std::fs::read(path)
 }
 
 /// Returns true if the bytes contain a name by which a component of WASI 0.3 exports its entry. Another component may
