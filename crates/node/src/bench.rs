@@ -1,4 +1,4 @@
-//! `rusm bench`: scenarios without a screen, one module per command.
+//! `rusm bench` and `rusm loadtest`: scenarios without a screen, one module per command.
 
 mod ab;
 pub(crate) mod compare;
@@ -6,6 +6,7 @@ mod conditions;
 mod container;
 mod container_parent;
 pub(crate) mod history;
+pub(crate) mod loadtest;
 pub(crate) mod output;
 pub(crate) mod recipe;
 mod run;

@@ -20,7 +20,7 @@ use bench::BenchCommand;
 use cluster::{ClusterCommand, ClusterFlags};
 pub(crate) use common::{CommonFlags, ShareFlags};
 use loadtest::LoadFlags;
-pub(crate) use new::{BuildFlags, NewFlags};
+pub(crate) use new::{BuildFlags, Language, NewFlags};
 use ops::OpsCommand;
 pub(crate) use serve::ServeFlags;
 use shell::ShellName;
@@ -79,9 +79,9 @@ pub(crate) enum Command {
     ///
     /// Exit code: 0 after a signal, 1 if the address cannot be used, 2 if the component or a setting is wrong.
     Serve(Box<ServeFlags>),
-    /// Creates a project: a component that answers requests of HTTP.
+    /// Creates a project: a guest, or a component that answers requests of HTTP.
     New(NewFlags),
-    /// Builds the component of a project, with cargo.
+    /// Builds the component of a project, with cargo, npm or make.
     Build(BuildFlags),
     /// Runs benchmark scenarios.
     #[command(subcommand, arg_required_else_help = false)]

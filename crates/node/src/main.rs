@@ -7,8 +7,8 @@
 //!        rusm node ──▶ headless.rs: the node until a signal, then drained
 //!        rusm run ──▶ run.rs: guests under a supervisor on such a node, until they end
 //!        rusm serve ──▶ serve.rs: servers of HTTP on such a node, until a signal
-//!        rusm bench ──▶ bench.rs        rusm loadtest ──▶ loadtest.rs        rusm doctor ──▶ doctor.rs
-//!        rusm new, rusm build ──▶ serve/new.rs: a project for rusm serve
+//!        rusm bench, rusm loadtest ──▶ bench.rs        rusm doctor ──▶ doctor.rs
+//!        rusm new, rusm build ──▶ project.rs: a project of a guest
 //!        rusm store ──▶ store.rs: the file of a store, without a node
 //!        rusm cluster ──▶ cluster.rs: certificates, and requests to a node that has joined others
 //!        rusm check, rusm ops ──▶ cli/check.rs, cli/ops.rs: for operating a node
@@ -24,8 +24,8 @@ mod cluster;
 mod doctor;
 mod failure;
 mod headless;
-mod loadtest;
 mod logging;
+mod project;
 mod run;
 mod serve;
 mod settings;
@@ -85,10 +85,10 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Node(flags)) => headless::run(&flags),
         Some(Command::Run(flags)) => run::run(&flags),
         Some(Command::Serve(flags)) => serve::run(&flags),
-        Some(Command::New(flags)) => serve::new::create(&flags),
-        Some(Command::Build(flags)) => serve::new::build(&flags),
+        Some(Command::New(flags)) => project::create(&flags),
+        Some(Command::Build(flags)) => project::build(&flags),
         Some(Command::Bench(command)) => bench::run(command),
-        Some(Command::Loadtest(flags)) => loadtest::run(&flags),
+        Some(Command::Loadtest(flags)) => bench::loadtest::run(&flags),
         Some(Command::Store(command)) => store::run(command),
         Some(Command::Cluster(command)) => cluster::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),

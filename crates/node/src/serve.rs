@@ -4,10 +4,6 @@
 //!   app.wasm │ folder │ rusm.toml ─▶ Sites ─▶ a line for each address ─▶ signal ─▶ drained, 0
 //! ```
 
-mod created;
-pub(crate) mod new;
-mod new_c;
-mod new_ts;
 pub(crate) mod sites;
 
 use std::path::Path;

@@ -2,16 +2,31 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
+#[group(id = "kind", required = true, multiple = false, args = ["guest", "http"])]
 pub(crate) struct NewFlags {
-    /// Language of a component that answers requests of HTTP: rust, c or ts.
+    /// Language of a guest, which `rusm run` starts as a process.
     #[arg(long, value_name = "LANGUAGE")]
-    pub(crate) http: String,
+    pub(crate) guest: Option<Language>,
+    /// Language of a component that answers requests of HTTP, for `rusm serve`.
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) http: Option<Language>,
     /// Folder to create; its name is that of the component.
     #[arg(value_name = "FOLDER")]
     pub(crate) path: PathBuf,
+}
+
+/// Language of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// Rust.
+    Rust,
+    /// C.
+    C,
+    /// TypeScript.
+    Ts,
 }
 
 #[derive(Debug, Args)]

@@ -42,6 +42,34 @@ const PUTS: &str = r#"(module
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
 #[test]
+fn a_new_guest_runs_as_created() {
+    let dir = folder(&[]);
+    for (language, project, built) in [
+        ("rust", "my-guest", "target/wasm32-unknown-unknown/release/my_guest.wasm"),
+        ("c", "c-guest", "build/c-guest.wasm"),
+        ("ts", "ts-guest", "build/ts-guest.wasm"),
+    ] {
+        let mut new = Command::new(env!("CARGO_BIN_EXE_rusm"));
+        let created = new.args(["new", "--guest", language, project]).current_dir(dir.path()).output().unwrap();
+        let shown = String::from_utf8(created.stdout).unwrap();
+        assert!(created.status.success() && shown.ends_with("  rusm run\n"), "{shown}");
+        // The compiler's output is prebuilt; the settings of the project lead to it.
+        let built = dir.path().join(project).join(built);
+        std::fs::create_dir_all(built.parent().unwrap()).unwrap();
+        std::fs::copy(prebuilt("rust/hello.wasm"), built).unwrap();
+
+        let (code, log) = run(&dir.path().join(project), &[]);
+
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("hello, world: I am process"), "{log}");
+    }
+    for arguments in [&["new", "shop"][..], &["new", "--guest", "c", "--http", "c", "shop"]] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_rusm")).args(arguments).current_dir(dir.path()).output();
+        assert_eq!(refused.unwrap().status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
 fn bad_input_gets_one_line_and_the_usage_code() {
     let process = |rest: &str| format!("[[process]]\nmodule = \"parked.wat\"\n{rest}");
     let dir = folder(&[
