@@ -99,7 +99,8 @@ c_beyond() { # GUEST PARTS WIT WORLD...
 }
 
 build_ts() {
-    local flags="--bundle --format=esm --platform=neutral --target=es2020 --external:rusm:*"
+    # With this target, async functions become generators, whose promises are the SDK's.
+    local flags="--bundle --format=esm --platform=neutral --target=es2016 --external:rusm:*"
     local componentize="--sync --stub-wasi --minify"
     mkdir -p "$target/ts/wit/deps/runtime" "$target/ts/wit/deps/store" prebuilt/ts
     cp ts/package.json "$target/ts/"
@@ -112,9 +113,8 @@ build_ts() {
     cp $wit_kv/*.wit "$target/ts/wit/deps/store/"
     ts keeper wit "--world keeper --opt-size"
     ts courier wit "--world courier --opt-size"
-    # Components of rusm:http. Lower than elsewhere: async functions become generators, whose promises are the SDK's.
+    # Components of rusm:http.
     local guest
-    flags=${flags/es2020/es2016}
     for guest in web feed; do
         mkdir -p "$target/ts/$guest/deps/runtime" "$target/ts/$guest/deps/http"
         cp "ts/$guest.wit" "$target/ts/$guest/"
@@ -159,7 +159,7 @@ build_wasi() {
     local flags="target.$triple.rustflags=['--remap-path-prefix=$cargo_home=cargo','--remap-path-prefix=$copy=guests']"
     (cd "$copy/examples/guests/wasi" && CARGO_TARGET_DIR=$target/wasi cargo build --quiet --release --locked --target $triple --config "$flags")
     local guest
-    for guest in hello http notes service sockets; do
+    for guest in greeter hello http notes service sockets; do
         cp "$target/wasi/$triple/release/$guest.wasm" "prebuilt/wasi/$guest.wasm"
         record "prebuilt/wasi/$guest.wasm" "cargo build --release --target $triple" "$(rustc --version)" \
             ../../wit/wasi ../../wit/http wasi/Cargo.toml wasi/Cargo.lock "wasi/$guest"

@@ -16,7 +16,7 @@
 import streaming from "rusm:http/streaming@0.1.0";
 import type { Fields, WorldRequest, WorldResponse } from "rusm:http/types@0.1.0";
 import websocket from "rusm:http/websocket@0.1.0";
-import { JobPromise, settled } from "./promise";
+import { settled } from "./promise";
 import { bytes, utf8 } from "./web";
 
 /** Content of a response. */
@@ -210,10 +210,3 @@ export function serve(answer: (request: Request) => Response | Promise<Response>
     },
   };
 }
-
-const { digest } = crypto.subtle;
-Object.assign(crypto.subtle, {
-  /** As on the Web: returns a promise. */
-  digest: (algorithm: string | { name: string }, data: ArrayBuffer | ArrayBufferView): JobPromise<ArrayBuffer> =>
-    new JobPromise((resolve) => resolve(digest(algorithm, data))),
-});

@@ -6,8 +6,9 @@
 //     console.log(`hello from ${self()} with ${args}`);
 //   });
 //
-// A call that waits suspends this process only, so there is no `await`: `receive` returns the received item. A call
-// that fails throws a `RusmError`. The functions are those of wit/runtime/rusm.wit.
+// A call that waits suspends this process only, so it needs no `await`: `receive` returns the received item. A call
+// that fails throws a `RusmError`. The functions are those of wit/runtime/rusm.wit. The function of a process may be
+// async, for libraries that return promises.
 
 /// <reference path="./world.d.ts" />
 
@@ -20,6 +21,7 @@ import timers from "rusm:runtime/timers@0.1.0";
 import type * as world from "rusm:runtime/types@0.1.0";
 import { describe, Pid, type ExitReason } from "./words";
 import { RusmError, trying } from "./error";
+import { settled } from "./promise";
 import { bytes, utf8 } from "./web";
 
 export { digest, hmac, randomBytes } from "./web";
@@ -28,17 +30,16 @@ export { describe, Pid, RusmError, type ExitReason };
 // ---- From a function to a process ----
 
 /** The function of a process, from its first instruction to its last. A thrown value becomes its exit reason. */
-export type Body = (args: string[]) => void;
+export type Body = (args: string[]) => void | PromiseLike<void>;
 
 /** Arguments that select the current role in a new process of this module. */
 let way: string[] = [];
 
 /** Makes a function the body of this module's process: `export const run = actor(…)`. */
-export function actor(body: Body): Body {
+export function actor(body: Body): (args: string[]) => void {
   return (args) => {
     try {
-      const result: unknown = body(args);
-      if (result instanceof Promise) throw "a process has no await: its function must not be async";
+      settled(body(args));
     } catch (thrown) {
       // An exit reason holds only text, so the stack trace goes to the log.
       if (thrown instanceof Error && !(thrown instanceof RusmError)) console.error(`${thrown}\n${thrown.stack}`);

@@ -4,6 +4,7 @@ import world, { type Hash } from "rusm:runtime/crypto@0.1.0";
 import log from "rusm:runtime/log@0.1.0";
 import random from "rusm:runtime/random@0.1.0";
 import { failure, trying } from "./error";
+import "./promise";
 
 type Level = "error" | "warn" | "info" | "debug";
 
@@ -122,10 +123,12 @@ class WebTextDecoder {
 
 const webCrypto = {
   subtle: {
-    /** As on the Web, but returns the digest instead of a promise, because a process has no `await`. */
-    digest(algorithm: string | { name: string }, data: ArrayBuffer | ArrayBufferView): ArrayBuffer {
-      const hash = hashOf(algorithm);
-      return trying(() => world.digest(hash, view(data))).slice().buffer as ArrayBuffer;
+    /** As on the Web: returns a promise. `digest` of this package returns the digest itself. */
+    digest(algorithm: string | { name: string }, data: ArrayBuffer | ArrayBufferView): Promise<ArrayBuffer> {
+      return new Promise((resolve) => {
+        const hash = hashOf(algorithm);
+        resolve(trying(() => world.digest(hash, view(data))).slice().buffer as ArrayBuffer);
+      });
     },
   },
   getRandomValues<T extends ArrayBufferView>(target: T): T {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a guest as a command: `wasi_command.py RUSM WORLD VARIABLES FILE [ARGS]`, with the variables as JSON.
+"""Runs a guest as a command: `wasi_command.py RUSM WORLD GRANTS FILE [ARGS]`, with variables and a folder as JSON.
 
 A guest of rusm writes to the log of its node, and its exit code is part of its exit reason. This program writes the lines of
 the guest to its own output, and ends with the guest's exit code. A server writes its address to the error output.
@@ -17,7 +17,18 @@ CONFIG = """
 [profile.suite]
 capabilities = ["timers", "random", "crypto", "network", "http"]
 hosts = ["*"]
-config = {{ {variables} }}
+environment = {{ {variables} }}
+folders = {{ {folders} }}
+"""
+RUN = """
+[modules]
+{name} = {module}
+
+[[process]]
+module = {name}
+profile = "suite"
+restart = "temporary"
+args = {args}
 """
 SERVE = """
 [[serve]]
@@ -32,9 +43,10 @@ profile = "suite"
 
 
 def command(argv):
-    ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    code = ended.returncode
-    for line in ended.stderr.decode(errors="replace").splitlines():
+    node = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    code = None
+    for line in node.stderr:
+        line = line.decode(errors="replace").rstrip("\n")
         try:
             event = json.loads(line)
         except ValueError:
@@ -42,16 +54,19 @@ def command(argv):
             continue
         fields = event["fields"]
         if event["target"] == "rusm::guest":
-            print(fields["message"], file=sys.stdout if event["level"] == "INFO" else sys.stderr)
+            print(fields["message"], file=sys.stdout if event["level"] == "INFO" else sys.stderr, flush=True)
         elif reason := re.fullmatch(r"exit\((\d+)\)", fields.get("reason", "")):
             code = int(reason[1])
-    return code
+    return node.wait() if code is None else code
 
 
 def main():
-    program, world, variables, path, *args = sys.argv[1:]
-    pairs = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in json.loads(variables).items()]
-    text = CONFIG.format(variables=", ".join(pairs))
+    program, world, grants, path, *args = sys.argv[1:]
+    grants = json.loads(grants)
+    variables = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in grants["environment"].items()]
+    root = grants["root"]
+    folders = f'"/" = {{ path = {json.dumps(root)}, write = true }}' if root else ""
+    text = CONFIG.format(variables=", ".join(variables), folders=folders)
     is_server = world == "wasi:http/service"
     # The suite kills a server by its process id, so that its folder stays.
     folder = tempfile.mkdtemp() if is_server else tempfile.TemporaryDirectory()
@@ -61,9 +76,10 @@ def main():
         config.write_text(text + SERVE.format(module=json.dumps(str(Path(path).resolve()))))
         os.dup2(2, 1)
         os.execvp(program, [program, "serve", "--log", "warn", str(config)])
-    config.write_text(text)
-    argv = [program, "run", path, "--config", str(config), "--profile", "suite", "--restart", "temporary"]
-    sys.exit(command([*argv, "--log-format", "json", "--", *args]))
+    # Programs of the suite expect the name of their file as their first argument.
+    name, module = json.dumps(Path(path).name), json.dumps(str(Path(path).resolve()))
+    config.write_text(text + RUN.format(name=name, module=module, args=json.dumps(args)))
+    sys.exit(command([program, "run", "--log-format", "json", str(config)]))
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ async fn run(ctx: Context, info: Arc<GuestInfo>, source: Source, home: Home, wor
         }
         Source::New { args, permit } => {
             let code = &info.module.code;
-            let mut store = store(EntryPoint::engine(code, node), ctx, &info, args);
+            let mut store = store(code.engine(node), ctx, &info, args);
             match EntryPoint::instantiate(&mut store, code).await {
                 Ok(entry) => Box::new(Instance::new(store, entry, permit)),
                 Err(error) => return node.ended(Err(error), store.data_mut()),

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use rusm_text::escaped;
 use thiserror::Error;
-use wasmtime::{InstancePre, ModuleExport};
+use wasmtime::{Engine, InstancePre, ModuleExport};
 use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p3::bindings::CommandPre as ConcurrentCommandPre;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 #[cfg(feature = "http")]
@@ -24,6 +25,7 @@ use super::bindings::ActorPre;
 #[cfg(feature = "http")]
 use super::bindings::http::ServicePre as RecordHandlerPre;
 use super::engine::counters::ModuleCounters;
+use super::engine::inner::EngineInner;
 use super::guest::state::GuestState;
 
 /// Error returned if a file could not be loaded as a module.
@@ -100,6 +102,8 @@ pub(crate) enum Code {
     Actor(ActorPre<GuestState>),
     /// A component with `wasi:cli/run`.
     Command(CommandPre<GuestState>),
+    /// A component with `wasi:cli/run` 0.3, compiled by the engine of concurrent components.
+    ConcurrentCommand(ConcurrentCommandPre<GuestState>),
     /// A component with `wasi:http/incoming-handler`.
     #[cfg(feature = "http")]
     Http(ProxyPre<GuestState>),
@@ -122,10 +126,20 @@ pub(crate) enum Code {
 }
 
 impl Code {
+    /// Returns the engine that has compiled it.
+    pub(crate) fn engine<'a>(&'a self, node: &'a EngineInner) -> &'a Engine {
+        match self {
+            Self::ConcurrentCommand(pre) => pre.engine(),
+            #[cfg(feature = "http")]
+            Self::Service(pre) => pre.engine(),
+            _ => &node.engine,
+        }
+    }
+
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Actor(_) => "component",
-            Self::Command(_) => "wasi component",
+            Self::Command(_) | Self::ConcurrentCommand(_) => "wasi component",
             #[cfg(feature = "http")]
             Self::Http(_) | Self::Service(_) | Self::Handler(_) => "http component",
             Self::Raw { .. } => "module",

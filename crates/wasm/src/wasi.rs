@@ -1,7 +1,8 @@
 //! WASI for guests that import it: arguments, clocks, random numbers, and standard output that goes to the log line by
 //! line.
 //!
-//! No files and no environment. Sockets need the capability `network`, random bytes the capability `random`.
+//! The profile grants folders and variables of the environment. Sockets need the capability `network`, random bytes the
+//! capability `random`.
 
 mod guarded;
 #[cfg(feature = "store")]
@@ -22,7 +23,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
-use wasmtime_wasi::{WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
 use super::guest::capability::Capability;
@@ -60,6 +61,16 @@ impl Wasi {
         let mut builder = WasiCtxBuilder::new();
         builder.arg(&*module.name).args(&state.args).stdout(lines[0].clone()).stderr(lines[1].clone());
         builder.max_random_size(RANDOM_BYTES_MAX.into());
+        for (name, value) in state.info.grant.environment() {
+            builder.env(name, value);
+        }
+        for folder in state.info.grant.folders() {
+            let permissions = if folder.is_writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+            if let Err(error) = builder.preopened_dir(&folder.path, &folder.guest_path, permissions) {
+                // It was there when the node started. The guest sees that it has no such folder.
+                tracing::warn!(folder = %folder.path.display(), %error, "cannot open a folder of a guest");
+            }
+        }
         if state.info.grant.has(Capability::Network) {
             builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         } else {

@@ -3,6 +3,7 @@
 //! ```text
 //!   closed loop:  at once, minus the rest that the profile's duty asks for
 //!   open loop:    the arrivals that are due by the schedule; else waits, asleep if the next is milliseconds away
+//!   part of the maximum:  at once for two seconds, then an open loop of that part of the rate that was found
 //!   paused:       not at all; the schedule moves by the length of the pause, so no arrivals pile up
 //! ```
 
@@ -12,7 +13,7 @@ use rusm_runtime::Context;
 
 use crate::measure::duty_cycle::DutyCycle;
 use crate::measure::meter::{Recorder, Stamp};
-use crate::measure::schedule::Schedule;
+use crate::measure::schedule::{Rate, Schedule};
 use crate::run::flags::StopFlag;
 use crate::run::profile::Share;
 
@@ -22,6 +23,8 @@ const YIELD_BELOW: Duration = Duration::from_millis(3);
 const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// Longest single sleep, so that a worker soon sees the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// Time at full speed in which a worker finds its maximum rate.
+const MEASURE_FOR: Duration = Duration::from_secs(2);
 /// Time between two checks of a paused worker.
 const PAUSE_CHECK: Duration = Duration::from_millis(100);
 
@@ -36,7 +39,30 @@ pub struct Pace {
 enum PaceKind {
     Unlimited,
     DutyCycle { duty: DutyCycle, since: Option<Instant> },
+    Measuring(Measuring),
     Open { schedule: Schedule, next: u64 },
+}
+
+/// A worker at full speed that will then work at a part of it.
+#[derive(Debug)]
+struct Measuring {
+    part: Share,
+    since: Option<Instant>,
+    ops: u64,
+}
+
+impl Measuring {
+    /// Returns the arrivals at the part of the maximum rate, once that is known; else counts the next operations.
+    fn next(&mut self, now: Instant, ops: u64) -> Option<Schedule> {
+        let elapsed = now - *self.since.get_or_insert(now);
+        if elapsed < MEASURE_FOR {
+            self.ops += ops;
+            return None;
+        }
+        let per_sec = self.ops as f64 / elapsed.as_secs_f64() * self.part.fraction();
+        let rate = Rate::from_per_sec(per_sec.clamp(Rate::MIN_PER_SEC, Rate::MAX_PER_SEC)).ok()?;
+        Some(Schedule::new(rate, now, 0, 1))
+    }
 }
 
 impl Pace {
@@ -47,6 +73,14 @@ impl Pace {
 
     pub(crate) const fn open(schedule: Schedule, stop: StopFlag) -> Self {
         Self { kind: PaceKind::Open { schedule, next: 0 }, stop }
+    }
+
+    /// Makes a closed loop work at a part of its maximum rate, which it measures first.
+    pub(crate) fn at_part_of_maximum(self, part: Share) -> Self {
+        if self.is_open() {
+            return self;
+        }
+        Self { kind: PaceKind::Measuring(Measuring { part, since: None, ops: 0 }), stop: self.stop }
     }
 
     /// Waits until operations may begin and returns their number, at most `most`; `None` when the run stops.
@@ -61,6 +95,10 @@ impl Pace {
                 PaceKind::DutyCycle { duty, since } => {
                     rest(ctx, duty, since).await;
                     return Some(most);
+                }
+                PaceKind::Measuring(measuring) => {
+                    let Some(schedule) = measuring.next(Instant::now(), most) else { return Some(most) };
+                    self.kind = PaceKind::Open { schedule, next: 0 };
                 }
                 PaceKind::Open { schedule, next } => {
                     // `None` means that the run stops or pauses: the next check finds out.
@@ -82,6 +120,7 @@ impl Pace {
         match &mut self.kind {
             PaceKind::Unlimited => {}
             PaceKind::DutyCycle { since, .. } => *since = None,
+            PaceKind::Measuring(measuring) => (measuring.since, measuring.ops) = (None, 0),
             PaceKind::Open { schedule, .. } => schedule.delay(began.elapsed()),
         }
         !self.stop.is_set()
@@ -142,4 +181,26 @@ async fn arrivals(ctx: &Context, stop: &StopFlag, schedule: &Schedule, next: u64
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_maximum_is_offered_once_the_maximum_is_known() {
+        let (start, step) = (Instant::now(), Duration::from_millis(1));
+        let mut measuring = Measuring { part: Share::WHOLE.times(0.5), since: None, ops: 0 };
+        let mut now = start;
+
+        let schedule = loop {
+            if let Some(schedule) = measuring.next(now, 64) {
+                break schedule;
+            }
+            now += step;
+        };
+
+        assert_eq!(now - start, MEASURE_FOR);
+        assert_eq!(schedule.due(now + Duration::from_secs(1)) / 100, 320, "of 64,000 a second");
+    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
 use rusm_runtime::{NAME_MAX_BYTES, check_name};
-use rusm_wasm::{Capability, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
+use rusm_wasm::{Capability, Folder, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -49,6 +49,8 @@ section_with_limits! {
         topics: Option<RawSetting>,
         hosts: Option<Strings>,
         config: Option<RawSetting>,
+        environment: Option<RawSetting>,
+        folders: Option<RawSetting>,
     }
 }
 
@@ -372,6 +374,12 @@ impl File<'_> {
             if let Some(values) = profile.config {
                 profiles.set_config(&name, config_values(&values)?);
             }
+            if let Some(variables) = profile.environment {
+                profiles.set_environment(&name, config_values(&variables)?);
+            }
+            if let Some(folders) = profile.folders {
+                profiles.set_folders(&name, granted_folders(&folders, &self.dir)?);
+            }
             if let Some(granted) = profile.topics {
                 profiles.set_topics(&name, granted_topics(&granted, &topics)?);
             }
@@ -380,7 +388,31 @@ impl File<'_> {
     }
 }
 
-/// Returns the values of `wasi:config`: text, or numbers and truth values as text.
+/// Returns the folders that a profile grants: the guest's path with the path of a folder to read, or with a section.
+fn granted_folders(raw: &RawSetting, dir: &Path) -> Result<Vec<Folder>, SettingsError> {
+    let rule =
+        "must be a section of paths, such as \"/data\" = \"data\" or \"/data\" = { path = \"data\", write = true }";
+    let Value::Table(table) = &raw.value else { return Err(raw.invalid(rule)) };
+    let folder = |(guest_path, value): (&String, &Value)| {
+        let (path, is_writable) = match value {
+            Value::String(path) => (path, false),
+            Value::Table(section) => match (section.get("path"), section.get("write"), section.len()) {
+                (Some(Value::String(path)), None, 1) => (path, false),
+                (Some(Value::String(path)), Some(Value::Boolean(write)), 2) => (path, *write),
+                _ => return Err(raw.invalid_part(guest_path, rule)),
+            },
+            _ => return Err(raw.invalid_part(guest_path, rule)),
+        };
+        let path = dir.join(path);
+        if !path.is_dir() {
+            return Err(raw.invalid_part(guest_path, &format!("needs {}, which is not a folder", path.display())));
+        }
+        Ok(Folder { path, guest_path: guest_path.clone(), is_writable })
+    };
+    table.iter().map(folder).collect()
+}
+
+/// Returns values or variables: text, or numbers and truth values as text.
 fn config_values(raw: &RawSetting) -> Result<Vec<(String, String)>, SettingsError> {
     let rule = "must be a section of strings, numbers or truth values";
     let Value::Table(table) = &raw.value else { return Err(raw.invalid(rule)) };

@@ -70,6 +70,44 @@ fn a_new_guest_runs_as_created() {
 }
 
 #[test]
+fn a_command_has_the_folders_and_variables_of_its_profile_and_no_others() {
+    let settings = |folders: &str| {
+        format!(
+            "[profile.post]\ncapabilities = []\nenvironment = {{ WHO = \"Ada\" }}\nfolders = {{ {folders} }}\n\n\
+             [[process]]\nmodule = \"greeter.wasm\"\nprofile = \"post\"\nrestart = \"temporary\"\n"
+        )
+    };
+    let dir = folder(&[
+        ("secret", "for nobody"),
+        ("write.toml", &settings("\"/letters\" = { path = \"letters\", write = true }")),
+        ("read.toml", &settings("\"/letters\" = \"letters\"")),
+        ("none.toml", &settings("")),
+        ("gone.toml", &settings("\"/letters\" = \"gone\"")),
+        ("word.toml", &settings("\"/letters\" = { path = \"letters\", wirte = true }")),
+    ]);
+    let letters = dir.path().join("letters");
+    std::fs::create_dir(&letters).unwrap();
+    std::fs::write(letters.join("greeting"), "good day\n").unwrap();
+    std::fs::copy(prebuilt("wasi/greeter.wasm"), dir.path().join("greeter.wasm")).unwrap();
+
+    let (read, write, none) =
+        (run(dir.path(), &["read.toml"]), run(dir.path(), &["write.toml"]), run(dir.path(), &["none.toml"]));
+    let (gone, word) = (run(dir.path(), &["gone.toml"]), run(dir.path(), &["word.toml"]));
+
+    assert!(read.1.contains("good day, Ada") && read.1.contains("not sent: "), "{}", read.1);
+    assert!(write.1.contains("good day, Ada") && !write.1.contains("not sent"), "{}", write.1);
+    assert_eq!(std::fs::read_to_string(letters.join("sent")).unwrap(), "good day, Ada");
+    assert!(none.1.contains("no letter: ") && none.1.contains("not sent: "), "{}", none.1);
+    for (code, log) in [&read, &write, &none] {
+        assert_eq!(*code, Some(0), "{log}");
+        assert!(log.contains("outside is refused"), "{log}");
+    }
+    assert!(gone.1.contains("needs gone, which is not a folder") || gone.1.contains("/gone, which is not a folder"));
+    assert!(word.1.contains("must be a section of paths"), "{}", word.1);
+    assert_eq!([gone.0, word.0], [Some(2); 2]);
+}
+
+#[test]
 fn bad_input_gets_one_line_and_the_usage_code() {
     let process = |rest: &str| format!("[[process]]\nmodule = \"parked.wat\"\n{rest}");
     let dir = folder(&[

@@ -12,7 +12,6 @@ use wasmtime::{Engine, component};
 /// The engine of components of WASI 0.3, and what they may import.
 pub(crate) struct ConcurrentEngine<T: 'static> {
     pub(crate) engine: Engine,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "used by the http feature only"))]
     pub(crate) components: component::Linker<T>,
 }
 
@@ -38,7 +37,6 @@ impl<T> ConcurrentCell<T> {
     }
 
     /// Returns the engine, which the first call starts.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "used by the http feature only"))]
     pub(crate) fn get(&self) -> wasmtime::Result<&ConcurrentEngine<T>> {
         if let Some(engine) = self.0.engine.get() {
             return Ok(engine);

@@ -9,6 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use wasmtime::{Engine, Extern, Instance, ModuleExport, Store, StoreContextMut, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p3::bindings::CommandPre as ConcurrentCommandPre;
 
 use crate::bindings::ActorPre;
 use crate::engine::pooled_future::PooledFuture;
@@ -83,7 +84,7 @@ const fn bytes_of<F>(_: fn(Context, Arc<GuestInfo>, Vec<String>) -> F) -> usize 
 /// This future is part of a waiting guest's memory: it stores nothing twice, and what is only needed to begin is boxed
 /// separately and freed by then.
 async fn run_guest(ctx: Context, info: Arc<GuestInfo>, args: Vec<String>) -> ExitReason {
-    let mut store = store(&info.node.engine, ctx, &info, args);
+    let mut store = store(info.module.code.engine(&info.node), ctx, &info, args);
     let ended = call(&mut store, &info.module.code).await;
     info.node.ended(ended, store.data_mut())
 }
@@ -114,6 +115,7 @@ async fn call(store: &mut Store<GuestState>, code: &Code) -> wasmtime::Result<Ex
         // pay for them.
         Code::Actor(pre) => Box::pin(actor(store, pre)).await,
         Code::Command(pre) => Box::pin(command(store, pre)).await,
+        Code::ConcurrentCommand(pre) => Box::pin(concurrent_command(store, pre)).await,
         #[cfg(feature = "http")]
         Code::Http(_) | Code::Service(_) | Code::Handler(_) => {
             Ok(ExitReason::other("a component of wasi:http answers requests: use rusm serve"))
@@ -166,7 +168,20 @@ async fn actor(store: &mut Store<GuestState>, pre: &ActorPre<GuestState>) -> was
 async fn command(store: &mut Store<GuestState>, pre: &CommandPre<GuestState>) -> wasmtime::Result<ExitReason> {
     let command = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
     let ended = command.wasi_cli_run().call_run(&mut *store).await?;
-    Ok(if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") })
+    Ok(reason_of(ended))
+}
+
+async fn concurrent_command(
+    store: &mut Store<GuestState>,
+    pre: &ConcurrentCommandPre<GuestState>,
+) -> wasmtime::Result<ExitReason> {
+    let command = PooledFuture::new(pre.instantiate_async(&mut *store)).await?;
+    let ended = store.run_concurrent(async |guest| command.wasi_cli_run().call_run(guest).await).await??;
+    Ok(reason_of(ended))
+}
+
+fn reason_of(ended: Result<(), ()>) -> ExitReason {
+    if ended.is_ok() { ExitReason::Normal } else { ExitReason::other("run returned an error") }
 }
 
 #[expect(clippy::needless_pass_by_value, clippy::unnecessary_wraps, reason = "signature required by the engine")]

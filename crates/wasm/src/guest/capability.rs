@@ -7,6 +7,7 @@
 //! A process has only what was granted to it, and cannot grant what it lacks.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -169,7 +170,21 @@ struct GrantInner {
     hosts: Vec<Names>,
     /// Values of `wasi:config`.
     values: Arc<BTreeMap<String, String>>,
+    /// Variables of the environment.
+    environment: Arc<BTreeMap<String, String>>,
+    folders: Arc<[Folder]>,
     limits: GuestLimits,
+}
+
+/// A folder of the machine that guests reach by WASI, and nothing outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Path on the machine.
+    pub path: PathBuf,
+    /// Path by which guests know it.
+    pub guest_path: String,
+    /// True if guests may change it. Its size is then limited by the disk alone.
+    pub is_writable: bool,
 }
 
 /// Returns true if each list has a pattern for this host: `*`, `*.example.org`, `example.org`, or with a port.
@@ -192,6 +207,18 @@ fn narrowed_values(
     }
     let shared = own.iter().filter(|(key, value)| parent.get(*key) == Some(*value));
     Arc::new(shared.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// Returns the folders that the parent has as well.
+fn narrowed_folders(own: &Arc<[Folder]>, parent: &Arc<[Folder]>) -> Arc<[Folder]> {
+    if Arc::ptr_eq(own, parent) {
+        return Arc::clone(own);
+    }
+    let narrowed = own.iter().filter_map(|folder| {
+        let shared = parent.iter().find(|known| known.path == folder.path)?;
+        Some(Folder { is_writable: folder.is_writable && shared.is_writable, ..folder.clone() })
+    });
+    narrowed.collect()
 }
 
 /// Name patterns: exact names, or prefixes that end in a star.
@@ -224,6 +251,8 @@ impl Grant {
             topics: vec![topics],
             hosts: vec![Arc::new([])],
             values: Arc::default(),
+            environment: Arc::default(),
+            folders: Arc::new([]),
             limits: GuestLimits::default(),
         }))
     }
@@ -259,6 +288,8 @@ impl Grant {
             topics,
             hosts,
             values: narrowed_values(&own.values, &parent.values),
+            environment: narrowed_values(&own.environment, &parent.environment),
+            folders: narrowed_folders(&own.folders, &parent.folders),
             limits: own.limits,
         }))
     }
@@ -266,6 +297,16 @@ impl Grant {
     /// Returns the values of `wasi:config`.
     pub(crate) fn values(&self) -> &BTreeMap<String, String> {
         &self.0.values
+    }
+
+    /// Returns the variables of the environment.
+    pub(crate) fn environment(&self) -> &BTreeMap<String, String> {
+        &self.0.environment
+    }
+
+    /// Returns the folders that the process may use.
+    pub(crate) fn folders(&self) -> &[Folder] {
+        &self.0.folders
     }
 
     /// Returns true if the bucket is granted.
@@ -324,7 +365,7 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// Adds or replaces a profile. A replaced profile loses its buckets, topics, hosts and config, and keeps its limits.
+    /// Adds or replaces a profile. A replaced profile keeps its limits and loses everything else.
     pub fn set(&mut self, name: impl Into<Arc<str>>, capabilities: Capabilities) {
         let name = name.into();
         let limits = self.0.get(&name).map(Grant::limits).unwrap_or_default();
@@ -354,6 +395,23 @@ impl Profiles {
     pub fn set_config(&mut self, name: &str, values: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) {
         let values = values.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         self.change(name, |granted| granted.values = Arc::new(values));
+    }
+
+    /// Sets the variables of the environment that guests read by WASI. A guest hands only those on that it has itself. Does
+    /// nothing if the profile does not exist.
+    pub fn set_environment(
+        &mut self,
+        name: &str,
+        variables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) {
+        let variables = variables.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        self.change(name, |granted| granted.environment = Arc::new(variables));
+    }
+
+    /// Grants folders to the guests of a profile that use WASI. A guest hands only those on that it has itself. Without this
+    /// call no folder is granted. Does nothing if the profile does not exist.
+    pub fn set_folders(&mut self, name: &str, folders: impl IntoIterator<Item = Folder>) {
+        self.change(name, |granted| granted.folders = folders.into_iter().collect());
     }
 
     /// Limits the resources of a profile's processes; by default they may use what the node allows. Does nothing if

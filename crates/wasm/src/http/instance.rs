@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusm_runtime::Context;
 use rusm_serve::Request;
-use wasmtime::{Engine, Store};
+use wasmtime::Store;
 use wasmtime_wasi_http::p2::bindings::Proxy;
 use wasmtime_wasi_http::p3::bindings::Service;
 
@@ -12,7 +12,6 @@ use super::call::{self, Reply};
 use super::request::Incoming;
 use super::{handler, service};
 use crate::bindings::http::Service as RecordHandler;
-use crate::engine::inner::EngineInner;
 use crate::engine::pooled_future::PooledFuture;
 use crate::guest::body::Permit;
 use crate::guest::guest_info::GuestInfo;
@@ -45,14 +44,6 @@ pub(crate) enum Work {
 }
 
 impl EntryPoint {
-    /// Returns the engine that has compiled a component.
-    pub(crate) fn engine<'a>(code: &'a Code, node: &'a EngineInner) -> &'a Engine {
-        match code {
-            Code::Service(pre) => pre.engine(),
-            _ => &node.engine,
-        }
-    }
-
     /// Instantiates a component.
     pub(crate) async fn instantiate(store: &mut Store<GuestState>, code: &Code) -> wasmtime::Result<Self> {
         match code {

@@ -4,9 +4,17 @@ use wasmtime::Engine;
 use wasmtime::component::types::Component;
 
 /// Returns true if a component with this export answers requests of WASI 0.3.
-#[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "used by the http feature only"))]
 pub(super) fn is_service(export: &str) -> bool {
-    export.strip_prefix("wasi:http/handler@0.3.").is_some_and(|patch| !patch.contains('-'))
+    is_release(export, "wasi:http/handler@0.3.")
+}
+
+/// Returns true if a component with this export is a command of WASI 0.3.
+pub(super) fn is_concurrent_command(export: &str) -> bool {
+    is_release(export, "wasi:cli/run@0.3.")
+}
+
+fn is_release(export: &str, prefix: &str) -> bool {
+    export.strip_prefix(prefix).is_some_and(|patch| !patch.contains('-'))
 }
 
 /// Returns why this component cannot answer requests here; `None` if it is of no known other world.
@@ -38,9 +46,9 @@ fn handler(export: &str) -> Option<String> {
         None if export.starts_with("fermyon:spin/inbound-http") || export == "inbound-http" => {
             Some(format!("exports {export}, an interface of Spin: {INSTEAD}"))
         }
-        None if export.starts_with("wasi:cli/run@0.3") => {
-            Some(format!("exports {export}, which this node does not run: build it for the world wasi:cli/command 0.2"))
-        }
+        None if export.starts_with("wasi:cli/run@0.3") => Some(format!(
+            "exports {export}, which this node does not run: build it for the world wasi:cli/command 0.3.0"
+        )),
         None => None,
     }
 }
@@ -68,12 +76,13 @@ mod tests {
         assert!(candidate.contains("a release candidate of WASI 0.3 that Spin 4 uses"), "{candidate}");
         let later = exports("wasi:http/handler@0.4.0").expect("it is known");
         assert!(later.contains("build it for the world wasi:http/service 0.3.0"), "{later}");
-        let command = exports("wasi:cli/run@0.3.0").expect("it is known");
-        assert!(command.ends_with("build it for the world wasi:cli/command 0.2"), "{command}");
+        let command = exports("wasi:cli/run@0.3.0-rc-2026-03-15").expect("it is known");
+        assert!(command.ends_with("build it for the world wasi:cli/command 0.3.0"), "{command}");
         let middleware = why("(component (import \"wasi:http/handler@0.3.0\" (instance)))").expect("it is known");
         assert!(middleware.ends_with("it is a middleware, so compose it with the service it wraps"), "{middleware}");
         let versions = ["wasi:http/handler@0.3.0", "wasi:http/handler@0.3.2", "wasi:http/handler@0.3.0-rc-2026-03-15"];
         assert_eq!(versions.map(is_service), [true, true, false]);
+        assert!(is_concurrent_command("wasi:cli/run@0.3.0") && !is_concurrent_command("wasi:cli/run@0.2.0"));
         let import = why("(component (import \"fermyon:spin/llm@2.0.0\" (instance)))").expect("it is known");
         assert!(import.starts_with("imports fermyon:spin/llm@2.0.0"), "{import}");
         assert_eq!((exports("wasi:http/incoming-handler@0.2.3"), exports("a:b/c")), (None, None));

@@ -7,6 +7,7 @@ use rusm_text::read_regular;
 use wasmtime::component::{Component, types::ComponentItem};
 use wasmtime::{Engine, ExternType};
 use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p3::bindings::CommandPre as ConcurrentCommandPre;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 #[cfg(feature = "http")]
@@ -54,7 +55,6 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
 pub(crate) fn load(node: &EngineInner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
     let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
     let (code, needs_wasi) = match binary(&name, bytes)? {
-        #[cfg(feature = "http")]
         Binary::Component if is_concurrent(bytes) => concurrent(node, &name, bytes)?,
         Binary::Component => {
             let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
@@ -80,7 +80,6 @@ pub(crate) fn load_file(node: &EngineInner, name: Arc<str>, path: &Path) -> Resu
 
 /// Returns true if the bytes contain a name by which a component of WASI 0.3 exports its entry. Another component may
 /// contain it too, as data.
-#[cfg(feature = "http")]
 fn is_concurrent(bytes: &[u8]) -> bool {
     const ENTRIES: [&[u8]; 2] = [b"wasi:http/handler@0.3", b"wasi:cli/run@0.3"];
     ENTRIES.iter().any(|entry| bytes.windows(entry.len()).any(|part| part == *entry))
@@ -88,14 +87,15 @@ fn is_concurrent(bytes: &[u8]) -> bool {
 
 /// Compiles and links a component of WASI 0.3, in the engine of concurrent components. One that only looks like it
 /// runs in the engine of all others.
-#[cfg(feature = "http")]
 fn concurrent(node: &EngineInner, name: &str, bytes: &[u8]) -> Result<(Code, bool), ModuleError> {
     let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_owned(), why: one_line(error) };
     let concurrent = node.concurrent.get().map_err(invalid)?;
     let component = node.code_cache.component(&concurrent.engine, bytes).map_err(invalid)?;
     let kind = component.component_type();
     let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
-    if !kind.exports(&concurrent.engine).any(|(export, _)| foreign::is_service(export)) {
+    let exports = |is_entry: fn(&str) -> bool| kind.exports(&concurrent.engine).any(|(export, _)| is_entry(export));
+    let is_service = cfg!(feature = "http") && exports(foreign::is_service);
+    if !is_service && !exports(foreign::is_concurrent_command) {
         if let Some(why) = foreign::component(&concurrent.engine, &kind) {
             return Err(no_entry(why));
         }
@@ -106,9 +106,15 @@ fn concurrent(node: &EngineInner, name: &str, bytes: &[u8]) -> Result<(Code, boo
         return Err(no_entry(why));
     }
     let pre = concurrent.components.instantiate_pre(&component).map_err(|error| imports(name, &error))?;
-    let service = ServicePre::new(pre)
-        .map_err(|error| no_entry(format!("is not a component of wasi:http/service: {}", one_line(error))))?;
-    Ok((Code::Service(service), true))
+    #[cfg(feature = "http")]
+    if is_service {
+        let service = ServicePre::new(pre)
+            .map_err(|error| no_entry(format!("is not a component of wasi:http/service: {}", one_line(error))))?;
+        return Ok((Code::Service(service), true));
+    }
+    let command = ConcurrentCommandPre::new(pre)
+        .map_err(|error| no_entry(format!("is not a command of WASI 0.3: {}", one_line(error))))?;
+    Ok((Code::ConcurrentCommand(command), true))
 }
 
 fn link_component(node: &EngineInner, name: &str, component: &Component) -> Result<(Code, bool), ModuleError> {

@@ -69,7 +69,7 @@ pub(crate) struct TopicLoad {
     /// Maximum number of messages received at once.
     pub(crate) take: usize,
     pub(crate) config: TopicConfig,
-    /// Percentage of the time that publishers work.
+    /// Percentage of their maximum rate at which publishers work.
     pub(crate) load_percent: u64,
 }
 
@@ -150,14 +150,15 @@ impl TopicLoad {
         counts.receiver_bytes.store(if receivers >= RECEIVERS_MIN { taken / receivers } else { 0 }, Ordering::Relaxed);
         counts.publishing.store(self.publishers as usize, Ordering::Relaxed);
         for index in 0..self.publishers {
-            let duty = context.duty().times(self.load_percent as f64 / 100.0);
+            let pace = context.pace_of(index, self.publishers, context.duty(), self.subscribers);
+            let part = context.duty().times(self.load_percent as f64 / 100.0);
             let gather = self.gather.map(|gather| topic.publisher(gather)).transpose();
             let publisher = Publisher {
                 topic: topic.clone(),
                 gather: gather.map_err(|error| RunError::Lacks(error.to_string()))?,
                 batch: self.batch,
                 payloads: Payloads::new(self.mix, self.payload, self.keys, false, base, context.seed() + index),
-                pace: context.pace_of(index, self.publishers, duty, self.subscribers),
+                pace: if self.load_percent < 100 { pace.at_part_of_maximum(part) } else { pace },
                 recorder: context.recorder(),
                 counts: Arc::clone(&counts),
             };

@@ -19,11 +19,11 @@ impl Scenario for TopicSoak {
             id: "topic-soak",
             family: Family::Topics,
             label: "Topic soak",
-            description: "Publishers at part of their speed and consumers that acknowledge at once, for any duration.",
+            description: "Publishers at half of their maximum rate and consumers that acknowledge at once, for any duration.",
             details: &[
                 "One operation is a message acknowledged.",
-                "Publishers work for `load` percent of the time at full speed and rest for the remainder, so the load \
-                 is that part of what the machine can do at each moment. An offered rate replaces this.",
+                "Publishers work at full speed for two seconds, which measures their maximum rate, and then offer `load` \
+                 percent of it in an open loop. An offered rate replaces this.",
                 MESSAGES_ARE_HANDLES,
                 "A good result: memory does not grow over hours, and the account shows an empty topic at the end.",
                 NUMBERS_AGREE,
@@ -34,7 +34,7 @@ impl Scenario for TopicSoak {
             parameters: &[
                 Parameter {
                     name: "load",
-                    description: "Percentage of the time that publishers work.",
+                    description: "Percentage of their maximum rate at which publishers work.",
                     kind: Kind::Count { min: 1, max: 100, default: 50 },
                 },
                 Parameter {

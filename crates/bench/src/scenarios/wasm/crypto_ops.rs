@@ -26,10 +26,10 @@ use crate::scenarios::wasm::guests::{Code, Guests};
 
 /// Number of digests in a chain.
 const CHAIN: u64 = 256;
-/// Message tag that requests a chain from the digest service.
-const CHAIN_TAG: u64 = 1;
-/// Message tag that requests the digest of the message's body.
-const BYTES_TAG: u64 = 256;
+/// Message tags that request a chain from the digest service, and the digest of the message's body.
+const DIRECT_TAGS: Tags = Tags { chain: 1, bytes: 256 };
+/// The same by `crypto.subtle`, which the service in TypeScript has.
+const SUBTLE_TAGS: Tags = Tags { chain: 2, bytes: 3 };
 /// Maximum number of core instances in a guest. `QuickJS` with its adapters needs thirteen.
 const PARTS_MAX: u32 = 16;
 /// Address space reserved for a guest's memory. At 4 GiB its code needs no bounds checks.
@@ -57,6 +57,8 @@ impl Scenario for CryptoOps {
                  right. Nearly all of the figure is then calls from the guest into the node.",
                 "With request=bytes each request brings the bytes to hash, so a digest also costs a message in each \
                  direction.",
+                "With api=subtle the service in TypeScript awaits a promise of `crypto.subtle.digest`, as a program for the \
+                 Web does, and with api=direct it calls the node's function. Rust and C always call it.",
                 "Latency is that of a request, from before the call to the answer.",
                 "The services are the prebuilt guests of examples/guests; TypeScript runs in QuickJS, which is part of \
                  the guest.",
@@ -77,6 +79,11 @@ impl Scenario for CryptoOps {
                     name: "language",
                     description: "Language of the guests.",
                     kind: Kind::Choice { words: &["typescript", "rust", "c"] },
+                },
+                Parameter {
+                    name: "api",
+                    description: "How a service in TypeScript computes a digest.",
+                    kind: Kind::Choice { words: &["subtle", "direct"] },
                 },
                 Parameter {
                     name: "request",
@@ -104,11 +111,14 @@ impl Scenario for CryptoOps {
         Box::pin(async move {
             let services = context.workers(context.params().auto_number("services"));
             let bytes = context.params().number("bytes");
+            let language = context.params().word("language");
+            let is_subtle = language == "typescript" && context.params().word("api") == "subtle";
+            let tags = if is_subtle { SUBTLE_TAGS } else { DIRECT_TAGS };
             let task = match context.params().word("request") {
-                "chain" => Task::chain(),
-                _ => Task::bytes(bytes as usize),
+                "chain" => Task::chain(tags.chain),
+                _ => Task::bytes(tags.bytes, bytes as usize),
             };
-            let code: &'static [u8] = match context.params().word("language") {
+            let code: &'static [u8] = match language {
                 "typescript" => include_bytes!("../../../../../examples/guests/prebuilt/ts/guests.wasm"),
                 "rust" => include_bytes!("../../../../../examples/guests/prebuilt/rust/digest.wasm"),
                 _ => include_bytes!("../../../../../examples/guests/prebuilt/c/digest.wasm"),
@@ -138,31 +148,38 @@ impl Scenario for CryptoOps {
     }
 }
 
+/// Tags of the requests to a service.
+#[derive(Clone, Copy)]
+struct Tags {
+    chain: u64,
+    bytes: u64,
+}
+
 /// The request to a service and the expected answer.
 #[derive(Clone)]
 enum Task {
     /// All links of a chain, indexed by the number of digests that produce them.
-    Chain(Arc<[Vec<u8>]>),
+    Chain { tag: u64, links: Arc<[Vec<u8>]> },
     /// Bytes to hash, and their digest.
-    Bytes { body: Bytes, digest: Arc<[u8]> },
+    Bytes { tag: u64, body: Bytes, digest: Arc<[u8]> },
 }
 
 impl Task {
-    fn chain() -> Self {
+    fn chain(tag: u64) -> Self {
         let first = Some(vec![0; 32]);
         let links = std::iter::successors(first, |link| Some(Sha256::digest(link).to_vec()));
-        Self::Chain(links.take(CHAIN as usize + 1).collect())
+        Self::Chain { tag, links: links.take(CHAIN as usize + 1).collect() }
     }
 
-    fn bytes(bytes: usize) -> Self {
+    fn bytes(tag: u64, bytes: usize) -> Self {
         let body: Bytes = (0..bytes).map(|place| place as u8).collect::<Vec<_>>().into();
-        Self::Bytes { digest: Sha256::digest(&body).to_vec().into(), body }
+        Self::Bytes { tag, digest: Sha256::digest(&body).to_vec().into(), body }
     }
 
     /// Returns the maximum number of digests in one request.
     const fn digests_max(&self) -> u64 {
         match self {
-            Self::Chain(_) => CHAIN,
+            Self::Chain { .. } => CHAIN,
             Self::Bytes { .. } => 1,
         }
     }
@@ -170,11 +187,11 @@ impl Task {
     /// Returns a request for this number of digests, and the expected answer.
     fn request(&self, digests: u64) -> (TaggedBytes, &[u8]) {
         match self {
-            Self::Chain(links) => {
+            Self::Chain { tag, links } => {
                 let body = Bytes::copy_from_slice(&(digests as u32).to_le_bytes());
-                (TaggedBytes { tag: CHAIN_TAG, body }, &links[digests as usize])
+                (TaggedBytes { tag: *tag, body }, &links[digests as usize])
             }
-            Self::Bytes { body, digest } => (TaggedBytes { tag: BYTES_TAG, body: body.clone() }, digest),
+            Self::Bytes { tag, body, digest } => (TaggedBytes { tag: *tag, body: body.clone() }, digest),
         }
     }
 }
