@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
-#[group(id = "kind", required = true, multiple = false, args = ["guest", "http"])]
 pub(crate) struct NewFlags {
     /// Language of a guest, which `rusm run` starts as a process.
-    #[arg(long, value_name = "LANGUAGE")]
+    #[arg(long, value_name = "LANGUAGE", required_unless_present = "http", conflicts_with = "http")]
     pub(crate) guest: Option<Language>,
     /// Language of a component that answers requests of HTTP, for `rusm serve`.
     #[arg(long, value_name = "LANGUAGE")]

@@ -32,13 +32,14 @@ pub(crate) fn run(command: ClusterCommand) -> Result<u8, Failure> {
             if answer["draining"] != true {
                 return Err(unexpected(&node));
             }
-            print(&format!("node {} starts no more processes for other nodes\n", node.name))
+            print(&format!("node {} starts no more processes for other nodes\n", escaped(&node.name)))
         }
         ClusterCommand::Leave { node } => {
             let answer = ask(&node, "leave")?;
             let all = answer["acknowledged"].as_bool().ok_or_else(|| unexpected(&node))?;
             let how = if all { "everything sent was acknowledged" } else { "not everything sent was acknowledged" };
-            print(&format!("node {} has left its cluster: {how}\n", node.name)).map(|code| if all { code } else { 1 })
+            print(&format!("node {} has left its cluster: {how}\n", escaped(&node.name)))
+                .map(|code| if all { code } else { 1 })
         }
     }
 }
@@ -77,13 +78,15 @@ fn node(text: &str) -> Result<NodeAddresses, Failure> {
     let (name, addresses) = text.split_once('=').ok_or_else(|| wrong("must be NAME=ADDRESS".to_owned()))?;
     let name = name.parse().map_err(|error| wrong(format!("{error}")))?;
     let addresses: Vec<String> = addresses.split(',').map(|address| address.trim().to_owned()).collect();
-    match addresses
-        .iter()
-        .find(|address| address.is_empty() || address.contains(':') && address.parse::<std::net::IpAddr>().is_err())
-    {
-        Some(_) => Err(wrong("an address is an IP address or a host name without a port".to_owned())),
-        None => Ok(NodeAddresses { name, addresses }),
+    if !addresses.iter().all(|address| is_address(address)) {
+        return Err(wrong("an address is an IP address or a host name without a port".to_owned()));
     }
+    Ok(NodeAddresses { name, addresses })
+}
+
+fn is_address(text: &str) -> bool {
+    let is_host = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+    is_host || text.parse::<std::net::IpAddr>().is_ok()
 }
 
 /// Sends a command to a node, and returns its answer.
@@ -157,4 +160,19 @@ fn table(status: &Value) -> String {
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_a_node_is_one_and_nothing_else() {
+        for address in ["10.0.0.4", "fe80::1", "a-1.example_org"] {
+            assert!(node(&format!("a={address}")).is_ok(), "{address}");
+        }
+        for address in ["", "a b", "\u{1b}[31m", "10.0.0.4:7447", "a\nb", "é"] {
+            assert!(node(&format!("a={address}")).is_err(), "{address:?}");
+        }
+    }
 }
