@@ -16,6 +16,8 @@ mod join;
 #[cfg(feature = "cluster")]
 mod observers;
 #[cfg(feature = "cluster")]
+mod private_socket;
+#[cfg(feature = "cluster")]
 mod scenario_node;
 #[cfg(feature = "cluster")]
 #[cfg(feature = "cluster")]

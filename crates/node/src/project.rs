@@ -11,6 +11,7 @@
 
 mod c;
 mod created;
+mod kind;
 mod rust;
 mod ts;
 
@@ -21,40 +22,20 @@ use std::process::Command;
 use rusm_text::escape;
 
 use self::created::Created;
+use self::kind::{Kind, Project};
 use self::rust::WASI;
 use crate::bench::output::print;
 use crate::cli::{BuildFlags, Language, NewFlags};
 use crate::failure::{Failure, system};
 
-/// What the component of a project is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A process, for `rusm run`.
-    Guest,
-    /// A handler of requests of HTTP, for `rusm serve`.
-    Http,
-}
-
-/// A project that is not written yet.
-struct Project {
-    /// Path and text of each file.
-    files: Vec<(&'static str, String)>,
-    /// Path of the component that is built.
-    component: String,
-    /// What a build needs.
-    needs: String,
-}
-
-impl Project {
-    fn new(kind: Kind, language: Language, name: &str) -> Self {
-        let mut project = match language {
-            Language::Rust => rust::project(kind, name),
-            Language::C => c::project(kind, name),
-            Language::Ts => ts::project(kind, name),
-        };
-        project.files.push(("rusm.toml", settings(kind, name, &project.component)));
-        project
-    }
+fn project(kind: Kind, language: Language, name: &str) -> Project {
+    let mut project = match language {
+        Language::Rust => rust::project(kind, name),
+        Language::C => c::project(kind, name),
+        Language::Ts => ts::project(kind, name),
+    };
+    project.files.push(("rusm.toml", settings(kind, name, &project.component)));
+    project
 }
 
 /// Creates a project, and prints the next steps.
@@ -77,7 +58,7 @@ pub(crate) fn create(flags: &NewFlags) -> Result<u8, Failure> {
     if folder.exists() {
         return Err(Failure::Usage(format!("{} exists already: choose another folder", folder.display())));
     }
-    let Project { files, needs, .. } = Project::new(kind, language, name);
+    let Project { files, needs, .. } = project(kind, language, name);
     Created::write(folder, &files)?;
     let run = match kind {
         Kind::Guest => "rusm run",

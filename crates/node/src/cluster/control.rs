@@ -1,8 +1,7 @@
 //! The socket at which a node answers `rusm cluster status`, `drain` and `leave`: a line, and an answer in JSON.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +11,8 @@ use std::time::{Duration, Instant};
 use rusm_cluster::node::{Node, PeerStatus};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
+
+use super::private_socket;
 
 /// Time that a client has to send its line and to read the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,17 +41,13 @@ impl Control {
     pub(crate) fn listen(dir: &Path, node: Arc<Node>) -> io::Result<Self> {
         let socket = socket(dir, node.identity().name.as_str());
         // The observers' socket of the same name is taken, so no other node uses this one.
-        match fs::remove_file(&socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = Arc::new(UnixListener::bind(&socket)?);
-        fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+        let listener = Arc::new(private_socket::bind(&socket)?);
         let clients = Arc::clone(&listener);
         let serve = move || {
             loop {
                 let answered = match clients.accept() {
-                    Ok((client, _)) => answer(client, &node),
+                    Ok((client, _)) if private_socket::is_trusted(&client) => answer(client, &node),
+                    Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
                     // The listener was shut down.
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
                     Err(error) => {

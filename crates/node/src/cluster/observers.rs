@@ -23,6 +23,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use super::private_socket;
+
 /// Name under which nodes start the far end of a connection.
 const FAR_END: &str = "rusm/observe";
 /// Length of a piece of a stream, in bytes.
@@ -134,17 +136,19 @@ impl Drop for OwnSocket {
 }
 
 async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()> {
-    // The name of this node is locked, so the socket is that of a predecessor.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&path)?;
+    // The name of this node is locked, so a socket that is there is that of a predecessor.
+    let listener = private_socket::bind(&path)?;
+    listener.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(listener)?;
     let _socket = OwnSocket(path);
     let observers = Arc::new(AtomicUsize::new(0));
     loop {
         let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) if private_socket::is_trusted(&stream) => stream,
+            Ok(_) => {
+                tracing::warn!("refused an observer of another user on the socket of another node");
+                continue;
+            }
             Err(error) => {
                 // For example too many open files: there may be room later.
                 tracing::debug!(%error, "an observer of another node was not accepted");

@@ -1,6 +1,6 @@
 //! The files of a project in Rust: a program, its manifest, and for a guest the SDK and the interfaces of the node.
 
-use super::{Kind, Project};
+use super::kind::{Kind, Project};
 
 /// The target of a component of WASI 0.2, and of a guest, which needs nothing of WASI.
 pub(super) const WASI: &str = "wasm32-wasip2";

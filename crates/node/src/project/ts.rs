@@ -1,6 +1,6 @@
 //! The files of a project in TypeScript: a program, the SDK, the interfaces of the node, and how npm builds it.
 
-use super::{Kind, Project};
+use super::kind::{Kind, Project};
 
 /// The programs that a project starts with. That of a guest is also an example that tests run.
 const GUEST: &str = include_str!("../../../../examples/guests/ts/hello.ts");
