@@ -38,8 +38,9 @@ pub struct Limits {
     pub head_fields: usize,
     /// Bytes of a request's body (413). Default 2 MiB.
     pub body_bytes: u64,
-    /// Bytes of all bodies that handlers collect at a time (503 with `Retry-After`). Default an eighth of the memory of the
-    /// machine or of the control group, at least 32 MiB.
+    /// Bytes of all bodies that handlers collect (503 with `Retry-After`) and of all messages of WebSockets that are not
+    /// whole (close code 1013) at a time. Default an eighth of the memory of the machine or of the control group, at least
+    /// 32 MiB.
     pub bodies_bytes: u64,
     /// Time for the head of a request, from its first byte or from the start of the connection (408). Default 10 s.
     pub head_timeout: Duration,
@@ -177,14 +178,14 @@ impl Limit {
     }
 }
 
-/// Counts how often each limit was hit, and the bytes of the bodies that are being collected.
+/// Counts how often each limit was hit, and the bytes of the bodies and messages that are being collected.
 #[derive(Debug, Default)]
 pub(crate) struct LimitHits {
     hits: [AtomicU64; Limit::ALL.len()],
     bodies_bytes: AtomicU64,
 }
 
-/// Bytes of a body that is being collected. They are free again when it is dropped.
+/// Bytes of a body or of a message that is being collected. They are free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     hits: Arc<LimitHits>,
@@ -197,7 +198,20 @@ impl HeldBytes {
         Self { hits: Arc::clone(hits), limit_bytes, bytes: 0 }
     }
 
-    /// Adds bytes. Returns false if all bodies together are longer than the limit then.
+    /// Sets the number of bytes. Returns false if all bodies and messages together are longer than the limit then.
+    #[inline]
+    pub(crate) fn set(&mut self, bytes: u64) -> bool {
+        if bytes > self.bytes {
+            return self.add(bytes - self.bytes);
+        }
+        if bytes < self.bytes {
+            self.hits.bodies_bytes.fetch_sub(self.bytes - bytes, Relaxed);
+            self.bytes = bytes;
+        }
+        true
+    }
+
+    /// Adds bytes. Returns false if all bodies and messages together are longer than the limit then.
     pub(crate) fn add(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
         // Relaxed: only the sum matters.
@@ -251,6 +265,8 @@ mod tests {
         assert_eq!(hits.totals(), [(Limit::BodiesBytes, 1)]);
         drop(other);
         assert!(one.add(4));
+        assert!(one.set(3) && one.set(7));
+        assert_eq!(hits.bodies_bytes.load(Relaxed), 7);
         drop(one);
         assert_eq!(hits.bodies_bytes.load(Relaxed), 0);
     }

@@ -26,7 +26,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::connection::io::Io;
 use crate::connection::wait::LazyTimer;
-use crate::limits::Limit;
+use crate::limits::{HeldBytes, Limit};
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
 use crate::stats::ServerStats;
@@ -39,6 +39,7 @@ const AWAY: u16 = 1001;
 const PROTOCOL: u16 = 1002;
 const INVALID: u16 = 1007;
 const SIZE: u16 = 1009;
+const BUSY: u16 = 1013;
 /// Time for a client to answer the server's close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -111,6 +112,9 @@ pub enum WsError {
     /// A message is longer than the limit, and its client was told so by close code 1009.
     #[error("a message is longer than the limit: {0}")]
     TooLong(String),
+    /// The server holds too many bytes of messages, and the client was told so by close code 1013.
+    #[error("the server holds too many bytes of messages that are not whole")]
+    Busy,
 }
 
 /// The event that a socket waits for.
@@ -248,7 +252,11 @@ impl WebSocket {
         io.unread(parts.read_buf);
         let (number, mut drain) = (u64::from(context.pid().slot()), shared.drain_signal());
         Some(Self {
-            stream: FrameStream::new(io, Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes)),
+            stream: FrameStream::new(
+                io,
+                Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes),
+                HeldBytes::new(&shared.stats.limits, limits.bodies_bytes),
+            ),
             is_closed: false,
             ending: None,
             context,
@@ -350,6 +358,10 @@ impl WebSocket {
                 self.stats.hit(Limit::WsBytes);
                 self.fail(SIZE, "the message is too long").await;
                 WsError::TooLong(format!("{limit_bytes} bytes"))
+            }
+            Violation::Busy => {
+                self.fail(BUSY, "try again later").await;
+                WsError::Busy
             }
         }
     }

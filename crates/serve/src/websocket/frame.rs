@@ -50,6 +50,8 @@ pub(super) enum Violation {
     NotUtf8,
     /// Close code 1009.
     TooLong { limit_bytes: usize },
+    /// Close code 1013: the server holds too many bytes of messages.
+    Busy,
 }
 
 /// Decodes the frames of a client.
@@ -111,6 +113,11 @@ impl Decoder {
             checked: 0,
             control: Vec::new(),
         }
+    }
+
+    /// Returns the size of the message that is not whole.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.message.capacity()
     }
 
     /// Decodes bytes up to the end of an item, and removes them from `input`. Returns `None` if more bytes are needed.

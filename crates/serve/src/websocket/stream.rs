@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::io::Io;
+use crate::limits::HeldBytes;
 use crate::websocket::frame::{Decoder, Item, Opcode, Violation, head};
 
 /// Bytes that one read takes at most.
@@ -32,6 +33,8 @@ thread_local! {
 pub(super) struct FrameStream {
     io: Io,
     decoder: Decoder,
+    /// What the decoder holds.
+    held: HeldBytes,
     /// Bytes that were received behind an item, and the position of the first one that is not decoded.
     received: (Vec<u8>, usize),
     /// Bytes that are still to be sent, and the position of the first one.
@@ -47,9 +50,15 @@ pub(super) enum ReadError {
     Violation(Violation),
 }
 
+/// Decodes an item, and counts what the decoder holds then.
+fn decode(decoder: &mut Decoder, held: &mut HeldBytes, bytes: &mut &[u8]) -> Result<Option<Item>, Violation> {
+    let item = decoder.decode(bytes)?;
+    if held.set(decoder.held_bytes() as u64) { Ok(item) } else { Err(Violation::Busy) }
+}
+
 impl FrameStream {
-    pub(super) const fn new(io: Io, decoder: Decoder) -> Self {
-        Self { io, decoder, received: (Vec::new(), 0), unsent: (Vec::new(), 0), turn: 0 }
+    pub(super) const fn new(io: Io, decoder: Decoder, held: HeldBytes) -> Self {
+        Self { io, decoder, held, received: (Vec::new(), 0), unsent: (Vec::new(), 0), turn: 0 }
     }
 
     pub(super) const fn io(&mut self) -> &mut Io {
@@ -91,7 +100,7 @@ impl FrameStream {
             return Ok(None);
         }
         let mut rest = &bytes[*at..];
-        let item = self.decoder.decode(&mut rest);
+        let item = decode(&mut self.decoder, &mut self.held, &mut rest);
         *at = bytes.len() - rest.len();
         if *at == bytes.len() {
             self.received = (Vec::new(), 0);
@@ -106,7 +115,7 @@ impl FrameStream {
         if bytes.is_empty() {
             return Poll::Ready(Ok(Read::End));
         }
-        let item = self.decoder.decode(&mut bytes).map_err(ReadError::Violation)?;
+        let item = decode(&mut self.decoder, &mut self.held, &mut bytes).map_err(ReadError::Violation)?;
         if !bytes.is_empty() {
             self.received = (bytes.to_vec(), 0);
         }

@@ -1,5 +1,6 @@
 //! Sockets of the WebSocket protocol, seen by a client of the library that browsers are tested with.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -61,6 +62,29 @@ fn messages_come_back_and_the_socket_is_one_process() {
     while server.report(0).websockets > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn messages_that_are_not_whole_share_a_bound_and_get_1013_beyond_it() {
+    let (_runtime, server) = serve(router(), Limits { bodies_bytes: 100_000, ..Limits::default() });
+    let mut slow = connect(&server);
+    // A frame of 70,000 bytes that are all zero, as is its mask.
+    let head = [0x82, 0xff, 0, 0, 0, 0, 0, 1, 0x11, 0x70, 0, 0, 0, 0];
+    slow.get_mut().write_all(&head).expect("the server reads");
+    slow.get_mut().write_all(&[0; 60_000]).expect("the server reads");
+
+    // The first message may be whole before the server has read the start of the slow one.
+    let refused = loop {
+        let mut socket = connect(&server);
+        socket.send(Message::binary(vec![7; 60_000])).expect("the server reads");
+        if let Message::Close(frame) = socket.read().expect("an echo, or the end") {
+            break frame.map(|frame| frame.code);
+        }
+    };
+
+    assert_eq!(refused, Some(CloseCode::Again));
+    slow.get_mut().write_all(&[0; 10_000]).expect("the server reads");
+    assert_eq!(slow.read().expect("an echo"), Message::binary(vec![0; 70_000]));
 }
 
 #[test]
