@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, rename};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,18 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     // `NONBLOCK` makes opening a pipe without a reader fail instead of block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
-    let bytes = file.metadata()?.len();
-    Ok((file, bytes))
+    let about = file.metadata()?;
+    if about.is_file() && is_store(path) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a store: choose another file"));
+    }
+    Ok((file, about.len()))
+}
+
+/// Returns true for the file of a store, which lines of a log would destroy.
+fn is_store(path: &Path) -> bool {
+    const START: [u8; 4] = *b"redb";
+    let mut start = [0; START.len()];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == START)
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {
@@ -224,6 +234,18 @@ mod tests {
 
         assert!(written == 1 && outcome.is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_store_is_no_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.redb");
+        fs::write(&path, b"redb\x1a\n and more").unwrap();
+
+        let error = Destination::file(path.clone(), None).unwrap_err();
+
+        assert_eq!(error.to_string(), "it is a store: choose another file");
+        assert_eq!(fs::read(&path).unwrap(), b"redb\x1a\n and more");
     }
 
     #[test]

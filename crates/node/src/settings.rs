@@ -18,7 +18,8 @@ pub(crate) mod size;
 mod value;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusm_bench::Profile;
@@ -170,7 +171,7 @@ impl Settings {
         let lints: LintSection = section(given, "lint", origin)?;
         let default = Config::default();
         let name = node.name.map(|name| name.0);
-        Ok(Self {
+        let settings = Self {
             runtime: Config {
                 schedulers: node.schedulers.map_or(default.schedulers, |threads| threads.0 as usize),
                 process_limit: node.process_limit.map_or(default.process_limit, |processes| processes.0 as usize),
@@ -194,8 +195,21 @@ impl Settings {
             otlp: section::<OtlpSection>(given, "otlp", origin)?.settings(name.as_deref().unwrap_or(DEFAULT_NAME))?,
             app,
             name,
-        })
+        };
+        match (&settings.log.file, &settings.store) {
+            (Some(log), Some(store)) if is_same_file(log, &store.path) => Err(SettingsError::Invalid(format!(
+                "log.file and store.path in {origin} are the same file, {}: the log would destroy the store",
+                store.path.display()
+            ))),
+            _ => Ok(settings),
+        }
     }
+}
+
+/// Returns true if two paths lead to one file, which need not exist yet.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let inode = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
+    one == other || inode(one).is_some_and(|found| inode(other) == Some(found))
 }
 
 impl RecorderSection {
@@ -440,6 +454,23 @@ mod tests {
             settings("[store]\npath = \"a\"\ndurability = \"imediate\"", &[]).unwrap_err().to_string(),
             "store.durability of \"imediate\" in rusm.toml must be immediate, eventual or none: did you mean \"immediate\"?"
         );
+    }
+
+    #[test]
+    fn the_log_is_another_file_than_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, link) = (dir.path().join("node.redb"), dir.path().join("link.log"));
+        std::fs::write(&store, "").unwrap();
+        std::fs::hard_link(&store, &link).unwrap();
+        let with = |log: &Path| {
+            let text = format!("[store]\npath = {:?}\n[log]\nfile = {log:?}", store.as_path());
+            settings(&text, &[]).map(drop).map_err(|error| error.to_string())
+        };
+
+        for log in [&store, &link] {
+            assert!(with(log).unwrap_err().contains("are the same file"), "{log:?}");
+        }
+        assert_eq!(with(&dir.path().join("other.log")), Ok(()));
     }
 
     #[test]

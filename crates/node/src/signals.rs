@@ -2,6 +2,7 @@
 //! at once.
 
 pub(crate) mod file_size;
+pub(crate) mod own_thread;
 pub(crate) mod service;
 
 use std::future::poll_fn;
@@ -17,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::bench::output::is_printing;
 use crate::failure::{Failure, system};
 use crate::logging;
+use crate::signals::own_thread::OwnThread;
 use crate::start::Node;
 
 /// The signals that end the program.
@@ -177,7 +179,7 @@ pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Fa
 where
     F: FnOnce() -> Result<Node, Failure> + Send + 'static,
 {
-    let mut starting = tokio::task::spawn_blocking(start);
+    let mut starting = OwnThread::start("start the node", start)?;
     let joined = tokio::select! {
         biased;
         joined = &mut starting => joined,
@@ -198,16 +200,16 @@ where
             joined
         }
     };
-    joined.map_err(|error| system("start the node")(error.into()))?
+    joined?
 }
 
 /// Ends the node once its processes have ended; a further signal ends the program without waiting for them.
 pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<ShutdownReport, Failure> {
-    let mut stopping = tokio::task::spawn_blocking(move || node.stop());
+    let mut stopping = OwnThread::start("stop the node", move || node.stop())?;
     let duplicates_end = Instant::now() + DUPLICATES_WITHIN;
     loop {
         tokio::select! {
-            stopped = &mut stopping => return stopped.map_err(|error| system("stop the node")(error.into())),
+            stopped = &mut stopping => return stopped,
             termination = signals.next() => {
                 if Instant::now() < duplicates_end {
                     continue;

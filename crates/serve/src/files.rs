@@ -18,8 +18,9 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
@@ -248,6 +249,11 @@ fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
     }))
 }
 
+/// Returns true if one of the tags of a header fits.
+fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
+    tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| fits(tag.trim())))
+}
+
 /// Returns true for times that a date of HTTP can have: from 1970 up to the year 9999.
 fn has_http_date(time: &SystemTime) -> bool {
     const YEAR_10000_SECS: u64 = 253_402_300_800;
@@ -258,6 +264,9 @@ impl Opened {
     async fn answer(self, asked: &HeaderMap, context: Arc<Context>) -> io::Result<Response> {
         let mut response = Response::default();
         self.describe(response.headers_mut());
+        if self.is_other_version(asked) {
+            return Ok(plain(StatusCode::PRECONDITION_FAILED, "the file has changed"));
+        }
         if self.is_unchanged(asked) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response.headers_mut().remove(CONTENT_TYPE);
@@ -295,16 +304,28 @@ impl Opened {
         }
     }
 
+    /// Returns true if the client wants another version than this one. The tag decides; the date only without one.
+    fn is_other_version(&self, asked: &HeaderMap) -> bool {
+        match asked.get(IF_MATCH) {
+            Some(tags) => !lists(tags, |tag| tag == "*" || tag == self.etag),
+            None => self.is_older_than(asked, &IF_UNMODIFIED_SINCE).is_some_and(|is_older| !is_older),
+        }
+    }
+
     /// Returns true if the client has this version already. The tag decides; the date only without one.
     fn is_unchanged(&self, asked: &HeaderMap) -> bool {
-        if let Some(tags) = asked.get(IF_NONE_MATCH) {
-            let is_known = |tag: &str| tag == "*" || tag.trim_start_matches("W/") == self.etag;
-            return tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| is_known(tag.trim())));
+        match asked.get(IF_NONE_MATCH) {
+            Some(tags) => lists(tags, |tag| tag == "*" || tag.trim_start_matches("W/") == self.etag),
+            None => self.is_older_than(asked, &IF_MODIFIED_SINCE) == Some(true),
         }
-        let since = asked.get(IF_MODIFIED_SINCE).and_then(|since| httpdate::parse_http_date(since.to_str().ok()?).ok());
+    }
+
+    /// Returns true if the file was last changed at the date of a header or before; `None` without a date.
+    fn is_older_than(&self, asked: &HeaderMap, header: &HeaderName) -> Option<bool> {
+        let since = httpdate::parse_http_date(asked.get(header)?.to_str().ok()?).ok()?;
         // A date of HTTP has whole seconds.
         let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|age| age.as_secs());
-        since.zip(self.modified).is_some_and(|(since, modified)| seconds(modified) <= seconds(since))
+        Some(seconds(self.modified?) <= seconds(since))
     }
 
     /// Returns the range of bytes that is asked for; `Err` if it is beyond the end of the file. Several ranges, and ranges of

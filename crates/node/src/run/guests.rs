@@ -10,10 +10,11 @@ use rusm_runtime::supervisor::{AutoShutdown, ChildError, ChildSpec, Restart, Sup
 use rusm_runtime::{Handle, InitError, Watch};
 use rusm_wasm::{GuestOptions, Wasm};
 
-use crate::failure::{Failure, GuestsError, system};
+use crate::failure::{Failure, GuestsError};
 use crate::run::exits::ExitRecorder;
 use crate::run::modules::{Modules, compile, module_name};
 use crate::settings::app::{App, Process};
+use crate::signals::own_thread::OwnThread;
 
 /// Time limit for the last ends to be reported after their supervisor has ended.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -135,9 +136,12 @@ impl Guests {
             };
             for (name, path) in changed {
                 let (wasm, module) = (self.wasm.clone(), name.clone());
-                let compiling =
-                    tokio::task::spawn_blocking(move || compile(&wasm, &module, &path).map_err(Failure::from));
-                match compiling.await.unwrap_or_else(|error| Err(system("compile a module")(error.into()))) {
+                let compile = move || compile(&wasm, &module, &path).map_err(Failure::from);
+                let compiled = match OwnThread::start("compile a module", compile) {
+                    Ok(compiling) => compiling.await.flatten(),
+                    Err(failure) => Err(failure),
+                };
+                match compiled {
                     Ok(()) => {
                         tracing::info!(target: "rusm::run", module = name, "module has changed: restarting its guests");
                         self.restart_module(&name).await;

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use rusm_runtime::observe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::JoinHandle;
 
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::Settings;
+use crate::signals::own_thread::OwnThread;
 use crate::start::Node;
 
 /// Returns true if SIGHUP reloads the settings instead of ending the node.
@@ -105,7 +105,7 @@ impl Service {
         F: Fn() -> Result<Settings, Failure> + Send + Sync + 'static,
     {
         let read = Arc::new(read);
-        let mut reading: Option<JoinHandle<Result<Settings, Failure>>> = None;
+        let mut reading: Option<OwnThread<Result<Settings, Failure>>> = None;
         self.tell("READY=1");
         let watchdog = self.manager.as_ref().and_then(|manager| manager.watchdog);
         let mut signs = tokio::time::interval(watchdog.unwrap_or(Duration::MAX / 4));
@@ -115,7 +115,10 @@ impl Service {
                 () = received(self.hangup.as_mut()), if reading.is_none() => {
                     self.tell("RELOADING=1");
                     let read = Arc::clone(&read);
-                    reading = Some(tokio::task::spawn_blocking(move || read()));
+                    match OwnThread::start("read the settings", move || read()) {
+                        Ok(started) => reading = Some(started),
+                        Err(failure) => reload(node, Err(failure)),
+                    }
                 }
                 settings = done(reading.as_mut()) => {
                     reading = None;
@@ -140,9 +143,9 @@ async fn received(signal: Option<&mut Signal>) {
     }
 }
 
-async fn done(reading: Option<&mut JoinHandle<Result<Settings, Failure>>>) -> Result<Settings, Failure> {
+async fn done(reading: Option<&mut OwnThread<Result<Settings, Failure>>>) -> Result<Settings, Failure> {
     let Some(reading) = reading else { return std::future::pending().await };
-    reading.await.map_err(|error| system("read the settings")(error.into()))?
+    reading.await?
 }
 
 /// Puts the settings into use that can change while the node runs, and names the others.

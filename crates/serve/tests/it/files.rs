@@ -38,6 +38,16 @@ fn files_are_served_whole_in_ranges_or_not_again() {
     assert_eq!((again.status, again.body.len()), (304, 0));
     let date = page.header("last-modified").expect("a date").to_owned();
     assert_eq!(ask(client, "GET", "/assets/page%20one.html", &format!("if-modified-since: {date}\r\n")).status, 304);
+    for (condition, status) in [
+        (format!("if-match: \"other\", {tag}"), 200),
+        ("if-match: *".to_owned(), 200),
+        ("if-match: \"other\"".to_owned(), 412),
+        (format!("if-unmodified-since: {date}"), 200),
+        ("if-unmodified-since: Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), 412),
+    ] {
+        let answer = ask(client, "GET", "/assets/page%20one.html", &format!("{condition}\r\n"));
+        assert_eq!(answer.status, status, "{condition}");
+    }
     assert_eq!(ask(client, "HEAD", "/assets/long.bin", "").header("content-length"), Some("200000"));
     assert_eq!(ask(client, "GET", "/assets/long.bin", "").body, long);
 
