@@ -2,87 +2,125 @@
 //
 // All calls into the node return when they have a result, so a promise only waits for jobs that are ready. `settled` runs
 // them. Async functions use these promises if esbuild lowers them (`--target=es2016`).
+//
+// An interpreter runs this for every `await`, so it creates few objects. Fields are not private by `#`: at this target each
+// such field would be a look-up in a table.
 
 type Settle<T> = (value: T | PromiseLike<T>) => void;
 type Reject = (reason: unknown) => void;
-type State<T> = { tag: "pending" } | { tag: "fulfilled"; value: T } | { tag: "rejected"; reason: unknown };
+type Callback = ((value: never) => unknown) | null | undefined;
 
-/** Jobs that are ready, oldest first. */
-const jobs: (() => void)[] = [];
+const enum Tag {
+  Pending,
+  Fulfilled,
+  Rejected,
+}
+
+/** What happens when a promise is settled: one of two callbacks, whose result settles another promise. */
+interface Reaction {
+  fulfilled: Callback;
+  rejected: Callback;
+  target: JobPromise<unknown>;
+}
+
+/** Jobs that are ready, oldest first: reactions, each with the promise that it has waited for. */
+const jobs: (Reaction | JobPromise<unknown>)[] = [];
+/** Position of the oldest job that has not begun, and the position from which on those before it are removed. */
+let next = 0;
+const NEXT_MAX = 512;
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
 }
 
-/** A promise as in ECMAScript, with a queue of jobs that `settled` runs. */
-export class JobPromise<T> implements PromiseLike<T> {
-  #state: State<T> = { tag: "pending" };
-  #waiting: (() => void)[] = [];
+function settle(promise: JobPromise<unknown>, tag: Tag, value: unknown): void {
+  if (promise.tag !== Tag.Pending) return;
+  promise.tag = tag;
+  promise.value = value;
+  const waiting = promise.waiting;
+  promise.waiting = undefined;
+  if (waiting !== undefined) for (const reaction of waiting) jobs.push(reaction, promise);
+}
 
-  constructor(executor: (resolve: Settle<T>, reject: Reject) => void) {
-    let isDone = false;
-    const once =
-      <A>(settle: (argument: A) => void) =>
-      (argument: A): void => {
-        if (!isDone) {
-          isDone = true;
-          settle(argument);
-        }
-      };
-    const reject = once<unknown>((reason) => this.#settle({ tag: "rejected", reason }));
+function resolve(promise: JobPromise<unknown>, value: unknown): void {
+  if (value instanceof JobPromise) {
+    if (value === promise) settle(promise, Tag.Rejected, new TypeError("a promise waits for itself"));
+    else wait(value, { fulfilled: null, rejected: null, target: promise });
+  } else if (isThenable(value)) {
+    const [fulfil, reject] = settlers(promise);
     try {
-      executor(once<T | PromiseLike<T>>((value) => this.#resolve(value)), reject);
+      value.then(fulfil, reject);
     } catch (thrown) {
       reject(thrown);
     }
+  } else {
+    settle(promise, Tag.Fulfilled, value);
   }
+}
 
-  #resolve(value: T | PromiseLike<T>): void {
-    if (isThenable(value)) {
-      jobs.push(() => {
-        value.then(
-          (inner) => this.#resolve(inner),
-          (reason: unknown) => this.#settle({ tag: "rejected", reason }),
-        );
-      });
-    } else {
-      this.#settle({ tag: "fulfilled", value });
+/** Returns the functions that settle a promise, of which the first call counts. */
+function settlers(promise: JobPromise<unknown>): [(value: unknown) => void, Reject] {
+  let isDone = false;
+  const fulfil = (value: unknown): void => {
+    if (isDone) return;
+    isDone = true;
+    resolve(promise, value);
+  };
+  const reject = (reason: unknown): void => {
+    if (isDone) return;
+    isDone = true;
+    settle(promise, Tag.Rejected, reason);
+  };
+  return [fulfil, reject];
+}
+
+function wait(promise: JobPromise<unknown>, reaction: Reaction): void {
+  if (promise.tag !== Tag.Pending) jobs.push(reaction, promise);
+  else if (promise.waiting === undefined) promise.waiting = [reaction];
+  else promise.waiting.push(reaction);
+}
+
+function react(reaction: Reaction, promise: JobPromise<unknown>): void {
+  const { target } = reaction;
+  const callback = promise.tag === Tag.Fulfilled ? reaction.fulfilled : reaction.rejected;
+  if (!callback) {
+    settle(target, promise.tag, promise.value);
+    return;
+  }
+  try {
+    resolve(target, callback(promise.value as never));
+  } catch (thrown) {
+    settle(target, Tag.Rejected, thrown);
+  }
+}
+
+/** A promise as in ECMAScript, with a queue of jobs that `settled` runs. */
+export class JobPromise<T> implements PromiseLike<T> {
+  /** @internal */
+  tag: Tag = Tag.Pending;
+  /** @internal */
+  value: unknown = undefined;
+  /** @internal */
+  waiting: Reaction[] | undefined = undefined;
+
+  constructor(executor?: (resolve: Settle<T>, reject: Reject) => void) {
+    // `then` settles the promise itself.
+    if (executor === undefined) return;
+    const [fulfil, reject] = settlers(this);
+    try {
+      executor(fulfil, reject);
+    } catch (thrown) {
+      reject(thrown);
     }
-  }
-
-  #settle(state: State<T>): void {
-    if (this.#state.tag !== "pending") return;
-    this.#state = state;
-    jobs.push(...this.#waiting);
-    this.#waiting = [];
-  }
-
-  /** The result of the promise, if it has one. */
-  get state(): State<T> {
-    return this.#state;
   }
 
   then<A = T, B = never>(
     fulfilled?: ((value: T) => A | PromiseLike<A>) | null,
     rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): JobPromise<A | B> {
-    return new JobPromise<A | B>((resolve, reject) => {
-      const react = (): void => {
-        const state = this.#state;
-        try {
-          if (state.tag === "fulfilled") {
-            resolve(fulfilled ? fulfilled(state.value) : (state.value as unknown as A));
-          } else if (state.tag === "rejected") {
-            if (rejected) resolve(rejected(state.reason));
-            else reject(state.reason);
-          }
-        } catch (thrown) {
-          reject(thrown);
-        }
-      };
-      if (this.#state.tag === "pending") this.#waiting.push(react);
-      else jobs.push(react);
-    });
+    const target = new JobPromise<A | B>();
+    wait(this, { fulfilled, rejected, target });
+    return target;
   }
 
   catch<B = never>(rejected?: ((reason: unknown) => B | PromiseLike<B>) | null): JobPromise<T | B> {
@@ -103,11 +141,16 @@ export class JobPromise<T> implements PromiseLike<T> {
   }
 
   static resolve<T>(value: T | PromiseLike<T>): JobPromise<T> {
-    return value instanceof JobPromise ? value : new JobPromise((resolve) => resolve(value));
+    if (value instanceof JobPromise) return value;
+    const promise = new JobPromise<T>();
+    resolve(promise, value);
+    return promise;
   }
 
   static reject<T = never>(reason: unknown): JobPromise<T> {
-    return new JobPromise((_, reject) => reject(reason));
+    const promise = new JobPromise<T>();
+    settle(promise, Tag.Rejected, reason);
+    return promise;
   }
 
   static all<T>(values: Iterable<T | PromiseLike<T>>): JobPromise<T[]> {
@@ -141,10 +184,18 @@ export class JobPromise<T> implements PromiseLike<T> {
 export function settled<T>(value: T | PromiseLike<T>): T {
   if (!isThenable(value)) return value;
   const promise = JobPromise.resolve(value as PromiseLike<T>);
-  for (let job = jobs.shift(); job !== undefined; job = jobs.shift()) job();
-  const state = promise.state;
-  if (state.tag === "fulfilled") return state.value;
-  if (state.tag === "rejected") throw state.reason;
+  while (next < jobs.length) {
+    const reaction = jobs[next] as Reaction;
+    const waited = jobs[next + 1] as JobPromise<unknown>;
+    next += 2;
+    if (next >= NEXT_MAX) {
+      jobs.splice(0, next);
+      next = 0;
+    }
+    react(reaction, waited);
+  }
+  if (promise.tag === Tag.Fulfilled) return promise.value as T;
+  if (promise.tag === Tag.Rejected) throw promise.value;
   throw new TypeError("a promise that nothing settles: build with esbuild --target=es2016");
 }
 
