@@ -74,7 +74,7 @@ pub fn files(dir: &Path, cluster: &str, node: &NodeName) -> Certificates {
     }
 }
 
-/// Creates certificates for nodes, valid for `days`. The authority in the folder is used, or created if there is none.
+/// Creates certificates for nodes, valid for `days`. The authority in the folder is used, or created if it is missing.
 /// Returns the files that were written.
 ///
 /// # Errors
@@ -164,7 +164,8 @@ fn read(path: &Path) -> Result<String, CertificateError> {
 
 fn write(path: &Path, text: &str, mode: u32, written: &mut Vec<PathBuf>) -> Result<(), CertificateError> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
+    // Half a file would be in the way of the next attempt.
+    file.and_then(|mut file| file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(path))))
         .map_err(|source| CertificateError::File { path: path.to_owned(), source })?;
     written.push(path.to_owned());
     Ok(())
