@@ -275,7 +275,7 @@ impl Presence {
             if declared.is_closed || !self.sightings.may_return() {
                 return;
             }
-            // What is left of the earlier declarations, if it has not been taken yet.
+            // The rest of the earlier declarations, unless it was taken already.
             declared.token = None;
             declared.packets.clear();
             match self.declare(&mut declared) {

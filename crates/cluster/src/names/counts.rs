@@ -41,7 +41,7 @@ impl Counts {
         }
     }
 
-    /// Forgets a node whose last name is gone.
+    /// Forgets a node after its last name is gone.
     pub(super) fn lose(&mut self, node: &Identity) {
         self.0.remove(node);
     }

@@ -166,7 +166,7 @@ impl Connection {
         });
     }
 
-    /// Gives the next packet to the link. Returns false if there is none.
+    /// Gives the next packet to the link. Returns false without a packet.
     fn transmit(&self, environment: &Environment) -> bool {
         let _transmitting = self.transmitting.lock();
         let transmit = {
@@ -404,7 +404,7 @@ impl Connection {
                 None => waiting.0.drain().flat_map(|(_, senders)| senders).collect(),
             }
         };
-        // The wakers are those of processes, or of other executors, whose panics must not end this thread.
+        // The wakers belong to processes or to other executors. Their panics must not end this thread.
         woken.into_iter().for_each(rusm_runtime::embed::panics::wake);
     }
 

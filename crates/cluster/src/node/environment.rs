@@ -1,4 +1,4 @@
-//! What all connections of a node share: its link, its clock, and its runtime.
+//! Environment that all connections of a node share: its link, its clock, and its runtime.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -45,7 +45,7 @@ pub enum KeyedError {
     /// The key is too long.
     #[error("a key has at most {KEY_BYTES_MAX} bytes, not {0}")]
     Length(usize),
-    /// The runtime has no room for a process.
+    /// The runtime is at its limit of processes.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// All nodes that serve the kind drain.

@@ -19,7 +19,7 @@ pub(super) struct LogBudget {
 /// Permission for one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Number of lines that were dropped before this one, to be said in it; `None` if there were none.
+    /// Number of lines that were dropped before this one, to be said in it; `None` for 0.
     pub(super) dropped: Option<u64>,
 }
 

@@ -80,7 +80,7 @@ struct Shared {
     connections: RwLock<HashMap<NodeName, Arc<Connection>>>,
     /// Number of the first session with a peer: later than those with peers that were forgotten.
     first_epoch: AtomicU64,
-    /// Lines about peers for which there is no room.
+    /// Lines about peers beyond the limit.
     log: Mutex<LogBudget>,
     /// Connections by the index of the life that is connected, or was.
     by_node: RwLock<FxHashMap<u32, Arc<Connection>>>,
@@ -188,7 +188,7 @@ impl Node {
         self.shared.environment.link.status()
     }
 
-    /// Leaves the cluster: what processes have sent so far arrives, then the connections are closed, at the latest
+    /// Leaves the cluster: everything that processes have sent arrives, then the connections are closed, at the latest
     /// after `deadline`. Returns true if everything was acknowledged in time. Blocks this thread.
     pub fn leave(&self, deadline: Duration) -> bool {
         let until = self.shared.environment.now() + deadline;
@@ -235,7 +235,7 @@ impl Shared {
         }
     }
 
-    /// Returns the connection to a peer, and begins it if the peer is not known. `None` if there is no room for it.
+    /// Returns the connection to a peer, and begins it if the peer is not known. `None` at the limit of peers.
     fn connection(self: &Arc<Self>, peer: &NodeName) -> Option<Arc<Connection>> {
         if let Some(connection) = self.connections.read().get(peer) {
             return Some(Arc::clone(connection));

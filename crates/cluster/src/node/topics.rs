@@ -51,7 +51,7 @@ impl Default for ShareConfig {
 /// Error returned when a topic cannot be shared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ShareError {
-    /// The runtime has no room for the process that receives.
+    /// The runtime is at its limit of processes, so none receives.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }

@@ -13,7 +13,7 @@ use super::event::DownReason;
 const FIRST: Duration = Duration::from_millis(250);
 /// Maximum wait.
 const MAX: Duration = Duration::from_secs(30);
-/// Minimum duration of a session after which its end is no repetition.
+/// Minimum duration of a session after which its end is not a repetition.
 const CALM: Duration = Duration::from_secs(2);
 /// Number of restarts and new sessions in quick succession that need no wait. An update of a node has two or three.
 const FREE: u32 = 4;

@@ -37,7 +37,7 @@ pub(super) struct Inbound {
     /// Announced length of the long signals among the parts, in bytes.
     signal_parts_bytes: u64,
     targets: FxHashMap<Address, Taken>,
-    /// Number of messages of all targets whose credit was not returned, and their length in bytes.
+    /// Number of messages of all targets for which credit was not returned, and their length in bytes.
     held: (u64, u64),
     /// Targets with credit to return.
     owed: VecDeque<Address>,

@@ -455,7 +455,7 @@ impl Session {
         !self.control.is_empty() || matches!(&self.phase, Phase::Up(session) if is_waiting(session))
     }
 
-    /// Returns true if this node takes its events as fast as they come: signals have no other credit.
+    /// Returns true if this node takes its events as fast as they come. Nothing else bounds signals.
     fn acknowledges(&self) -> bool {
         self.events.len() <= ACKNOWLEDGED_EVENTS_MAX
     }

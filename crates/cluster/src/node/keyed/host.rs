@@ -175,7 +175,7 @@ impl Host {
         }
     }
 
-    /// Tells the other hosts that this one has no key any more. Returns false if one of them has no room for it now.
+    /// Tells the other hosts that this one has lost all keys. Returns false if the queue to one of them is full.
     fn say_drained(&self, ctx: &Context) -> bool {
         let own = Bytes::copy_from_slice(self.own.as_str().as_bytes());
         let hosts = self.hosts.read();
@@ -186,7 +186,7 @@ impl Host {
         })
     }
 
-    /// Notes that a node has no key any more: pids there are of processes that have ended.
+    /// Notes that a node has lost all keys: pids there belong to processes that have ended.
     fn drained(&self, node: &[u8]) {
         let mut hosts = self.hosts.write();
         let node = std::str::from_utf8(node).ok().and_then(|node| NodeName::new(node).ok());

@@ -51,7 +51,7 @@ pub(super) struct Suspended {
 /// Use of a key on the host that is offered its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyUse {
-    /// It has no process: the state is kept.
+    /// Its process has ended: the state is kept.
     Free,
     /// A process has newer state.
     Live,

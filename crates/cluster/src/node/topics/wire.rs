@@ -44,7 +44,7 @@ impl Batch {
             self.out.put_u16_le(text.len() as u16);
             self.out.put_slice(text.as_bytes());
         };
-        // An empty key is no key.
+        // An empty key stands for none.
         text(message.key().unwrap_or(""));
         self.out.put_u8(message.attributes().len() as u8);
         for (name, value) in message.attributes() {
