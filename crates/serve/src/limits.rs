@@ -38,7 +38,7 @@ pub struct Limits {
     pub head_fields: usize,
     /// Bytes of a request's body (413). Default 2 MiB.
     pub body_bytes: u64,
-    /// Bytes of all bodies that handlers collect (503 with `Retry-After`) and of all messages of WebSockets that are not
+    /// Bytes of all bodies that handlers collect (503 with `Retry-After`) and of all messages of `WebSocket`s that are not
     /// whole (close code 1013) at a time. Default an eighth of the memory of the machine or of the control group, at least
     /// 32 MiB.
     pub bodies_bytes: u64,

@@ -378,7 +378,7 @@ impl File<'_> {
                 profiles.set_environment(&name, config_values(&variables)?);
             }
             if let Some(folders) = profile.folders {
-                profiles.set_folders(&name, granted_folders(&folders, &self.dir)?);
+                profiles.set_folders(&name, granted_folders(&folders, self.dir)?);
             }
             if let Some(granted) = profile.topics {
                 profiles.set_topics(&name, granted_topics(&granted, &topics)?);

@@ -38,7 +38,7 @@ impl<T> Future for OwnThread<T> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         let result = ready!(Pin::new(&mut self.result).poll(task));
-        Poll::Ready(result.map_err(|_| system(self.what)(io::Error::other("its thread panicked"))))
+        Poll::Ready(result.map_err(|_closed| system(self.what)(io::Error::other("its thread panicked"))))
     }
 }
 

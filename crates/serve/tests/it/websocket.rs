@@ -71,7 +71,7 @@ fn messages_that_are_not_whole_share_a_bound_and_get_1013_beyond_it() {
     // A frame of 70,000 bytes that are all zero, as is its mask.
     let head = [0x82, 0xff, 0, 0, 0, 0, 0, 1, 0x11, 0x70, 0, 0, 0, 0];
     slow.get_mut().write_all(&head).expect("the server reads");
-    slow.get_mut().write_all(&[0; 60_000]).expect("the server reads");
+    slow.get_mut().write_all(&vec![0; 60_000]).expect("the server reads");
 
     // The first message may be whole before the server has read the start of the slow one.
     let refused = loop {
@@ -83,7 +83,7 @@ fn messages_that_are_not_whole_share_a_bound_and_get_1013_beyond_it() {
     };
 
     assert_eq!(refused, Some(CloseCode::Again));
-    slow.get_mut().write_all(&[0; 10_000]).expect("the server reads");
+    slow.get_mut().write_all(&vec![0; 10_000]).expect("the server reads");
     assert_eq!(slow.read().expect("an echo"), Message::binary(vec![0; 70_000]));
 }
 
