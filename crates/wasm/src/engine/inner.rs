@@ -58,7 +58,6 @@ pub(crate) struct EngineInner {
     pub(crate) components: component::Linker<GuestState>,
     pub(crate) modules: Linker<GuestState>,
     /// The engine of components of WASI 0.3.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests run here"))]
     pub(crate) concurrent: ConcurrentCell<GuestState>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests leave instances"))]
     pub(crate) idle: IdleRegistry,

@@ -65,6 +65,7 @@ pub(crate) fn key(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<Vec<u8>>
 }
 
 /// The bytes of a range, or nothing if its length is negative.
+#[cfg(feature = "store")]
 pub(crate) fn optional_bytes(caller: &mut GuestCaller<'_>, p: i32, n: i32) -> Read<Option<Vec<u8>>> {
     if n < 0 { Ok(None) } else { bytes(caller, p, n).map(Some) }
 }
