@@ -19,7 +19,7 @@ rusm_response handle(rusm_request request) {
 }
 ";
 
-/// Rules of make: clang for each source, and the linker of components, which comes with Rust and with the WASI SDK.
+/// Rules of make: clang for each source, which before version 16 has `typeof` only as `__typeof__`, and the linker of components, which comes with Rust and with the WASI SDK.
 const MAKEFILE: &str = "\
 find = $(firstword $(foreach name,$(1),$(shell command -v $(name))))
 CLANG ?= $(call find,clang clang-22 clang-21 clang-20 clang-19 clang-18)
@@ -39,11 +39,11 @@ build/NAME.wasm: $(OBJECTS) wit/app.wit
 
 build/%.o: src/%.c $(wildcard sdk/*.h)
 \t@mkdir -p build
-\t$(CLANG) --target=wasm32-unknown-unknown -std=c2x -Os -mbulk-memory -Wall -Wextra -ffreestanding -Isdk -c -o $@ $<
+\t$(CLANG) --target=wasm32-unknown-unknown -std=c2x -Dtypeof=__typeof__ -Os -mbulk-memory -Wall -Wextra -ffreestanding -Isdk -c -o $@ $<
 
 build/%.o: sdk/%.c $(wildcard sdk/*.h)
 \t@mkdir -p build
-\t$(CLANG) --target=wasm32-unknown-unknown -std=c2x -Os -mbulk-memory -ffreestanding -Isdk -c -o $@ $<
+\t$(CLANG) --target=wasm32-unknown-unknown -std=c2x -Dtypeof=__typeof__ -Os -mbulk-memory -ffreestanding -Isdk -c -o $@ $<
 ";
 
 /// The worlds of the components. A component imports only what its program uses.
