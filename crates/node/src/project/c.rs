@@ -19,7 +19,8 @@ rusm_response handle(rusm_request request) {
 }
 ";
 
-/// Rules of make: clang for each source, which before version 16 has `typeof` only as `__typeof__`, and the linker of components, which comes with Rust and with the WASI SDK.
+/// Rules of make: clang for each source, which before version 16 has `typeof` only as `__typeof__`, and the linker of
+/// components, which comes with Rust and with the WASI SDK.
 const MAKEFILE: &str = "\
 find = $(firstword $(foreach name,$(1),$(shell command -v $(name))))
 CLANG ?= $(call find,clang clang-22 clang-21 clang-20 clang-19 clang-18)
