@@ -299,7 +299,7 @@ impl Drop for Writer {
     }
 }
 
-/// What a commit of several requests needs of the writer.
+/// The parts of the writer that a commit of several requests uses.
 struct GroupCommit<'a> {
     core: &'a Core,
     /// Maximum number of requests.

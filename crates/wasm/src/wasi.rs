@@ -67,7 +67,7 @@ impl Wasi {
         for folder in state.info.grant.folders() {
             let permissions = if folder.is_writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             if let Err(error) = builder.preopened_dir(&folder.path, &folder.guest_path, permissions) {
-                // It was there when the node started. The guest sees that it has no such folder.
+                // It was there when the node started. The guest does not find it.
                 tracing::warn!(folder = %folder.path.display(), %error, "cannot open a folder of a guest");
             }
         }

@@ -2,7 +2,7 @@
 
 use super::kind::{Kind, Project};
 
-/// The programs that a project starts with. That of a guest is also an example that tests run.
+/// Programs that a project starts with. The guest is also an example that tests run.
 const GUEST: &str = include_str!("../../../../examples/guests/c/hello.c");
 const HTTP: &str = "\
 /* Answers requests of HTTP: curl http://127.0.0.1:8080/you */

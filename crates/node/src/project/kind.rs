@@ -1,6 +1,6 @@
-//! What a project is for, and what it consists of.
+//! Purpose and content of a project.
 
-/// What the component of a project is.
+/// Purpose of a project's component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A process, for `rusm run`.
@@ -15,6 +15,6 @@ pub(super) struct Project {
     pub(super) files: Vec<(&'static str, String)>,
     /// Path of the component that is built.
     pub(super) component: String,
-    /// What a build needs.
+    /// Tools that a build needs.
     pub(super) needs: String,
 }

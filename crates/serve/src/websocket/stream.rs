@@ -33,7 +33,7 @@ thread_local! {
 pub(super) struct FrameStream {
     io: Io,
     decoder: Decoder,
-    /// What the decoder holds.
+    /// Bytes that the decoder holds.
     held: HeldBytes,
     /// Bytes that were received behind an item, and the position of the first one that is not decoded.
     received: (Vec<u8>, usize),

@@ -36,7 +36,7 @@ pub(crate) struct FreeSpace {
     held: u64,
 }
 
-/// What a look finds.
+/// Result of a look at the disk.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// Free space of the disk.
@@ -58,12 +58,12 @@ impl Found {
 }
 
 impl FreeSpace {
-    /// Returns true if there was no room for growth at the last look.
+    /// Returns true if the last look found too little room for growth.
     pub(crate) const fn is_scarce(&self) -> bool {
         self.is_scarce
     }
 
-    /// Returns true if a store, whose file has `data` bytes of keys and values, may grow by `growth` bytes.
+    /// Returns true if a store with `data` bytes of keys and values may grow by `growth` bytes.
     pub(crate) fn has_room(&mut self, growth: u64, path: &Path, data: impl FnOnce() -> u64) -> bool {
         self.has_room_of(growth, || Found::at(path, data()))
     }

@@ -78,7 +78,7 @@ impl<'t> Group<'t> {
         self.writes_expiring
     }
 
-    /// Number of bytes by which the keys and values of all buckets have grown so far.
+    /// Number of bytes by which the keys and values of all buckets have grown in this group.
     pub(crate) fn growth(&self) -> u64 {
         let added: u64 = self.opened.iter().map(|opened| opened.bytes_added).sum();
         let removed: u64 = self.opened.iter().map(|opened| opened.bytes_removed).sum();

@@ -28,7 +28,7 @@ use crate::scenarios::wasm::guests::{Code, Guests};
 const CHAIN: u64 = 256;
 /// Message tags that request a chain from the digest service, and the digest of the message's body.
 const DIRECT_TAGS: Tags = Tags { chain: 1, bytes: 256 };
-/// The same by `crypto.subtle`, which the service in TypeScript has.
+/// Message tags for the same work by `crypto.subtle`, which the service in TypeScript has.
 const SUBTLE_TAGS: Tags = Tags { chain: 2, bytes: 3 };
 /// Maximum number of core instances in a guest. `QuickJS` with its adapters needs thirteen.
 const PARTS_MAX: u32 = 16;
