@@ -70,9 +70,9 @@ impl Search<'_> {
 
     /// Ends children of ended processes that have not run yet.
     fn pass_over_children(&mut self) -> u64 {
-        let alive = self.ended.iter().filter(|pid| self.runtime.is_alive(**pid));
-        let parents: FxHashSet<u32> = alive.map(|pid| pid.slot()).collect();
-        self.end_matching(|seen| seen.reductions() == 0 && parents.contains(&seen.parent_slot()))
+        let parents = self.ended.clone();
+        let has_ended = |parent: Option<Pid>| parent.is_some_and(|parent| parents.contains(&parent));
+        self.end_matching(|seen| seen.reductions() == 0 && has_ended(seen.parent()))
     }
 
     fn end_matching(&mut self, matches: impl Fn(&observe::ProcessRef<'_>) -> bool) -> u64 {

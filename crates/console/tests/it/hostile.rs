@@ -1,6 +1,7 @@
 //! Bad input and bad clients: each gets one clear line and the right close code, and other clients are not disturbed.
 
 use std::pin::Pin;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::support::{
@@ -8,7 +9,7 @@ use crate::support::{
 };
 use rusm_console::Limits;
 use rusm_protocol::Column;
-use rusm_runtime::Context;
+use rusm_runtime::{Context, SpawnOptions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -389,6 +390,31 @@ async fn a_spawn_bomb_is_ended_by_one_command_and_others_live_on() {
         node.settles("the end of all", |runtime| runtime.process_count() == 1).await;
         assert!(node.runtime.is_alive(bystander));
     }
+}
+
+#[tokio::test]
+async fn a_child_that_has_not_run_is_ended_with_the_parent_that_spawned_it() {
+    let node = node_with(|config| config.limits = generous());
+    let (release, held) = mpsc::channel::<()>();
+    let holder = move |_| async move { held.recv().unwrap() };
+    node.runtime.spawn_pinned(0, holder).unwrap();
+    let (child_runs, ran) = mpsc::channel::<()>();
+    // The child waits for scheduler 0, which the holder blocks, and has no label.
+    let parent = move |ctx: Context| async move {
+        ctx.spawn_pinned(0, |_| async move { child_runs.send(()).unwrap() }).unwrap();
+        drop(ctx.receive_match(|_| false).await);
+    };
+    node.runtime.spawn_with(&SpawnOptions::default().label("bomb").pinned(1), parent).unwrap();
+    node.settles("the child", |runtime| runtime.process_count() == 3).await;
+    let mut client = node.attach().await;
+
+    client.send(&json!({"type": "kill_all", "filter": "name=bomb", "reason": "kill", "id": 1}).to_string()).await;
+    let killed = client.next_of("killed").await;
+    release.send(()).unwrap();
+
+    assert_eq!((&killed["processes"], &killed["left"]), (&json!(2), &json!(0)), "{killed}");
+    node.settles("the end of all", |runtime| runtime.process_count() == 0).await;
+    assert!(ran.recv().is_err(), "the child never ran");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use crate::support::{Client, Node, generous, node, node_with};
-use rusm_runtime::{Context, ExitReason, Pid, observe};
+use rusm_runtime::{Context, ExitReason, Pid, SpawnOptions, observe};
 use serde_json::{Value, json};
 
 async fn attached() -> (Node, Client) {
@@ -35,12 +35,10 @@ async fn links_are_sent_in_full_number_by_page_and_with_their_names() {
     let hub = node
         .runtime
         .spawn(|ctx: Context| async move {
-            for n in 0..40 {
+            ctx.set_label("hub");
+            for _ in 0..40 {
                 let other = ctx.spawn(|_| async { pending::<()>().await });
                 ctx.link(other);
-                if n == 39 {
-                    ctx.set_label("hub");
-                }
             }
             pending::<()>().await;
         })
@@ -90,13 +88,8 @@ async fn the_mailbox_has_its_length_its_bytes_and_its_rates() {
 #[tokio::test]
 async fn a_process_that_an_observer_has_ended_says_so() {
     let (node, mut client) = attached().await;
-    let victim = node
-        .runtime
-        .spawn(|ctx: Context| async move {
-            ctx.set_label("victim");
-            pending::<()>().await;
-        })
-        .unwrap();
+    let victim =
+        node.runtime.spawn_with(&SpawnOptions::default().label("victim"), |_| async { pending::<()>().await }).unwrap();
     client.send(&inspect(1, victim, &json!({}))).await;
     answer(&mut client, 1, |message| message["is_alive"] == true).await;
 

@@ -7,7 +7,7 @@ use crate::support::{Client, Node, generous, node, node_with};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config as Cases, TestRunner};
 use rusm_runtime::observe::{self, ProcessState};
-use rusm_runtime::{ExitReason, Pid, Runtime};
+use rusm_runtime::{Context, ExitReason, Pid, Runtime, SpawnOptions};
 use serde_json::{Value, json};
 
 /// Starts a node that accepts any rate of client requests, with processes that keep their figures constant.
@@ -257,10 +257,8 @@ async fn rows_are_given_in_the_columns_asked_for() {
     let node = node();
     let parent = node.runtime.spawn(|ctx| async move {
         ctx.register("parent").unwrap();
-        ctx.spawn(|ctx| async move {
-            ctx.set_label("child");
-            drop(ctx.receive_match(|_| false).await);
-        });
+        let waits = |ctx: Context| async move { drop(ctx.receive_match(|_| false).await) };
+        ctx.spawn_with(&SpawnOptions::default().label("child"), waits).unwrap();
         drop(ctx.receive_match(|_| false).await);
     });
     let parent = parent.unwrap();

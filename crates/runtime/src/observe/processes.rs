@@ -129,8 +129,7 @@ impl ProcessRef<'_> {
     /// Returns the parent; `None` if the process was spawned from outside.
     #[inline]
     pub fn parent(&self) -> Option<Pid> {
-        let (slot, generation) = self.table_slot().parent();
-        (slot != 0).then(|| Pid::local(slot, generation))
+        self.table_slot().parent_pid()
     }
 
     /// Returns the generation, which distinguishes the successive processes of one slot.
@@ -286,13 +285,12 @@ pub fn process(runtime: &Handle, pid: Pid) -> Option<ProcessReport> {
     let slot = runtime.shared.table.slot(pid)?;
     let (name, label) = names(&process_ref);
     let label = label.or_else(|| child_id(runtime, &process_ref));
-    let (parent_slot, parent_generation) = slot.parent();
     Some(ProcessReport {
         pid,
         name,
         label,
         state: process_ref.state(),
-        parent: (parent_slot != 0).then(|| Pid::local(parent_slot, parent_generation)),
+        parent: slot.parent_pid(),
         future_type: slot.future_type(),
     })
 }

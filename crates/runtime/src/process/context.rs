@@ -85,8 +85,7 @@ impl Context {
 
     /// Returns the pid of the process that spawned this one; `None` if it was spawned from outside.
     pub fn parent(&self) -> Option<Pid> {
-        let (slot, generation) = self.running().slot.parent();
-        (slot != 0).then(|| Pid::local(slot, generation))
+        self.running().slot.parent_pid()
     }
 
     /// Spawns a process.

@@ -121,6 +121,12 @@ impl Slot {
         unsafe { ((*body).parent.load(Ordering::Relaxed), (*body).parent_generation.load(Ordering::Relaxed)) }
     }
 
+    /// Returns [`parent`](Self::parent) as a pid; `None` if it was not spawned by a process.
+    pub(crate) fn parent_pid(self) -> Option<Pid> {
+        let (slot, generation) = self.parent();
+        (slot != 0).then(|| Pid::local(slot, generation))
+    }
+
     /// Returns the address of the tenant's side table; see [`Body::side_table`].
     pub(crate) fn side_table_ptr(self) -> *mut Option<Box<SideTable>> {
         // SAFETY: stays inside the body.
