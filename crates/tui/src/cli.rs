@@ -100,6 +100,7 @@ impl Cli {
             } else {
                 Source::Node(self.target.unwrap_or(Target::Discover))
             },
+            beside: self.beside,
             token_file: self.token_file,
             timeout: self.timeout,
             reconnect: !self.no_reconnect,

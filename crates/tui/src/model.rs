@@ -35,6 +35,7 @@ use crate::model::history::past::PastPane;
 use crate::model::history::{Series, Window};
 use crate::model::input::key::Size;
 use crate::model::input::keymap::KeyMap;
+use crate::model::input::keys::Action;
 use crate::model::message::OwnCost;
 use crate::model::overlay::Overlay;
 use crate::model::overlay::trace::TracePane;
@@ -197,6 +198,8 @@ pub struct Model {
     pub(crate) read_only: bool,
     /// True if the node ends with this observer.
     pub(crate) owns_node: bool,
+    /// True if other nodes are on the screen too.
+    pub(crate) beside: bool,
     pub(crate) link: Link,
     pub(crate) hello: Option<Box<Hello>>,
     /// True after the node of this connection has sent its greeting. `hello` may still be from the previous node.
@@ -266,6 +269,7 @@ impl Model {
             keys: start.keys,
             read_only: start.read_only,
             owns_node: start.owns_node,
+            beside: false,
             link: Link::Connecting { since: Duration::ZERO },
             hello: None,
             greeted: false,
@@ -319,6 +323,24 @@ impl Model {
     /// Returns true if the node is connected and has sent its greeting.
     pub fn is_live(&self) -> bool {
         self.link == Link::Live && self.hello.is_some()
+    }
+
+    /// Shows the same view as another observer: its tab and panel, the time of its charts, and the order and filter of
+    /// its process table.
+    pub(crate) fn show_like(&mut self, other: &Self) {
+        if other.tab != self.tab && self.offers(Action::Show(other.tab)) {
+            (self.tab_before, self.tab, self.overlay) = (Some(self.tab), other.tab, None);
+        }
+        if self.tab == other.tab {
+            self.zoom = other.zoom;
+        }
+        self.window = other.window;
+        self.rows_wanted = other.rows_wanted;
+        self.table.sort = other.table.sort;
+        if other.table.field.is_none() && self.table.filter != other.table.filter {
+            self.table.set_filter(other.table.filter.clone());
+        }
+        self.dirty = true;
     }
 
     /// Returns the newest frame.

@@ -1,33 +1,34 @@
-//! The event loop around the pure core: it waits for keys, the node and the clock, passes each event to `update`,
+//! The event loop around the pure core: it waits for keys, the nodes and the clock, passes each event to `update`,
 //! executes the returned effects, and draws if something changed.
 
+mod effects;
+mod nodes;
 mod sources;
+mod usage;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
 use futures_util::StreamExt;
-use rusm_protocol::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::sources::{Next, Sources, other_node};
-use crate::cli::config;
-use crate::cli::options::Options;
+use self::nodes::{Nodes, Watched};
+use self::sources::{Next, Sources};
+use self::usage::UsageMeter;
+use crate::cli::options::{Options, Source};
 use crate::connection::{ConnectionHandle, Inbox, picker};
 use crate::exit::summary::summary;
 use crate::exit::{Error, Exit};
 use crate::export;
-use crate::export::{Exporting, save};
+use crate::export::Exporting;
 use crate::model::Model;
-use crate::model::message::{Effect, Export, LinkEvent, Msg, OwnCost, QuitReason};
+use crate::model::input::key::Size;
+use crate::model::message::{LinkEvent, Msg};
 use crate::model::update::update;
 use crate::once;
 use crate::once::{act, diagnose};
-use crate::replay::index::Index;
 use crate::replay::recording::Recording;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
@@ -83,8 +84,9 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
         let inbox = Inbox::default();
         let outgoing = start::attach(&sources.now, &inbox).await?;
         let mut event_loop = EventLoop::new(&sources.now, inbox, outgoing)?;
+        event_loop.attach_beside().await?;
         let ended = event_loop.serve().await;
-        let lines = summary(&event_loop.model, event_loop.start.elapsed());
+        let lines = summary(event_loop.nodes.first(), event_loop.start.elapsed());
         let next = event_loop.next.take();
         // The terminal is restored before anything is printed.
         drop(event_loop);
@@ -106,9 +108,7 @@ fn unwritable(path: &std::path::Path, error: &io::Error) -> Error {
 
 /// State of the running screen.
 struct EventLoop {
-    model: Model,
-    inbox: Inbox,
-    outgoing: ConnectionHandle,
+    nodes: Nodes,
     signals: Signals,
     guard: Guard,
     screen: Screen<io::Stdout>,
@@ -148,9 +148,10 @@ impl EventLoop {
         }
         Ok(Self {
             screen,
-            model: Model::new(start),
-            inbox,
-            outgoing,
+            nodes: Nodes::new(
+                Watched { source: options.source.clone(), model: Model::new(start), inbox, outgoing },
+                size,
+            ),
             signals,
             guard,
             start: Instant::now(),
@@ -165,6 +166,22 @@ impl EventLoop {
             exporting: None,
             next: None,
         })
+    }
+
+    /// Attaches to the other nodes. Those that cannot be reached are named on the screen.
+    async fn attach_beside(&mut self) -> Result<(), Error> {
+        for target in self.options.beside.clone() {
+            let inbox = self.nodes.get(0).inbox.beside();
+            let options = Options { source: Source::Node(target.clone()), run: None, ..self.options.clone() };
+            match start::attach(&options, &inbox).await {
+                Ok(outgoing) => {
+                    let model = Model::new(start::start(&options, terminal::size(), outgoing.over_ssh));
+                    self.nodes.push(Watched { source: options.source, model, inbox, outgoing });
+                }
+                Err(error) => self.feed(0, Msg::Saved(Err(format!("without {target}: {error}"))))?,
+            }
+        }
+        self.fit()
     }
 
     async fn serve(&mut self) -> Result<Exit, Error> {
@@ -185,29 +202,31 @@ impl EventLoop {
                     by_key = true;
                     self.input(burst)?;
                 }
-                () = self.inbox.ready() => {
-                    for msg in self.inbox.drain() {
-                        self.feed(msg)?;
+                () = self.nodes.ready() => {
+                    for node in self.nodes.indices() {
+                        for msg in self.nodes.get(node).inbox.drain() {
+                            self.feed(node, msg)?;
+                        }
                     }
                 }
                 _ = ticks.tick() => {
-                    if let Some(own) = self.usage.read(&self.outgoing.received_bytes, self.screen.drawn_bytes()) {
-                        self.feed(Msg::OwnCost(own))?;
+                    if let Some(own) = self.usage.read(self.nodes.received_bytes(), self.screen.drawn_bytes()) {
+                        self.feed_all(&Msg::OwnCost(own))?;
                     }
-                    self.feed(Msg::Tick)?;
+                    self.feed_all(&Msg::Tick)?;
                 }
                 signal = self.signals.next() => match signal {
                     SignalEvent::Stop => self.stop(false)?,
                     SignalEvent::Continue => self.resume()?,
                     SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
-                saved = export::finished(&mut self.exporting) => self.feed(Msg::Saved(saved))?,
+                saved = export::finished(&mut self.exporting) => self.feed_focused(Msg::Saved(saved))?,
                 () = tokio::time::sleep_until(draw_at), if is_dirty => {}
             }
             if let Some(ending) = self.ending.take() {
                 return ending;
             }
-            is_dirty |= self.model.take_dirty();
+            is_dirty |= self.nodes.take_dirty();
             if is_dirty && Instant::now() >= draw_at {
                 self.draw()?;
                 (is_dirty, by_key) = (false, false);
@@ -232,7 +251,7 @@ impl EventLoop {
             messages.push(Msg::Theme(Box::new(palette)));
         }
         messages.extend(events.into_iter().filter_map(terminal::message));
-        terminal::coalesce(messages).into_iter().try_for_each(|msg| self.feed(msg))?;
+        terminal::coalesce(messages).into_iter().try_for_each(|msg| self.take(msg))?;
         match fault {
             // Handle the events read before the terminal failed first: they may contain the quit key.
             Some(fault) if self.ending.is_none() => Err(Error::Terminal(fault)),
@@ -240,10 +259,49 @@ impl EventLoop {
         }
     }
 
-    fn feed(&mut self, msg: Msg) -> Result<(), Error> {
-        if let Msg::Resize(size) = msg {
-            self.screen.resize(size);
+    /// Passes an event of the terminal to the nodes that it is for.
+    fn take(&mut self, msg: Msg) -> Result<(), Error> {
+        match msg {
+            Msg::Resize(size) => return self.resize(size),
+            Msg::Theme(_) => return self.feed_all(&msg),
+            Msg::Mouse(mouse) => {
+                if let Some(msg) = self.nodes.mouse(mouse) {
+                    self.feed_focused(msg)?;
+                }
+            }
+            _ => self.feed_focused(msg)?,
         }
+        self.nodes.follow();
+        self.fit()
+    }
+
+    fn resize(&mut self, size: Size) -> Result<(), Error> {
+        self.screen.resize(size);
+        self.nodes.resize(size);
+        self.fit()?;
+        self.screen.repaint();
+        Ok(())
+    }
+
+    /// Tells each node the size of its part of the screen.
+    fn fit(&mut self) -> Result<(), Error> {
+        for (node, size) in self.nodes.sizes().into_iter().enumerate() {
+            if self.nodes.get(node).model.size != size {
+                self.feed(node, Msg::Resize(size))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn feed_focused(&mut self, msg: Msg) -> Result<(), Error> {
+        self.feed(self.nodes.focus(), msg)
+    }
+
+    fn feed_all(&mut self, msg: &Msg) -> Result<(), Error> {
+        self.nodes.indices().try_for_each(|node| self.feed(node, msg.clone()))
+    }
+
+    fn feed(&mut self, node: usize, msg: Msg) -> Result<(), Error> {
         if let (Msg::Link(LinkEvent::Lost { reason, fault, .. }), false) = (&msg, self.reconnect) {
             self.ending = Some(Err(Error::lost(reason.clone(), *fault)));
             return Ok(());
@@ -253,85 +311,12 @@ impl EventLoop {
         if let Some(error) = self.recording.as_mut().and_then(|recording| recording.write(&msg, now).err()) {
             self.recording = None;
             let text = format!("the recording has ended: {error}");
-            update(&mut self.model, Msg::Malformed(text), now);
+            update(&mut self.nodes.get(node).model, Msg::Malformed(text), now);
         }
-        for effect in update(&mut self.model, msg, now) {
-            self.execute(effect)?;
-        }
-        Ok(())
-    }
-
-    fn execute(&mut self, effect: Effect) -> Result<(), Error> {
-        match effect {
-            Effect::Send(message) => {
-                // If the queue is full, the node does not read: the connection task will detect that and report it.
-                let sent = self.outgoing.commands.try_send(message);
-                tracing::trace!(?sent, "command");
-            }
-            Effect::Retry => self.outgoing.retry.notify_one(),
-            Effect::Copy(text) => {
-                let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(text);
-                let mut bytes = String::new();
-                if crossterm::Command::write_ansi(&command, &mut bytes).is_ok() {
-                    self.screen.send(bytes.as_bytes()).map_err(Error::Terminal)?;
-                }
-            }
-            Effect::Save { name, export } => {
-                let text = match export {
-                    Export::Text(text) => text,
-                    Export::Screen => once::lines(&crate::replay::screen(&self.model)),
-                    Export::Picture => crate::picture::svg(&crate::replay::screen(&self.model), &crate::picture::DARK),
-                };
-                self.feed(Msg::Saved(save::save(&name, &text)))?;
-            }
-            Effect::ExportTrace { .. } if self.exporting.is_some() => {
-                self.feed(Msg::Saved(Err("the last export is not complete yet".to_owned())))?;
-            }
-            Effect::ExportTrace { name, until_ms, last } => {
-                let options = self.options.clone();
-                let saved = async move { export::save_span(&options, &name, until_ms, last).await };
-                self.exporting = Some(Box::pin(saved));
-            }
-            Effect::OpenRecording(path) => match self.openable(&path) {
-                Ok(()) => {
-                    self.next = Some(Next::Recording(path));
-                    self.ending = Some(Ok(Exit::Done));
-                }
-                Err(why) => self.feed(Msg::Saved(Err(why)))?,
-            },
-            Effect::Attach(node) => match other_node(&self.options, &self.model, &node) {
-                Some(target) => {
-                    self.next = Some(Next::Node(target));
-                    self.ending = Some(Ok(Exit::Done));
-                }
-                None => self.feed(Msg::Saved(Err(format!("attach to {node} itself: only sockets lead there"))))?,
-            },
-            Effect::SaveColumns { key, columns } => {
-                let saved = match &self.options.config_file {
-                    Some(path) => config::columns::save(path, key, &columns)
-                        .map(|()| path.display().to_string())
-                        .map_err(|error| error.to_string()),
-                    None => Err("chosen for now only: there is no place for a config file".to_owned()),
-                };
-                self.feed(Msg::Saved(saved))?;
-            }
-            Effect::Repaint => self.screen.repaint(),
-            // Ctrl-Z stops the whole job, as the terminal would.
-            Effect::Suspend => self.stop(true)?,
-            Effect::Quit(QuitReason::Requested) => self.ending = Some(Ok(Exit::Done)),
-            Effect::Quit(QuitReason::NewerProtocol { theirs }) => {
-                self.ending = Some(Err(Error::NewerProtocol { theirs, ours: PROTOCOL_VERSION }));
-            }
+        for effect in update(&mut self.nodes.get(node).model, msg, now) {
+            self.execute(node, effect)?;
         }
         Ok(())
-    }
-
-    /// Checks that a recording can be shown.
-    fn openable(&self, path: &Path) -> Result<(), String> {
-        if self.options.record.is_some() {
-            return Err("this screen is being recorded: open the recording with --replay".to_owned());
-        }
-        Index::open(path).map(drop)
     }
 
     /// Restores the terminal, stops the process, and takes the terminal again after the process is continued.
@@ -344,14 +329,16 @@ impl EventLoop {
 
     fn resume(&mut self) -> Result<(), Error> {
         self.guard.enter().map_err(Error::Terminal)?;
-        let size = terminal::size();
-        self.screen.resize(size);
-        self.feed(Msg::Resize(size))
+        self.resize(terminal::size())
     }
 
     fn draw(&mut self) -> Result<(), Error> {
         let began = Instant::now();
-        self.screen.draw(&self.model).map_err(Error::Terminal)?;
+        match self.nodes.shown() {
+            Some(nodes) => self.screen.draw_nodes(&nodes, self.nodes.indices().len()),
+            None => self.screen.draw(&self.nodes.focused().model),
+        }
+        .map_err(Error::Terminal)?;
         self.pace.drawn_in(began.elapsed());
         self.drawn_at = Some(Instant::now());
         Ok(())
@@ -374,42 +361,6 @@ impl Pace {
             (self.frame_time * 15 / 16).max(self.fastest)
         };
     }
-}
-
-/// Measures the resource usage of this observer, once per second.
-struct UsageMeter {
-    read_at: Instant,
-    cpu: Duration,
-    received_bytes: u64,
-    drawn_bytes: u64,
-}
-
-impl UsageMeter {
-    fn new() -> Self {
-        Self { read_at: Instant::now(), cpu: thread_cpu(), received_bytes: 0, drawn_bytes: 0 }
-    }
-
-    fn read(&mut self, received: &AtomicU64, drawn_bytes: u64) -> Option<OwnCost> {
-        let elapsed = self.read_at.elapsed();
-        if elapsed < Duration::from_secs(1) {
-            return None;
-        }
-        let (cpu, received_bytes) = (thread_cpu(), received.load(Ordering::Relaxed));
-        let per_sec = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
-        let own = OwnCost {
-            cpu_pct: cpu.saturating_sub(self.cpu).as_secs_f64() / elapsed.as_secs_f64() * 100.0,
-            received_bytes_per_sec: per_sec(received_bytes, self.received_bytes),
-            drawn_bytes_per_sec: per_sec(drawn_bytes, self.drawn_bytes),
-        };
-        *self = Self { read_at: Instant::now(), cpu, received_bytes, drawn_bytes };
-        Some(own)
-    }
-}
-
-/// Returns the CPU time of this thread, which runs the socket, the model and the drawing.
-fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
 #[cfg(test)]

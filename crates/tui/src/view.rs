@@ -9,8 +9,10 @@ mod painter;
 mod panels;
 mod tabs;
 mod theme;
+pub(crate) mod tiles;
 
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
@@ -22,20 +24,22 @@ use crate::view::theme::Theme;
 
 /// Draws the whole screen.
 pub fn draw(frame: &mut Frame, model: &Model) {
-    let mut painter = Painter {
-        buffer: frame.buffer_mut(),
-        theme: Theme::of(model.capabilities).with(model.palette),
-        keys: &model.keys,
-        cursor: None,
-    };
-    let area = painter.area();
-    if layout::too_small(model.size) || layout::too_small(size(area)) {
-        return too_small(&mut painter, area, model.demo);
-    }
-    screen(&mut painter, area, model);
-    if let Some(cursor) = painter.cursor {
+    if let Some(cursor) = draw_on(frame.buffer_mut(), model) {
         frame.set_cursor_position(cursor);
     }
+}
+
+/// Draws the whole screen on a buffer. Returns the position of the terminal's cursor, if it is shown.
+fn draw_on(buffer: &mut Buffer, model: &Model) -> Option<(u16, u16)> {
+    let theme = Theme::of(model.capabilities).with(model.palette);
+    let mut painter = Painter { buffer, theme, keys: &model.keys, cursor: None };
+    let area = painter.area();
+    if layout::too_small(model.size) || layout::too_small(size(area)) {
+        too_small(&mut painter, area, model.demo);
+        return None;
+    }
+    screen(&mut painter, area, model);
+    painter.cursor
 }
 
 fn screen(painter: &mut Painter<'_>, area: Rect, model: &Model) {

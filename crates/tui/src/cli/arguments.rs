@@ -12,10 +12,11 @@ use crate::connection::Target;
 use crate::model::tab::Tab;
 
 /// Options that only make sense on a command line.
-pub(super) const NOT_IN_FILE: [&str; 16] = [
+pub(super) const NOT_IN_FILE: [&str; 17] = [
     "help",
     "version",
     "config",
+    "beside",
     "demo",
     "once",
     "batch",
@@ -42,6 +43,10 @@ pub struct Cli {
     /// A node's name, a socket path, unix:PATH, HOST:PORT, ws://HOST:PORT or `ssh://HOST/NODE` [default: the only node that runs here]
     #[arg(env = "RUSM_TOP_TARGET")]
     pub(super) target: Option<Target>,
+    /// More nodes to show on the same screen, separated by commas
+    #[arg(long, value_name = "TARGETS", env = "RUSM_TOP_BESIDE", value_delimiter = ',', requires = "target",
+        conflicts_with_all = ["once", "batch", "diagnose", "record", "export_trace", "kill", "kill_all", "stop", "set_log"])]
+    pub(super) beside: Vec<Target>,
     /// File with the token for TCP [default: tcp-PORT.token beside the sockets]
     #[arg(long, value_name = "FILE", env = "RUSM_TOP_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,

@@ -70,6 +70,8 @@ pub enum Once {
 pub struct Options {
     /// Source of the data.
     pub source: Source,
+    /// More nodes to show on the same screen. Default: none.
+    pub beside: Vec<Target>,
     /// Token file for TCP. Default: `tcp-<port>.token` or `tcp6-<port>.token` in the discovery folder.
     pub token_file: Option<PathBuf>,
     /// Connection timeout. Default: 5 s.
@@ -167,6 +169,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             source: Source::Node(Target::Discover),
+            beside: Vec::new(),
             token_file: None,
             timeout: CONNECT_TIMEOUT,
             reconnect: true,

@@ -21,7 +21,7 @@ pub(crate) struct Inbox(Arc<InboxState>);
 #[derive(Debug, Default)]
 struct InboxState {
     slots: Mutex<InboxSlots>,
-    ready: Notify,
+    ready: Arc<Notify>,
     space: Notify,
 }
 
@@ -34,6 +34,11 @@ struct InboxSlots {
 }
 
 impl Inbox {
+    /// Creates an inbox for one more connection; [`ready`](Self::ready) of either waits for both.
+    pub(crate) fn beside(&self) -> Self {
+        Self(Arc::new(InboxState { ready: Arc::clone(&self.0.ready), ..InboxState::default() }))
+    }
+
     /// Adds a message, waiting while the queue is full.
     pub(crate) async fn post(&self, msg: Msg) {
         let mut msg = Some(msg);

@@ -5,6 +5,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod serve;
+pub(crate) mod tiles;
 mod visible;
 pub(crate) mod zoom;
 

@@ -111,6 +111,12 @@ pub enum Effect {
     OpenRecording(PathBuf),
     /// Watch another node of the cluster instead, through the node that is watched.
     Attach(String),
+    /// Watch these nodes of the cluster beside the node that is watched, through it.
+    AttachBeside(Vec<String>),
+    /// Give the keys to the next node on the screen.
+    NextNode,
+    /// Show only the node with the focus, or all again.
+    OneNode,
     /// Redraw every cell.
     Repaint,
     /// Restore the terminal and suspend until the user resumes the program.

@@ -47,6 +47,9 @@ impl Model {
         if action == Action::Show(Tab::Cluster) && self.hello.is_some() && !self.has_feature("cluster") {
             return Some("this node has joined no cluster: start it with rusm node --cluster");
         }
+        if matches!(action, Action::NextNode | Action::OneNode) && !self.beside {
+            return Some("only this node is on the screen: the Cluster view shows all");
+        }
         if !action.changes_node() {
             return None;
         }

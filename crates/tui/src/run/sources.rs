@@ -1,8 +1,9 @@
-//! Sources that follow a screen: a recording, another node of the cluster, or what was shown before.
+//! Sources that follow a screen: a recording, another node of the cluster, more nodes, or what was shown before.
 //!
 //! ```text
 //!   first source ──▶ recording ──▶ another recording      q: back by one
 //!        └─────────▶ node b ──▶ node c                    q: back to the first source
+//!        └─────────▶ nodes a, b and c                     q: back to the first source
 //! ```
 
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub(super) enum Next {
     Recording(PathBuf),
     /// Another node of the cluster.
     Node(Target),
+    /// The same node, and others beside it.
+    Beside(Vec<Target>),
 }
 
 /// The source on the screen, and those to which the user returns.
@@ -39,10 +42,15 @@ impl Sources {
             Some(Next::Recording(path)) => {
                 let source = Source::Replay { path, speed: 1.0 };
                 let now = self.now.clone();
-                let recording = Options { source, owns_node: false, run: None, filter: String::new(), ..now };
+                let recording =
+                    Options { source, beside: Vec::new(), owns_node: false, run: None, filter: String::new(), ..now };
                 self.earlier.push(std::mem::replace(&mut self.now, recording));
             }
             Some(Next::Node(target)) => self.attach(Source::Node(target)),
+            Some(Next::Beside(beside)) => {
+                let all = Options { beside, run: None, tab: Tab::default(), ..self.now.clone() };
+                self.earlier.push(std::mem::replace(&mut self.now, all));
+            }
             None => match self.earlier.pop() {
                 Some(before) => self.now = Options { run: None, ..before },
                 None => return false,
@@ -57,7 +65,7 @@ impl Sources {
             return;
         }
         let tab = Tab::Cluster;
-        let other = Options { source, owns_node: false, run: None, tab, ..self.now.clone() };
+        let other = Options { source, beside: Vec::new(), owns_node: false, run: None, tab, ..self.now.clone() };
         let before = std::mem::replace(&mut self.now, other);
         if self.earlier.is_empty() {
             self.earlier.push(before);

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use ratatui::Terminal;
 use ratatui::layout::{Rect, Size};
+use ratatui::{Frame, Terminal};
 
 use super::ansi::Ansi;
 use crate::model::Model;
 use crate::model::input::key;
 use crate::view;
+use crate::view::tiles::ShownNode;
 
 /// DEC private mode 2026 (synchronized update): the terminal shows everything between these sequences at once.
 const BEGIN: &[u8] = b"\x1b[?2026h";
@@ -49,7 +50,19 @@ impl<W: Write> Screen<W> {
     /// # Errors
     /// If the writer fails.
     pub fn draw(&mut self, model: &Model) -> io::Result<()> {
-        let Ok(_) = self.terminal.draw(|frame| view::draw(frame, model));
+        self.draw_with(|frame| view::draw(frame, model))
+    }
+
+    /// Draws several nodes, of `count` nodes in all. A frame without changes writes nothing.
+    ///
+    /// # Errors
+    /// If the writer fails.
+    pub(crate) fn draw_nodes(&mut self, nodes: &[ShownNode<'_>], count: usize) -> io::Result<()> {
+        self.draw_with(|frame| view::tiles::draw(frame, nodes, count))
+    }
+
+    fn draw_with(&mut self, draw: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        let Ok(_) = self.terminal.draw(draw);
         let (clear, cells) = self.terminal.backend_mut().take();
         if clear.is_empty() && cells.is_empty() {
             return Ok(());

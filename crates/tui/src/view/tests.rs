@@ -16,6 +16,7 @@ use crate::replay::screen;
 mod details;
 mod disorder;
 mod marks;
+mod nodes;
 mod overlays;
 mod questions;
 mod results;

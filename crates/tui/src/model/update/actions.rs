@@ -50,6 +50,9 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
                 model.show_notice("this view has no panels to enlarge", false);
             }
         }
+        Action::AllNodes => process::attach_to_all(model, effects),
+        Action::NextNode => effects.push(Effect::NextNode),
+        Action::OneNode => effects.push(Effect::OneNode),
         Action::Repaint => effects.push(Effect::Repaint),
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Copy => process::copy(model, effects),

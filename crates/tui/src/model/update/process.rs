@@ -109,6 +109,20 @@ fn attach(model: &mut Model, node: String, effects: &mut Vec<Effect>) {
     effects.push(Effect::Attach(node));
 }
 
+/// Watches all nodes that the Cluster view lists as connected.
+pub(super) fn attach_to_all(model: &mut Model, effects: &mut Vec<Effect>) {
+    let nodes = model.cluster.newest.iter().flat_map(|newest| &newest.nodes).filter(|node| node.state == "up");
+    let names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
+    if model.beside {
+        return model.show_notice("all nodes are on the screen", false);
+    }
+    if model.demo || model.replay || names.is_empty() {
+        let text = if names.is_empty() { "no other node is connected" } else { "this source has the data of one node" };
+        return model.show_notice(text, false);
+    }
+    effects.push(Effect::AttachBeside(names));
+}
+
 /// Follows the selected link of the process on the screen.
 pub(super) fn follow_link(model: &mut Model, effects: &mut Vec<Effect>) {
     let link = model.detail.as_ref().and_then(|pane| pane.links().get(pane.at).cloned());

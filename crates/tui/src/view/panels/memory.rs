@@ -78,7 +78,8 @@ pub(crate) fn over_time(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let cells = inner.width.saturating_sub(taken);
     let kinds = memory_kind::shown(&memory);
     let rows = usize::from(inner.height.saturating_sub(1));
-    let selected = model.sched.kind.and_then(|kind| kinds.iter().position(|(known, _)| *known == kind));
+    let is_selected = |kind| kinds.iter().position(|(known, _)| *known == kind);
+    let selected = model.sched.kind.filter(|_| rows > 0).and_then(is_selected);
     let first = selected.map_or(0, |at| (at + 1).saturating_sub(rows));
     line(painter, inner, 0, ("resident", memory.rss_bytes), &memory, (cells, &model.histories.rss, Role::Strong));
     for (at, (kind, bytes)) in (1..).zip(kinds.iter().skip(first).take(rows)) {

@@ -323,6 +323,12 @@ pub enum Action {
     TraceScope,
     /// Save the trace to a file.
     SaveTrace,
+    /// Show all nodes of the cluster at once.
+    AllNodes,
+    /// Move the focus to the next node on the screen.
+    NextNode,
+    /// Show only the node with the focus, or all again.
+    OneNode,
 }
 
 /// One row of the table.
