@@ -86,11 +86,19 @@ pub fn pipe(capacity: usize) -> Result<(StreamWriter, StreamReader), RingError> 
 ///
 /// # Errors
 /// [`RingError`], as for [`pipe`].
+pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, StreamReader), RingError> {
+    pipe_of(Builder::new(capacity).label(label))
+}
+
+/// Creates a stream whose buffer is the ring of a builder, with one reader.
+///
+/// # Errors
+/// [`RingError`], as for [`pipe`].
 ///
 /// # Panics
 /// Never: a new ring has a free slot for its first reader.
-pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, StreamReader), RingError> {
-    let (writer, subscriber) = Builder::new(capacity).readers_max(1).label(label).build()?;
+pub fn pipe_of(builder: Builder) -> Result<(StreamWriter, StreamReader), RingError> {
+    let (writer, subscriber) = builder.readers_max(1).build()?;
     let reader = subscriber.join().expect("a new ring has a free slot for its first reader");
     Ok((StreamWriter { ring: writer, closed: false }, StreamReader { ring: reader }))
 }

@@ -72,7 +72,8 @@ enum Kind {
     Incoming(Box<LimitedIncoming>),
     /// Frames that another process produces.
     Channel(mpsc::Receiver<Produced>),
-    Stream(UnsyncBoxBody<Bytes, BodyError>),
+    /// Frames of a stream, with the length that each chunk may have if it is known.
+    Stream(UnsyncBoxBody<Bytes, BodyError>, Option<usize>),
 }
 
 /// A step of the process that produces a body.
@@ -107,7 +108,7 @@ impl fmt::Debug for Body {
         match &self.0 {
             Kind::Empty => f.write_str("Body(empty)"),
             Kind::Full(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Kind::Incoming(_) | Kind::Channel(_) | Kind::Stream(_) => f.write_str("Body(stream)"),
+            Kind::Incoming(_) | Kind::Channel(_) | Kind::Stream(..) => f.write_str("Body(stream)"),
         }
     }
 }
@@ -136,7 +137,7 @@ impl Body {
             Ok(data) => Ok(Frame::data(data.into())),
             Err(error) => Err(BodyError::Broken(error.into())),
         });
-        Self(Kind::Stream(http_body_util::StreamBody::new(frames).boxed_unsync()))
+        Self(Kind::Stream(http_body_util::StreamBody::new(frames).boxed_unsync(), None))
     }
 
     /// Creates a body from a body of another library.
@@ -148,7 +149,7 @@ impl Body {
         if body.is_end_stream() {
             return Self::empty();
         }
-        Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync()))
+        Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync(), None))
     }
 
     /// Creates the body of a request; its bytes are passed to `count`.
@@ -176,6 +177,30 @@ impl Body {
 
     pub(crate) const fn channel(frames: mpsc::Receiver<Produced>) -> Self {
         Self(Kind::Channel(frames))
+    }
+
+    /// Returns the bytes of a body that is complete and not empty.
+    pub(crate) const fn complete_mut(&mut self) -> Option<&mut Bytes> {
+        match &mut self.0 {
+            Kind::Full(bytes) => Some(bytes),
+            Kind::Empty | Kind::Incoming(_) | Kind::Channel(_) | Kind::Stream(..) => None,
+        }
+    }
+
+    /// Returns the length that each chunk of a stream may have, if it is known.
+    pub(crate) const fn chunk_bytes(&self) -> Option<usize> {
+        match &self.0 {
+            Kind::Stream(_, chunk_bytes) => *chunk_bytes,
+            Kind::Empty | Kind::Full(_) | Kind::Incoming(_) | Kind::Channel(_) => None,
+        }
+    }
+
+    /// Declares the length that each chunk of a stream may have, so that memory is there before one is created.
+    pub(crate) fn of_chunks(self, bytes: usize) -> Self {
+        match self.0 {
+            Kind::Stream(stream, _) => Self(Kind::Stream(stream, Some(bytes))),
+            other => Self(other),
+        }
     }
 
     /// Returns true if all bytes are known already.
@@ -232,7 +257,7 @@ impl Body {
             Kind::Incoming(incoming) => {
                 Some((HeldBytes::new(&incoming.hits, incoming.bodies_bytes), incoming.bodies_bytes))
             }
-            Kind::Empty | Kind::Full(_) | Kind::Channel(_) | Kind::Stream(_) => None,
+            Kind::Empty | Kind::Full(_) | Kind::Channel(_) | Kind::Stream(..) => None,
         }
     }
 
@@ -299,7 +324,7 @@ impl HttpBody for Body {
                 }
                 None => Poll::Ready(Some(Err(BodyError::Broken("its process has ended".into())))),
             },
-            Kind::Stream(stream) => Pin::new(stream).poll_frame(task),
+            Kind::Stream(stream, _) => Pin::new(stream).poll_frame(task),
         }
     }
 
@@ -308,7 +333,7 @@ impl HttpBody for Body {
             Kind::Empty => true,
             Kind::Full(_) | Kind::Channel(_) => false,
             Kind::Incoming(incoming) => incoming.incoming.is_end_stream(),
-            Kind::Stream(stream) => stream.is_end_stream(),
+            Kind::Stream(stream, _) => stream.is_end_stream(),
         }
     }
 
@@ -318,7 +343,7 @@ impl HttpBody for Body {
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Channel(_) => SizeHint::default(),
             Kind::Incoming(incoming) => incoming.incoming.size_hint(),
-            Kind::Stream(stream) => stream.size_hint(),
+            Kind::Stream(stream, _) => stream.size_hint(),
         }
     }
 }

@@ -12,7 +12,7 @@ mod handling;
 pub(crate) mod io;
 pub(crate) mod reply;
 pub(crate) mod rest;
-mod stall;
+pub(crate) mod stall;
 mod state;
 mod tracked;
 pub(crate) mod wait;
@@ -40,11 +40,16 @@ use crate::limits::Limit;
 use crate::request::Connection;
 use crate::shared::Shared;
 use crate::stats::ServerStats;
+use crate::tls::Tls;
 
 /// First bytes of a plain connection of HTTP/2.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Time without a request after which a connection gives its buffers back.
 const IDLE_AFTER: Duration = Duration::from_millis(200);
+/// Time after which a client that takes nothing of its responses is disconnected while their memory is short.
+pub(crate) const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// Memory of a handshake of TLS: the longest message that is collected.
+const HANDSHAKE_BYTES: usize = 64 * 1024;
 /// Time for a client to read the last response.
 const LINGER: Duration = Duration::from_secs(1);
 const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -129,17 +134,7 @@ async fn next_request(shared: &Shared, io: &mut Io, activity: &Activity) -> bool
 /// Returns the socket, its first bytes, and true for HTTP/2; `None` if the client has gone.
 async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, bool)> {
     if let Some(tls) = &shared.tls {
-        return match tls.acceptor().accept(stream).await {
-            Ok(stream) => {
-                let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                Some((Socket::Tls(Box::new(stream)), Bytes::new(), is_h2))
-            }
-            Err(error) => {
-                shared.stats.tls_failures.fetch_add(1, Relaxed);
-                tracing::debug!(%error, "a TLS handshake failed");
-                None
-            }
-        };
+        return accept_tls(shared, tls, stream).await;
     }
     let mut first = [0; H2_PREFACE.len()];
     let mut len = 0;
@@ -152,6 +147,32 @@ async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, 
     }
     shared.stats.bytes_in.fetch_add(len as u64, Relaxed);
     Some((Socket::Plain(stream), Bytes::copy_from_slice(&first[..len]), first[..len] == *H2_PREFACE))
+}
+
+/// Performs the handshake of TLS. It holds memory only from the first byte of the client on, and for a second at most while
+/// handshakes have taken more than half of theirs.
+async fn accept_tls(shared: &Shared, tls: &Tls, stream: TcpStream) -> Option<(Socket, Bytes, bool)> {
+    stream.readable().await.ok()?;
+    let _share = shared.handshakes.take(HANDSHAKE_BYTES).await?;
+    let mut accepted = pin!(tls.acceptor().accept(stream));
+    loop {
+        match timeout(TAKE_WITHIN, &mut accepted).await {
+            Ok(Ok(stream)) => {
+                let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                return Some((Socket::Tls(Box::new(stream)), Bytes::new(), is_h2));
+            }
+            Ok(Err(error)) => {
+                shared.stats.tls_failures.fetch_add(1, Relaxed);
+                tracing::debug!(%error, "a TLS handshake failed");
+                return None;
+            }
+            Err(_) if shared.handshakes.is_short() => {
+                shared.stats.hit(Limit::BodiesBytes);
+                return None;
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// Serves requests. Returns the stream if the connection is idle, and `None` if it has ended.
@@ -192,7 +213,7 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
             }
             tracing::debug!(%error, "a connection ended");
         }
-        Ended::Gone | Ended::Cut => return None,
+        Ended::Gone | Ended::Cut | Ended::Stalled => return None,
         Ended::Limit(limit) => {
             shared.stats.hit(limit);
             if limit != Limit::HeadTimeout {
@@ -247,7 +268,7 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
             shared.stats.hit(Limit::Http2);
             tracing::debug!(%error, "a connection ended");
         }
-        Ended::Served(Ok(())) | Ended::Limit(_) | Ended::Idle | Ended::Gone | Ended::Cut => {}
+        Ended::Served(Ok(())) | Ended::Limit(_) | Ended::Idle | Ended::Gone | Ended::Cut | Ended::Stalled => {}
     }
 }
 
@@ -261,6 +282,8 @@ enum Ended {
     Gone,
     /// The drain is over.
     Cut,
+    /// The client took nothing of its responses while their memory was short.
+    Stalled,
 }
 
 /// Polls a connection until it ends, exceeds a limit in time, or the server drains. A connection of HTTP/1.1 also ends
@@ -277,6 +300,7 @@ async fn watched(
     let mut cut: Option<Instant> = None;
     let mut timer = LazyTimer::default();
     let mut is_leaving = false;
+    let mut looked: Option<Instant> = None;
     poll_fn(|task| {
         let mut begins_to_end = cut.is_none() && idle_end.as_mut().poll(task).is_ready();
         if begins_to_end {
@@ -295,11 +319,17 @@ async fn watched(
             let may_rest = !is_h2 && cut.is_none();
             let idle = activity.idle_since().filter(|_| may_rest).map(|since| (since + IDLE_AFTER, Ended::Idle));
             let cut = cut.map(|at| (at, Ended::Cut));
-            let Some((at, ended)) = [limit, idle, cut].into_iter().flatten().min_by_key(|(at, _)| *at) else {
+            let held = activity.held_since().map(|since| looked.map_or(since, |looked| looked.max(since)));
+            let stalled = held.map(|since| (since + TAKE_WITHIN, Ended::Stalled));
+            let Some((at, ended)) = [limit, idle, cut, stalled].into_iter().flatten().min_by_key(|(at, _)| *at) else {
                 return Poll::Pending;
             };
             ready!(timer.poll(at, task));
             match ended {
+                Ended::Stalled if !is_stalled(shared, activity) => {
+                    looked = Some(Instant::now());
+                    continue;
+                }
                 Ended::Limit(limit) if is_h2 && !is_leaving => shared.stats.hit(limit),
                 ended => return Poll::Ready(ended),
             }
@@ -307,6 +337,16 @@ async fn watched(
         }
     })
     .await
+}
+
+/// Returns true for a client that takes nothing of its responses while their memory is short.
+fn is_stalled(shared: &Shared, activity: &Activity) -> bool {
+    let has_waited = activity.held_since().is_some_and(|since| since.elapsed() >= TAKE_WITHIN);
+    let is_stalled = has_waited && shared.responses.is_short();
+    if is_stalled {
+        shared.stats.hit(Limit::ResponsesBytes);
+    }
+    is_stalled
 }
 
 #[cfg(test)]

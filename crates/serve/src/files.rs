@@ -358,6 +358,7 @@ impl Opened {
                 Ok(Some((bytes, (until, context))))
             }
         }))
+        .of_chunks(CHUNK_BYTES as usize)
     }
 }
 

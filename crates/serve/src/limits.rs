@@ -1,6 +1,7 @@
 //! Limits of a server. Each one is on by default, has the status code that its client receives, and counts how often it
 //! was hit.
 
+pub(crate) mod outgoing;
 pub(crate) mod rate;
 
 use std::sync::Arc;
@@ -39,9 +40,13 @@ pub struct Limits {
     /// Bytes of a request's body (413). Default 2 MiB.
     pub body_bytes: u64,
     /// Bytes of all bodies that handlers collect (503 with `Retry-After`) and of all messages of `WebSocket`s that are not
-    /// whole (close code 1013) at a time. Default an eighth of the memory of the machine or of the control group, at least
+    /// whole (close code 1013) at a time, and as many of handshakes of TLS, which wait for each other. Default an eighth of the memory of the machine or of the control group, at least
     /// 32 MiB.
     pub bodies_bytes: u64,
+    /// Bytes of all responses that clients have not taken yet; a response that is streamed waits for room, another one gets
+    /// 503 with `Retry-After`. While more than half is taken, a client that takes nothing for a second is disconnected.
+    /// Default as for `bodies_bytes`.
+    pub responses_bytes: u64,
     /// Time for the head of a request, from its first byte or from the start of the connection (408). Default 10 s.
     pub head_timeout: Duration,
     /// Time for the body of a request (408). Default 60 s.
@@ -77,6 +82,7 @@ impl Default for Limits {
             head_fields: 100,
             body_bytes: 2 * 1024 * 1024,
             bodies_bytes: rusm_runtime::defaults::mailbox_total_bytes() / 2,
+            responses_bytes: rusm_runtime::defaults::mailbox_total_bytes() / 2,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_mins(1),
             handler_timeout: Duration::from_secs(30),
@@ -133,6 +139,8 @@ limits! {
     BodyBytes "body_bytes" Some(StatusCode::PAYLOAD_TOO_LARGE),
     /// [`Limits::bodies_bytes`].
     BodiesBytes "bodies_bytes" Some(StatusCode::SERVICE_UNAVAILABLE),
+    /// [`Limits::responses_bytes`].
+    ResponsesBytes "responses_bytes" Some(StatusCode::SERVICE_UNAVAILABLE),
     /// [`Limits::head_timeout`].
     HeadTimeout "head_timeout" Some(StatusCode::REQUEST_TIMEOUT),
     /// [`Limits::body_timeout`].
@@ -165,6 +173,7 @@ impl Limit {
             Self::HeadFields => LimitBound::Count(limits.head_fields as u64),
             Self::BodyBytes => LimitBound::Bytes(limits.body_bytes),
             Self::BodiesBytes => LimitBound::Bytes(limits.bodies_bytes),
+            Self::ResponsesBytes => LimitBound::Bytes(limits.responses_bytes),
             Self::HeadTimeout => LimitBound::Time(limits.head_timeout),
             Self::BodyTimeout => LimitBound::Time(limits.body_timeout),
             Self::HandlerTimeout => LimitBound::Time(limits.handler_timeout),

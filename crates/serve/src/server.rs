@@ -23,8 +23,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
+use crate::connection::stall::limit_unsent;
 use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
+use crate::limits::outgoing::MemoryBudget;
 use crate::limits::rate::{RateLimit, RateLimiter};
 use crate::limits::{Limit, Limits};
 use crate::request::trace::SpanIds;
@@ -137,6 +139,8 @@ impl Server {
             runtime: runtime.clone(),
             stats: Arc::new(ServerStats::new(router.routes())),
             in_flight: Arc::new(Semaphore::new(config.limits.in_flight as usize)),
+            handshakes: MemoryBudget::new(config.limits.bodies_bytes),
+            responses: Arc::new(MemoryBudget::new(config.limits.responses_bytes)),
             connections: Arc::new(Semaphore::new(config.limits.connections as usize)),
             rates: config.rate_limits.into_iter().map(RateLimiter::new).collect(),
             has_access_log: config.access_log,
@@ -294,6 +298,7 @@ fn listener(address: SocketAddr, is_shared: bool) -> io::Result<StdTcpListener> 
     if is_shared {
         sockopt::set_socket_reuseport(&socket, true)?;
     }
+    limit_unsent(&socket);
     net::bind(&socket, &address)?;
     net::listen(&socket, BACKLOG)?;
     Ok(StdTcpListener::from(socket))

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::drain::{DrainSignal, Phase};
 use crate::limits::Limits;
+use crate::limits::outgoing::MemoryBudget;
 use crate::limits::rate::RateLimiter;
 use crate::request::trace::SpanIds;
 use crate::router::Router;
@@ -24,6 +25,10 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) in_flight: Arc<Semaphore>,
+    /// Memory for handshakes of TLS.
+    pub(crate) handshakes: MemoryBudget,
+    /// Memory for responses on their way.
+    pub(crate) responses: Arc<MemoryBudget>,
     /// Limits of the rate of all requests.
     pub(crate) rates: Vec<RateLimiter>,
     /// True if requests are written to the access log.

@@ -20,12 +20,14 @@ use hyper_util::rt::TokioIo;
 use rusm_runtime::Context;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::connection::TAKE_WITHIN;
 use crate::connection::io::Io;
 use crate::connection::wait::LazyTimer;
+use crate::limits::outgoing::{COUNTED_BYTES, MemoryBudget, Share};
 use crate::limits::{HeldBytes, Limit};
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
@@ -143,6 +145,9 @@ enum Next {
 /// ```
 pub struct WebSocket {
     stream: FrameStream,
+    /// Memory for what clients have not taken yet, and the share of this socket.
+    responses: Arc<MemoryBudget>,
+    share: Option<Share>,
     /// True after a close frame of either side.
     is_closed: bool,
     /// Set from the close frame to the end of the connection.
@@ -257,6 +262,8 @@ impl WebSocket {
                 Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes),
                 HeldBytes::new(&shared.stats.limits, limits.bodies_bytes),
             ),
+            responses: Arc::clone(&shared.responses),
+            share: None,
             is_closed: false,
             ending: None,
             context,
@@ -381,7 +388,44 @@ impl WebSocket {
         if self.is_closed {
             return Err(WsError::Gone("the socket is closed".to_owned()));
         }
-        self.stream.send(opcode, payload).await.map_err(gone)
+        self.stream.begin(opcode, payload).await.map_err(gone)?;
+        if self.stream.unsent_bytes() == 0 {
+            return self.stream.flush().await.map_err(gone);
+        }
+        Box::pin(self.send_rest()).await
+    }
+
+    /// Sends what the operating system did not take at once. It holds a share of the memory for responses meanwhile. If the
+    /// future is dropped, the rest is sent with the next frame.
+    async fn send_rest(&mut self) -> Result<(), WsError> {
+        let bytes = self.stream.unsent_bytes();
+        if bytes >= COUNTED_BYTES {
+            // What an earlier frame has left is part of these bytes.
+            self.share = None;
+            self.share = self.responses.try_take(bytes);
+            if self.share.is_none() {
+                return Err(self.cut());
+            }
+        }
+        loop {
+            let before = self.stream.unsent_bytes();
+            match timeout(TAKE_WITHIN, self.stream.flush()).await {
+                Ok(flushed) => {
+                    self.share = None;
+                    return flushed.map_err(gone);
+                }
+                Err(_) if self.stream.unsent_bytes() == before && self.responses.is_short() => return Err(self.cut()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Gives up a client that takes nothing while the memory for responses is short.
+    fn cut(&mut self) -> WsError {
+        self.stats.hit(Limit::ResponsesBytes);
+        self.stream.discard();
+        (self.is_closed, self.share) = (true, None);
+        WsError::Gone("it takes nothing, and the memory for responses is short".to_owned())
     }
 
     /// Closes the socket with a code of 1000–4999 and a reason of at most 123 bytes, and waits a second for the

@@ -59,6 +59,9 @@ pub struct WasmConfig {
     /// it, times capacity and parts. The pool reserves 4 GiB each, as long as the total fits into 64 TiB, half of a
     /// process's address space.
     pub memory_max_bytes: u64,
+    /// Maximum memory of all guests together in bytes: linear memory from the start, used or not, streams and timers.
+    /// Growing beyond it ends the guest. Default: no bound besides `capacity` and `memory_max_bytes`.
+    pub guests_memory_max_bytes: u64,
     /// Maximum number of elements of one table. Default 20,000.
     pub table_max_elements: u32,
     /// Maximum number of core instances, of memories and of tables per process. Default 16: a component of a language
@@ -100,6 +103,7 @@ impl Default for WasmConfig {
             capacity: defaults::CAPACITY,
             allocator: InstanceAllocator::default(),
             memory_max_bytes: defaults::MEMORY_MAX_BYTES,
+            guests_memory_max_bytes: u64::MAX,
             table_max_elements: defaults::TABLE_MAX_ELEMENTS,
             parts_max: defaults::PARTS_MAX,
             message_max_bytes: defaults::MESSAGE_MAX_BYTES,

@@ -14,6 +14,7 @@ pub(crate) mod call;
 pub(crate) mod exchange;
 pub(crate) mod handler;
 mod instance;
+pub(crate) mod outgoing;
 pub(crate) mod request;
 pub(crate) mod service;
 mod warm;

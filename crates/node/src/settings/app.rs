@@ -83,6 +83,7 @@ struct LimitsSection {
 #[serde(default, deny_unknown_fields)]
 struct EngineSection {
     capacity: Option<Number<1, 16_000_000>>,
+    guests_memory: Option<Size<{ 1 << 50 }>>,
     room: Option<Word<InstanceAllocator>>,
     tick: Option<Tick>,
     cache: Option<Cache>,
@@ -326,6 +327,12 @@ impl File<'_> {
             capacity: engine.capacity.map_or(default.capacity, |guests| guests.0 as u32),
             allocator: engine.room.map_or(default.allocator, |allocator| allocator.0),
             memory_max_bytes: limits.memory_max.map_or(default.memory_max_bytes, |bytes| bytes.0),
+            guests_memory_max_bytes: match engine.guests_memory {
+                Some(bytes) => bytes.0,
+                // Whoever sets the capacity has computed what so many guests need: `rusm doctor` does.
+                None if engine.capacity.is_some() => default.guests_memory_max_bytes,
+                None => 2 * rusm_runtime::defaults::mailbox_total_bytes(),
+            },
             table_max_elements: limits.table_max_elements.map_or(default.table_max_elements, |count| count.0 as u32),
             parts_max: limits.parts_max.map_or(default.parts_max, |parts| parts.0 as u32),
             message_max_bytes: limits.message_max.map_or(default.message_max_bytes, |bytes| bytes.0 as u32),

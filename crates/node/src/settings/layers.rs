@@ -67,6 +67,10 @@ const VARIABLES: [(&str, &str); 47] = [
     ("log.keep", "RUSM_LOG_KEEP"),
 ];
 
+/// Sections and names of settings that are paths.
+const PATHS: [(&str, &str); 4] =
+    [("store", "path"), ("log", "file"), ("cluster", "certificates"), ("otlp", "certificate")];
+
 /// Standard variables of OpenTelemetry, and their keys. Unlike variables of rusm, an empty one is not set, and others are
 /// not errors: they concern other programs.
 const OTEL_VARIABLES: [(&str, &str); 11] = [
@@ -98,7 +102,8 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Res
                 application.insert(section, value);
             }
             Value::Table(values) if SECTIONS.contains(&section.as_str()) => {
-                given.extend(in_section(&section, &origin, values));
+                let dir = path.parent().unwrap_or_else(|| Path::new(""));
+                given.extend(in_section(&section, &origin, beside(dir, &section, values)));
             }
             _ if SECTIONS.contains(&section.as_str()) => {
                 return Err(SettingsError::Shape { key: section, origin, due: "a section of its own" });
@@ -107,6 +112,16 @@ pub(crate) fn from_file(path: &Path, text: &str, given: &mut RawSettings) -> Res
         }
     }
     Ok(application)
+}
+
+/// Makes the paths of a section relative to the directory of the file, as those of the application are.
+fn beside(dir: &Path, section: &str, mut values: Table) -> Table {
+    for (_, name) in PATHS.iter().filter(|(known, _)| *known == section) {
+        if let Some(Value::String(path)) = values.get_mut(*name).filter(|path| path.as_str() != Some("")) {
+            *path = dir.join(&*path).to_string_lossy().into_owned();
+        }
+    }
+    values
 }
 
 /// Returns the values of a section of the file by their keys.
@@ -181,6 +196,25 @@ mod tests {
             .and_then(|_| from_environment(environment, &mut given))
             .map_err(|error| error.to_string())?;
         Ok(given)
+    }
+
+    #[test]
+    fn paths_of_the_file_are_relative_to_its_directory_and_others_to_the_working_directory() {
+        let file = "[store]\npath = \"kv.redb\"\n[log]\nfile = \"/var/log/rusm.log\"";
+        let mut given = RawSettings::new();
+        from_file(Path::new("conf/rusm.toml"), file, &mut given).expect("valid");
+        from_flags([("cluster.certificates", "certificates")].into_iter(), &mut given);
+
+        let found: Vec<_> = given.values().map(|raw| raw.invalid("is shown").to_string()).collect();
+
+        assert_eq!(
+            found,
+            [
+                "cluster.certificates of \"certificates\" in --cluster-certificates is shown",
+                "log.file of \"/var/log/rusm.log\" in conf/rusm.toml is shown",
+                "store.path of \"conf/kv.redb\" in conf/rusm.toml is shown",
+            ]
+        );
     }
 
     #[test]

@@ -103,6 +103,7 @@ serve_limits! {
     head_fields: Number<1, 10_000> => usize_of,
     body_bytes: Size<{ u64::MAX }> => as_is,
     bodies_bytes: Size<{ u64::MAX }> => as_is,
+    responses_bytes: Size<{ u64::MAX }> => as_is,
     head_timeout: Time => as_is,
     body_timeout: Time => as_is,
     handler_timeout: Time => as_is,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 
 use http::header::{CONNECTION, HeaderValue};
-use http::{StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use rusm_runtime::{Context, ExitReason, Pid};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -245,6 +245,11 @@ impl Future for Answer {
         let Some(record) = this.record.take() else { return Poll::Pending };
         let now = std::time::Instant::now();
         let took = now.saturating_duration_since(record.started);
+        if record.method != Method::HEAD
+            && let Err(limit) = this.inner.count_body(response.body_mut())
+        {
+            response = this.inner.refuse(limit);
+        }
         record.route.stats.end(Some(response.status()), took);
         record.set_answered(response.status(), took);
         this.inner.activity.note_answer(Instant::from_std(now));

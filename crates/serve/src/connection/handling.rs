@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body as _, Frame};
@@ -23,6 +24,7 @@ use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::limits::Limit;
+use crate::limits::outgoing::{Share, counted};
 use crate::request::{Request, Response, plain};
 use crate::stats::record::RequestRecord;
 use crate::stats::{LiveEntry, ServerStats};
@@ -216,13 +218,30 @@ struct Chunks<'a> {
     /// `None` for HTTP/1.1.
     write_timeout: Option<Duration>,
     stats: &'a ServerStats,
+    connection: &'a ConnectionState,
 }
 
 impl<'a> Chunks<'a> {
     fn new(channel: &'a mpsc::Sender<Produced>, handling: &'a Handling) -> Self {
         let shared = &handling.inner.shared;
         let is_h2 = handling.inner.context.is_none();
-        Self { channel, write_timeout: is_h2.then_some(shared.limits.write_timeout), stats: &shared.stats }
+        let write_timeout = is_h2.then_some(shared.limits.write_timeout);
+        Self { channel, write_timeout, stats: &shared.stats, connection: &handling.inner }
+    }
+
+    /// Lets the data of a frame hold its share of the memory for responses: `room`, or one for which it waits.
+    async fn counted(&self, frame: Frame<Bytes>, room: Option<Share>) -> Frame<Bytes> {
+        let data = match frame.into_data() {
+            Ok(data) if self.connection.is_counted(&data) => data,
+            Ok(data) => return Frame::data(data),
+            Err(trailers) => return trailers,
+        };
+        let share = match room {
+            Some(room) => Some(room),
+            None => self.connection.shared.responses.take(data.len()).await,
+        };
+        let Some(share) = share else { return Frame::data(data) };
+        Frame::data(counted(data, share, &self.connection.activity))
     }
 
     /// Returns false if the client has gone, or takes nothing.
@@ -260,10 +279,22 @@ impl<'a> Chunks<'a> {
 /// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
 async fn pass_on(mut body: Body, chunks: Chunks<'_>) {
     let mut closed = pin!(rarely(|| chunks.channel.is_closed(), chunks.channel.closed()));
+    let chunk_bytes = body.chunk_bytes();
+    let memory = &chunks.connection.shared.responses;
     loop {
+        let next = async {
+            let room = match chunk_bytes {
+                Some(bytes) => memory.take(bytes).await,
+                None => None,
+            };
+            match body.frame().await {
+                Some(Ok(frame)) => Some(Ok(chunks.counted(frame, room).await)),
+                other => other,
+            }
+        };
         let frame = tokio::select! {
             biased;
-            frame = body.frame() => frame,
+            frame = next => frame,
             // The client has gone: the rest of the body is not needed.
             () = &mut closed => return,
         };

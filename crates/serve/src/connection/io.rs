@@ -7,7 +7,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -59,6 +59,10 @@ pub(crate) struct Activity {
     unclaimed_in: AtomicU64,
     /// The client has closed the connection during a request.
     is_client_gone: AtomicBool,
+    /// Number of shares of the memory for responses that wait for the client.
+    shares: AtomicU32,
+    /// Instant at which the client last took some of them, in ns since `start`.
+    taken_ns: AtomicU64,
 }
 
 impl Activity {
@@ -74,6 +78,8 @@ impl Activity {
             current: Mutex::new(None),
             unclaimed_in: AtomicU64::new(0),
             is_client_gone: AtomicBool::new(false),
+            shares: AtomicU32::new(0),
+            taken_ns: AtomicU64::new(0),
         }
     }
 
@@ -105,6 +111,10 @@ impl Activity {
     }
 
     fn written(&self, bytes: u64) {
+        // The bytes of HTTP/2 may be of any stream, or of none.
+        if !self.is_h2 && self.shares.load(Relaxed) > 0 {
+            self.taken_ns.store(self.now_ns(), Relaxed);
+        }
         if let Some(record) = &*self.current.lock() {
             record.add_out(bytes);
         }
@@ -152,6 +162,25 @@ impl Activity {
             && self.unclaimed_in.load(Relaxed) == 0
             && self.current.lock().is_none();
         is_idle.then(|| self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)))
+    }
+
+    /// Notes a share of the memory for responses.
+    pub(crate) fn share_taken(&self) {
+        if self.shares.fetch_add(1, Relaxed) == 0 {
+            self.taken_ns.store(self.now_ns(), Relaxed);
+        }
+    }
+
+    /// Notes that the bytes of a share were sent.
+    pub(crate) fn share_returned(&self) {
+        self.shares.fetch_sub(1, Relaxed);
+        self.taken_ns.store(self.now_ns(), Relaxed);
+    }
+
+    /// Returns the time since which bytes with a share wait for the client, and it has taken none; `None` if none wait.
+    pub(crate) fn held_since(&self) -> Option<Instant> {
+        let is_held = self.shares.load(Relaxed) > 0;
+        is_held.then(|| self.start + Duration::from_nanos(self.taken_ns.load(Relaxed)))
     }
 
     fn is_busy(&self) -> bool {

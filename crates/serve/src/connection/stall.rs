@@ -7,10 +7,13 @@
 //! The kernel calls a socket writable only when about a third of its queue of up to 4 MiB is free. So a client that
 //! reads slowly but steadily makes writes wait for minutes; only the length of the queue tells that it reads.
 
-#![expect(unsafe_code, reason = "asks the kernel for the length of the queue, for which rustix has no safe function")]
+#![expect(
+    unsafe_code,
+    reason = "asks the kernel for the length of the queue and limits it: rustix has no function for it"
+)]
 
 use std::future::Future;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -69,6 +72,18 @@ impl Queue {
         }
         now.saturating_duration_since(self.moved) >= limit
     }
+}
+
+/// Bytes that the kernel accepts beyond those on their way to the client. The rest waits in the server, which counts it.
+const UNSENT_BYTES: libc::c_int = 64 * 1024;
+
+/// Limits the bytes that wait in the queues of a listener's connections.
+pub(crate) fn limit_unsent(listener: &impl AsFd) {
+    let value = UNSENT_BYTES;
+    let len = size_of_val(&value) as libc::socklen_t;
+    let fd = listener.as_fd().as_raw_fd();
+    // SAFETY: the option is one C integer. An error means a kernel without the option, whose queues are longer.
+    _ = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, (&raw const value).cast(), len) };
 }
 
 /// Returns the number of bytes that were written to a socket, and that its peer has not acknowledged.

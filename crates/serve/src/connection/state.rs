@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
@@ -13,9 +14,11 @@ use rusm_runtime::Context;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use crate::body::Body;
 use crate::connection::io::Activity;
 use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
+use crate::limits::outgoing::{COUNTED_BYTES, counted};
 use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Response, plain};
 use crate::router::{Route, Routed, Router, host_of};
@@ -97,6 +100,21 @@ impl ConnectionState {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.refuse(Limit::QueueTimeout)),
         }
+    }
+
+    /// Lets a body that is complete take its share of the memory for responses.
+    pub(crate) fn count_body(&self, body: &mut Body) -> Result<(), Limit> {
+        let Some(bytes) = body.complete_mut().filter(|bytes| self.is_counted(bytes)) else { return Ok(()) };
+        let share = self.shared.responses.try_take(bytes.len()).ok_or(Limit::ResponsesBytes)?;
+        *bytes = counted(std::mem::take(bytes), share, &self.activity);
+        Ok(())
+    }
+
+    /// Returns true if bytes of a response need memory of their own. A client of HTTP/2 can let many responses wait, however
+    /// short they are.
+    pub(crate) fn is_counted(&self, bytes: &Bytes) -> bool {
+        let is_h2 = self.context.is_none();
+        (is_h2 || bytes.len() >= COUNTED_BYTES) && bytes.is_unique()
     }
 
     /// Checks the limits on the head of a request.

@@ -122,12 +122,20 @@ impl FrameStream {
         Poll::Ready(Ok(item.map_or(Read::Part, Read::Item)))
     }
 
-    /// Sends a frame, and waits until the operating system has taken it. If the future is dropped, the rest of the frame
-    /// is sent with the next one.
-    pub(super) async fn send(&mut self, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
+    /// Sends a frame, after what is still to be sent. What the operating system does not take at once is kept.
+    pub(super) async fn begin(&mut self, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
         self.flush().await?;
-        poll_fn(|task| Poll::Ready(self.write(opcode, payload, task))).await?;
-        self.flush().await
+        poll_fn(|task| Poll::Ready(self.write(opcode, payload, task))).await
+    }
+
+    /// Returns the number of bytes that are still to be sent.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.0.len() - self.unsent.1
+    }
+
+    /// Forgets what is still to be sent. The connection cannot be used any more.
+    pub(super) fn discard(&mut self) {
+        self.unsent = (Vec::new(), 0);
     }
 
     /// Adds a frame to what is still to be sent. [`flush`](Self::flush) sends it.

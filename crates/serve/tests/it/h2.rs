@@ -301,3 +301,33 @@ fn the_client_chooses_the_version_and_a_new_certificate_is_used_at_once() {
         drop(connect(address, &second, b"h2").await);
     });
 }
+
+#[test]
+fn handshakes_share_their_memory_and_an_unfinished_one_is_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate = write_certificate(folder.path());
+    let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("a runtime starts");
+    let tls = TlsFiles { certificate: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    // Enough for one handshake, which takes all of it.
+    let limits = Limits { bodies_bytes: 1024, ..Limits::default() };
+    let config = ServeConfig { tls: Some(tls), limits, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
+    let server = Server::start(&runtime, config, router()).expect("a port is free");
+    // The head of a record of 16,000 bytes, of which only one comes.
+    let mut silent = Client::connect(server.local_addr());
+    silent.write([0x16, 3, 1, 0x3e, 0x80, 1]);
+    // One that says nothing holds no memory.
+    let _idle = Client::connect(server.local_addr());
+    let answer = || {
+        client(async {
+            let stream = connect(server.local_addr(), &certificate, b"h2").await;
+            let (mut sender, connection) =
+                http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
+            tokio::spawn(connection);
+            sender.send_request(request("GET", "/", "")).await.expect("a response").status().as_u16()
+        })
+    };
+
+    assert_eq!(answer(), 200);
+    assert!(silent.is_closed());
+    assert_eq!((server.limits_hit(), answer()), (vec![(Limit::BodiesBytes, 1)], 200));
+}

@@ -9,6 +9,7 @@ mod inline;
 mod limits;
 mod observed;
 mod rfc6455;
+mod slow_clients;
 mod sse;
 mod websocket;
 

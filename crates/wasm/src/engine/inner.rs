@@ -19,6 +19,7 @@ use crate::config::WasmConfig;
 use crate::guest::capability::Capability;
 use crate::guest::log_rate_limiter::LogRateLimiter;
 use crate::guest::quota::Quota;
+use crate::guest::shared_memory::SharedMemory;
 use crate::guest::state::GuestState;
 use crate::guest::traps;
 use crate::module::Module;
@@ -76,6 +77,8 @@ pub(crate) struct EngineInner {
     pub(crate) runtime_link: RuntimeLink,
     /// Counts the bytes of messages sent by all guests.
     pub(crate) quota: Arc<Quota>,
+    /// Memory of all guests; `None` without a bound.
+    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
     /// Budget for the log lines of all guests, and the number of cut lines.
     pub(crate) log: parking_lot::Mutex<LogRateLimiter>,
     pub(crate) log_cut: AtomicU64,

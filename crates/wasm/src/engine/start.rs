@@ -20,6 +20,7 @@ use super::slabs::Slabs;
 use crate::config::{InstanceAllocator, WasmConfig, defaults};
 use crate::guest::log_rate_limiter::log_budget_of_all;
 use crate::guest::quota::Quota;
+use crate::guest::shared_memory::SharedMemory;
 use crate::guest::state::GuestState;
 #[cfg(feature = "store")]
 use crate::kv;
@@ -52,6 +53,7 @@ impl Wasm {
             }
         };
         let (components, modules) = linkers(&engine, &config).map_err(out_of_address_space)?;
+        let shared_memory = SharedMemory::new(config.guests_memory_max_bytes);
         let weak = engine.weak();
         let settings = config.clone();
         let concurrent = ConcurrentCell::new(move || concurrent_engine(&settings));
@@ -86,6 +88,7 @@ impl Wasm {
             faults: TrapLog::default(),
             runtime_link: RuntimeLink::default(),
             quota: Quota::of_engine(),
+            shared_memory,
         })))
     }
 

@@ -309,10 +309,10 @@ impl Grant {
         &self.0.folders
     }
 
-    /// Returns true if the bucket is granted.
+    /// Returns true if the bucket is granted. The buckets of topics belong to the topics, which have a form of their own.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
     pub(crate) fn allows_bucket(&self, name: &str) -> bool {
-        matches_all(&self.0.buckets, name)
+        !name.starts_with(TOPICS) && matches_all(&self.0.buckets, name)
     }
 
     /// Returns true if the topic is granted.
@@ -340,6 +340,9 @@ impl Grant {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<Arc<str>, Grant>);
+
+/// Start of the names of buckets in which a store keeps durable topics.
+const TOPICS: &str = "topic/";
 
 /// Profile of processes that were started without one: compute, receive messages and answer them.
 pub const SANDBOXED: &str = "sandboxed";

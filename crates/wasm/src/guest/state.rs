@@ -19,6 +19,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
+use crate::guest::shared_memory::MemoryShare;
 use crate::guest::traps::MemoryLimit;
 use children::PendingChildren;
 use last_result::LastResult;
@@ -32,6 +33,10 @@ use wasi::Wasi;
 const REQUESTS_KEPT: usize = 65_536;
 /// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
+/// Memory of a timer without its message: the entries in the tables of the guest and of the node.
+const TIMER_BYTES: u64 = 400;
+/// Memory of timers that is not counted, and unit in which more of it is.
+const TIMERS_UNCOUNTED: u64 = 64 * 1024;
 /// Maximum number of monitors of a guest that have not fired.
 const MONITORS_MAX: u32 = 65_536;
 /// Maximum number of names, group memberships and group monitors of a guest.
@@ -51,6 +56,10 @@ pub(crate) struct GuestState {
     /// Children that a core module has added for its next supervisor; boxed, because few modules do.
     pub(crate) pending_children: Option<Box<PendingChildren>>,
     memory_bytes: u64,
+    /// Part of the memory of all guests; `None` until it has any, and without a bound.
+    share: Option<MemoryShare>,
+    /// Bytes of the share that are for timers.
+    timers_bytes: u64,
     requests: PendingRequests,
     timers: GuestTimers,
     /// Number of monitors that have not fired.
@@ -166,6 +175,8 @@ impl GuestState {
             last_result: LastResult::default(),
             pending_children: None,
             memory_bytes: 0,
+            share: None,
+            timers_bytes: 0,
             requests: PendingRequests::default(),
             timers: GuestTimers::default(),
             monitors: 0,
@@ -183,6 +194,8 @@ impl GuestState {
     pub(crate) fn leave_process(&mut self) {
         self.requests = PendingRequests::default();
         self.timers = GuestTimers::default();
+        self.timers_bytes = 0;
+        self.hold(self.memory_bytes, 0).expect("a share becomes smaller");
         (self.monitors, self.supervisors, self.limit, self.exchange) = (0, Vec::new(), None, None);
         (self.last_result, self.pending_children, self.streams, self.topic_handles) =
             (LastResult::default(), None, None, None);
@@ -229,11 +242,11 @@ impl GuestState {
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes_max = self.info.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
-            return Ok(());
+            return self.hold_timers(bytes);
         }
         self.remove_fired_timers();
         if self.timers.fit(bytes, bytes_max) {
-            return Ok(());
+            return self.hold_timers(bytes);
         }
         Err(Error::Limit(format!(
             "a process may have at most {TIMERS_MAX} timers with messages of {bytes_max} bytes in all: cancel some"
@@ -304,6 +317,52 @@ fn too_long(bytes: usize, most: usize) -> Error {
     Error::Limit(format!("message of {bytes} bytes is longer than message_max_bytes = {most}"))
 }
 
+impl GuestState {
+    /// Takes a share of the memory of all guests, for linear memory and timers. Returns the bound if there is no room.
+    fn hold(&mut self, memory_bytes: u64, timers_bytes: u64) -> Result<(), u64> {
+        let Some(shared) = &self.info.node.shared_memory else { return Ok(()) };
+        let bytes = memory_bytes + timers_bytes;
+        let has_room = match &mut self.share {
+            Some(share) => share.resize(bytes),
+            share => {
+                *share = shared.take(bytes);
+                share.is_some()
+            }
+        };
+        if has_room { Ok(()) } else { Err(shared.max_bytes()) }
+    }
+
+    #[cold]
+    fn exceeded(&mut self, memory_max_bytes: u64, of_all_guests: bool, wanted_bytes: u64) -> wasmtime::Error {
+        let limit = MemoryLimit { memory_max_bytes, of_all_guests, wanted_bytes };
+        self.limit = Some(limit);
+        limit.into()
+    }
+
+    /// Takes a share of the memory of all guests for a stream.
+    pub(crate) fn share_for_stream(&self, bytes: u64) -> Result<Option<MemoryShare>, Error> {
+        let Some(shared) = &self.info.node.shared_memory else { return Ok(None) };
+        shared.take(bytes).map(Some).ok_or_else(|| no_memory(shared.max_bytes()))
+    }
+
+    /// Takes a share of the memory of all guests for one more timer, for many at a time.
+    fn hold_timers(&mut self, bytes: usize) -> Result<(), Error> {
+        let timers = self.timers.set.len() as u64 + 1;
+        let needed = timers * TIMER_BYTES + self.timers.bytes + bytes as u64;
+        let held = if needed > TIMERS_UNCOUNTED { needed.next_multiple_of(TIMERS_UNCOUNTED) } else { 0 };
+        if held > self.timers_bytes {
+            self.hold(self.memory_bytes, held).map_err(no_memory)?;
+            self.timers_bytes = held;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_memory(max_bytes: u64) -> Error {
+    Error::Limit(format!("all guests together may have at most {max_bytes} bytes of memory"))
+}
+
 impl ResourceLimiter for GuestState {
     // The pool enforces these limits itself; without it nothing else would enforce them for components.
     fn instances(&self) -> usize {
@@ -326,9 +385,10 @@ impl ResourceLimiter for GuestState {
         // Saturating: a 64-bit memory may request any size.
         let total = (self.memory_bytes - current as u64).saturating_add(desired as u64);
         if total > self.info.bounds.memory_max_bytes {
-            let limit = MemoryLimit { memory_max_bytes: self.info.bounds.memory_max_bytes, wanted_bytes: total };
-            self.limit = Some(limit);
-            return Err(limit.into());
+            return Err(self.exceeded(self.info.bounds.memory_max_bytes, false, total));
+        }
+        if let Err(max_bytes) = self.hold(total, self.timers_bytes) {
+            return Err(self.exceeded(max_bytes, true, total));
         }
         self.info.memory_bytes.store(total, Ordering::Relaxed);
         self.process().account_memory(total - self.memory_bytes);

@@ -18,10 +18,12 @@ pub struct Trap {
 
 /// Error for linear memory that would exceed the process's limit: the exit reason `memory_limit(bytes)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("memory_limit({memory_max_bytes})")]
+#[error("memory_limit({memory_max_bytes}{})", if *of_all_guests { " of all guests" } else { "" })]
 pub struct MemoryLimit {
     /// The limit in bytes.
     pub memory_max_bytes: u64,
+    /// True for the limit on the memory of all guests together.
+    pub of_all_guests: bool,
     /// Requested total in bytes.
     pub wanted_bytes: u64,
 }

@@ -17,7 +17,7 @@ use crate::guest::state::GuestState;
 use crate::guest::state::streams::StreamEnd;
 use rusm_runtime::Message;
 use rusm_runtime::TrySendError;
-use rusm_runtime::ring::{ReadError, Reader};
+use rusm_runtime::ring::{Builder, ReadError, Reader};
 use rusm_runtime::stream::{self, StreamError, StreamReader, StreamWriter};
 
 /// Maximum number of ends per guest, and of ends that it has not accepted yet.
@@ -61,8 +61,9 @@ impl GuestState {
             return Err(Error::Invalid(why));
         }
         self.has_room_for_stream()?;
-        let opened = stream::labelled_pipe(capacity as usize, "guest's stream");
-        let (writer, reader) = opened.map_err(|error| Error::Limit(error.to_string()))?;
+        let share = self.share_for_stream(capacity.into())?;
+        let builder = Builder::new(capacity as usize).label("guest's stream").holding(share);
+        let (writer, reader) = stream::pipe_of(builder).map_err(|error| Error::Limit(error.to_string()))?;
         let to = super::convert::pid_of(to);
         match self.ctx.try_send(to, reader) {
             Ok(()) => {}

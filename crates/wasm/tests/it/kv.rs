@@ -46,6 +46,7 @@ fn keeper(run: &str) -> Vec<u8> {
         (data (i32.const 2048) "{STEPS}")
         (data (i32.const 0) "books") (data (i32.const 8) "cache/a") (data (i32.const 16) "key")
         (data (i32.const 24) "others") (data (i32.const 32) "value")
+        (data (i32.const 40) "topic/t")
         (func $expect (param $is i32) (param $due i32)
             (if (i32.ne (local.get $is) (local.get $due)) (then (call $words) unreachable)))
         (func $words (drop (call $exit (call $self) (i32.const 4) (i32.const 64) (call $error_read (i32.const 64) (i32.const 500)))))
@@ -162,9 +163,12 @@ fn a_guest_is_refused_the_store_and_each_bucket_that_it_was_not_granted() {
     assert_eq!(end(others, "keeper"), "denied: bucket \"others\"");
     assert_eq!(end(&books, "keeper"), "normal");
     assert_eq!(end(others, "trusted"), "normal");
+    // The buckets of topics are nobody's.
+    let topic = "(call $expect (call $get (i32.const 40) (i32.const 7) (i32.const 16) (i32.const 3)) (i32.const 0))";
+    assert_eq!(end(topic, "trusted"), "denied: bucket \"topic/t\"");
 
     let is_refusal = |kind: &EventKind| matches!(kind, EventKind::Refused { capability: "kv", .. });
-    assert_eq!(events(&node.runtime, 0, 100).iter().filter(|event| is_refusal(&event.kind)).count(), 3);
+    assert_eq!(events(&node.runtime, 0, 100).iter().filter(|event| is_refusal(&event.kind)).count(), 4);
     assert!(store.report().buckets.iter().all(|bucket| bucket.keys == 0));
 }
 

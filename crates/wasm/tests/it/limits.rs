@@ -19,9 +19,36 @@ fn memory_beyond_the_limit_is_the_reason() {
 
     assert_eq!(reason, ExitReason::other("memory_limit(327680)"));
     let ExitReason::Other(detail) = reason else { unreachable!() };
-    let limit = MemoryLimit { memory_max_bytes: 327_680, wanted_bytes: 6 * 65_536 };
+    let limit = MemoryLimit { memory_max_bytes: 327_680, of_all_guests: false, wanted_bytes: 6 * 65_536 };
     assert_eq!(detail.value::<MemoryLimit>(), Some(&limit));
     assert_eq!(node.end_of(&hog(), &GuestOptions::default()).to_string(), "memory_limit(16777216)");
+}
+
+#[test]
+fn all_guests_together_have_one_bound_on_memory_streams_and_timers() {
+    let node = Node::start(WasmConfig { capacity: 64, guests_memory_max_bytes: 4 << 20, ..WasmConfig::default() });
+    let open = "(call $stream_open (call $self) (i32.const 1048576))";
+    let opens = format!(
+        "(loop $again (br_if $again (i64.gt_s {open} (i64.const 0)))) (if (i64.ne {open} (i64.const -8)) (then unreachable))"
+    );
+    let after = "(call $send_after (call $self) (i64.const 600000) (i64.const 0) (i32.const 0) (i32.const 0))";
+    let sets = format!(
+        r"(loop $again (local.set $n (i32.add (local.get $n) (i32.const 1))) (br_if $again (i64.gt_s {after} (i64.const 0))))
+        (if (i64.ne {after} (i64.const -8)) (then unreachable))
+        (if (i32.lt_u (local.get $n) (i32.const 9000)) (then unreachable))"
+    );
+    let other = node.spawn(&node.load("other", &echo()), &GuestOptions::default());
+
+    // What a guest had is free again at its end.
+    for _ in 0..3 {
+        assert_eq!(
+            node.end_of(&hog(), &GuestOptions::default()),
+            ExitReason::other("memory_limit(4194304 of all guests)")
+        );
+        assert_eq!(node.end_of(&raw("", &opens), &GuestOptions::default().profile("trusted")), ExitReason::Normal);
+        assert_eq!(node.end_of(&raw("", &sets), &GuestOptions::default()), ExitReason::Normal);
+    }
+    assert!(node.runtime.is_alive(other));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Builds rings, and shows them to observers.
 
+use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::policy::{Padding, Policy};
 use super::reader::Subscriber;
 use super::reader_slots::ReaderSlots;
 use super::registry::ObservedRing;
-use super::shared::RingShared;
+use super::shared::{Held, RingShared};
 use super::slots::Slots;
 use super::writer::Writer;
 use crate::process::running::Running;
@@ -61,6 +62,7 @@ pub struct Builder {
     policy: Policy,
     padding: Padding,
     label: Option<Arc<str>>,
+    held: Held,
     runtime: Option<Handle>,
 }
 
@@ -74,6 +76,7 @@ impl Builder {
             policy: Policy::Lossless,
             padding: Padding::Pair,
             label: None,
+            held: None,
             runtime: None,
         }
     }
@@ -100,6 +103,12 @@ impl Builder {
     /// Sets the name shown to observers. Default: none.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.label = Some(label.into());
+        self
+    }
+
+    /// Keeps a value until the memory of the ring is free again, for example a share of a bound on memory.
+    pub fn holding(mut self, value: impl Any + Send + Sync) -> Self {
+        self.held = Some(Arc::new(value));
         self
     }
 
@@ -140,7 +149,7 @@ impl Builder {
             Cursors::new(capacity as u64, reader_slots, guard),
             slots,
             self.policy,
-            self.label,
+            (self.label, self.held),
         ));
         announce(self.runtime.as_ref(), &shared);
         Ok((Writer::new(Arc::clone(&shared)), Subscriber::new(shared)))

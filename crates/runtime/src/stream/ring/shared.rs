@@ -1,5 +1,6 @@
 //! State shared by both sides of a ring.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,6 +8,9 @@ use super::cursors::Cursors;
 use super::policy::Policy;
 use super::slots::Slots;
 use crate::process::pid::Pid;
+
+/// A value that lives as long as the memory of a ring.
+pub(crate) type Held = Option<Arc<dyn Any + Send + Sync>>;
 
 /// State of a ring, shared by its writer and its readers.
 pub(crate) struct RingShared<T> {
@@ -19,6 +23,8 @@ pub(crate) struct RingShared<T> {
 pub(crate) struct RingInfo {
     pub(crate) policy: Policy,
     pub(crate) label: Option<Arc<str>>,
+    /// Dropped with the ring.
+    _held: Held,
     writer: AtomicU64,
     /// Number of times that the writer parked.
     pub(crate) parks: AtomicU64,
@@ -27,9 +33,20 @@ pub(crate) struct RingInfo {
 }
 
 impl<T> RingShared<T> {
-    pub(crate) fn new(cursors: Cursors, slots: Slots<T>, policy: Policy, label: Option<Arc<str>>) -> Self {
-        let info =
-            RingInfo { policy, label, writer: AtomicU64::new(0), parks: AtomicU64::new(0), evicted: AtomicU64::new(0) };
+    pub(crate) fn new(
+        cursors: Cursors,
+        slots: Slots<T>,
+        policy: Policy,
+        (label, held): (Option<Arc<str>>, Held),
+    ) -> Self {
+        let info = RingInfo {
+            policy,
+            label,
+            _held: held,
+            writer: AtomicU64::new(0),
+            parks: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        };
         Self { cursors, slots, info }
     }
 

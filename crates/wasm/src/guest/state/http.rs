@@ -1,6 +1,11 @@
 //! State of `wasi:http` of a guest.
 
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpHooks};
+use std::future::Future;
+
+use rusm_serve::http::{Request, Response};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
+
+use crate::http::outgoing::{self, Finished};
 
 /// Maximum size of the fields of one resource, in bytes: room for the largest head that a server accepts.
 const FIELDS_BYTES_MAX: usize = 32 * 1024;
@@ -19,8 +24,17 @@ impl Default for HttpState {
     }
 }
 
-/// Sends requests as `wasmtime-wasi-http` does, after they were granted.
+/// Sends requests after they were granted.
 #[derive(Default)]
 pub(crate) struct Hooks;
 
-impl WasiHttpHooks for Hooks {}
+impl WasiHttpHooks for Hooks {
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Finished,
+    ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Finished), Error>> + Send> {
+        Box::new(outgoing::send(request, options))
+    }
+}

@@ -1,0 +1,141 @@
+//! Clients that do not take their responses, while the memory for responses is short.
+
+use std::io::Read;
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rusm_serve::websocket;
+use rusm_serve::{Files, Limit, Limits, Request, Router, Server};
+use rustix::net::sockopt;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::client::Client;
+use crate::serve;
+
+const LARGE: usize = 12 << 20;
+/// More than a large response, and less than two of them.
+const LIMITS: fn() -> Limits = || Limits { responses_bytes: 16 << 20, ..Limits::default() };
+
+fn large() -> Router {
+    Router::new().route("GET /large", async |_: Request| vec![7_u8; LARGE]).expect("a valid route")
+}
+
+/// Requests a large response again and again until its status is this one.
+fn until(server: &Server, status: u16) -> crate::client::Answer {
+    loop {
+        let answer = Client::connect(server.local_addr()).get("/large");
+        if answer.status == status {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn hits(server: &Server) -> u64 {
+    let hits = server.limits_hit();
+    hits.iter().find(|(limit, _)| *limit == Limit::ResponsesBytes).map_or(0, |(_, hits)| *hits)
+}
+
+/// Returns the number of bytes until the connection ends.
+fn left(mut client: Client) -> usize {
+    let mut bytes = Vec::new();
+    // An end by a reset is an end too.
+    drop(client.0.read_to_end(&mut bytes));
+    bytes.len()
+}
+
+#[test]
+fn responses_share_their_memory_and_a_client_that_takes_nothing_is_cut() {
+    let (_runtime, server) = serve(large(), LIMITS());
+    let mut slow = Client::connect(server.local_addr());
+    slow.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert!(slow.head().starts_with("HTTP/1.1 200"));
+
+    let refused = until(&server, 503);
+    let answered = until(&server, 200);
+
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(answered.body.len(), LARGE);
+    assert!(hits(&server) >= 2, "the refusal, and the slow client");
+    assert!(left(slow) < LARGE, "the response is cut");
+}
+
+#[test]
+fn a_file_waits_for_memory_that_a_slow_client_holds_and_then_comes_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = std::fs::File::create(folder.path().join("large")).expect("a file");
+    file.set_len(LARGE as u64).expect("a length");
+    let files = Files::open(folder.path()).expect("the folder exists");
+    // As much as one response may have on its way.
+    let limits = Limits { responses_bytes: 256 << 10, ..Limits::default() };
+    let (_runtime, server) = serve(Router::new().route("GET /*", files).expect("a valid route"), limits);
+    let mut slow = Client::connect(server.local_addr());
+    slow.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
+    while server.report(1).live_total == 0 {
+        std::thread::yield_now();
+    }
+
+    let answer = Client::connect(server.local_addr()).get("/large");
+
+    assert_eq!((answer.status, answer.body.len()), (200, LARGE));
+    while hits(&server) == 0 {
+        std::thread::yield_now();
+    }
+    assert!(left(slow) < LARGE, "the response is cut");
+}
+
+#[test]
+fn a_stream_of_http2_without_a_window_is_cut_with_its_connection() {
+    let (_runtime, server) = serve(large(), LIMITS());
+    let address = server.local_addr();
+    let (answered, is_answered) = std::sync::mpsc::channel();
+    let slow = std::thread::spawn(move || {
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a reactor");
+        reactor.block_on(async {
+            let stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            let handshake = builder.initial_stream_window_size(0).handshake(TokioIo::new(stream));
+            let (mut sender, connection) = handshake.await.expect("a handshake");
+            let connection = tokio::spawn(connection);
+            let request = http::Request::get("http://localhost/large").body(Empty::<bytes::Bytes>::new());
+            let response = sender.send_request(request.expect("a valid request")).await.expect("a response");
+            answered.send(response.status().as_u16()).expect("the test waits");
+            drop(tokio::time::timeout(Duration::from_mins(1), connection).await.expect("the connection ends"));
+            drop(response);
+        });
+    });
+
+    assert_eq!(is_answered.recv(), Ok(200));
+    until(&server, 503);
+    until(&server, 200);
+
+    slow.join().expect("the slow client sees the end");
+}
+
+#[test]
+fn a_socket_that_takes_no_message_is_cut() {
+    let echo = async |request: Request| {
+        websocket::upgrade(request, async |mut socket| {
+            while let Ok(Some(message)) = socket.receive().await {
+                if socket.send(message).await.is_err() {
+                    return;
+                }
+            }
+        })
+    };
+    let limits = Limits { responses_bytes: 256 << 10, ..Limits::default() };
+    let (_runtime, server) = serve(Router::new().route("GET /echo", echo).expect("a valid route"), limits);
+    let stream = std::net::TcpStream::connect(server.local_addr()).expect("the server listens");
+    sockopt::set_socket_recv_buffer_size(&stream, 16 * 1024).expect("allowed");
+    let url = format!("ws://{}/echo", server.local_addr());
+    let (mut socket, _) = tokio_tungstenite::tungstenite::client(url, stream).expect("a handshake");
+
+    socket.send(Message::binary(vec![7; 1 << 20])).expect("the server reads");
+    while server.report(0).websockets > 0 {
+        std::thread::yield_now();
+    }
+
+    assert_eq!(hits(&server), 1);
+}

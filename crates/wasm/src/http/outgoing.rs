@@ -1,0 +1,199 @@
+//! Requests of guests to other servers, by HTTP/1.1.
+//!
+//! ```text
+//!   connect ──▶ (TLS) ──▶ request ──▶ head of the response ──▶ body, chunk by chunk
+//!   └ connect timeout ┘   └ first byte timeout ────────────┘   └ between bytes timeout
+//! ```
+//!
+//! A server may send without end what needs no answer, for example interim responses. So only a few kilobytes are read
+//! before other processes run.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use rusm_serve::http::uri::{Authority, Scheme};
+use rusm_serve::http::{Request, Response, Uri};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Interval, interval, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use wasmtime_wasi_http::io::TokioIo;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+/// Timeout that the guest has not set.
+const TIMEOUT: Duration = Duration::from_mins(10);
+/// Bytes that are read at once, and maximum length of the head of a response.
+const READ_BYTES: usize = 16 * 1024;
+/// Reads without a wait after which other processes run first.
+const TURN_READS: u8 = 4;
+
+/// Result of the connection after the head of the response.
+pub(crate) type Finished = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+/// Sends a request. Returns the head of the response, and the future that receives its body.
+///
+/// # Errors
+/// The error that `wasi:http` names for the failure.
+pub(crate) async fn send(
+    mut request: Request<WasiBody>,
+    options: Option<RequestOptions>,
+) -> Result<(Response<WasiBody>, Finished), Error> {
+    let or_default =
+        |limit: fn(&RequestOptions) -> Option<Duration>| options.as_ref().and_then(limit).unwrap_or(TIMEOUT);
+    let connect_timeout = or_default(|options| options.connect_timeout);
+    let first_byte_timeout = or_default(|options| options.first_byte_timeout);
+    // An interval of no length would be a panic.
+    let between_bytes = or_default(|options| options.between_bytes_timeout).max(Duration::from_nanos(1));
+    let stream =
+        timeout(connect_timeout, connect(request.uri())).await.map_err(|_elapsed| Error::ConnectionTimeout)??;
+    let builder = http1::Builder::new().max_buf_size(READ_BYTES).handshake(TokioIo::new(stream));
+    let (mut sender, connection) = builder.await?;
+    // The scheme and the authority are for proxies only.
+    let target = request.uri().path_and_query().cloned();
+    *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+
+    let mut answered = pin!(timeout(first_byte_timeout, sender.send_request(request)));
+    let mut connection = Some(connection);
+    let answered = poll_fn(|task| {
+        if let Poll::Ready(answered) = answered.as_mut().poll(task) {
+            return Poll::Ready(answered);
+        }
+        if let Some(open) = &mut connection {
+            let ended = ready!(Pin::new(open).poll(task));
+            connection = None;
+            if let Err(error) = ended {
+                return Poll::Ready(Ok(Err(error)));
+            }
+        }
+        // The connection has ended, and perhaps with it the response has come.
+        answered.as_mut().poll(task)
+    });
+    let response = answered.await.map_err(|_elapsed| Error::ConnectionReadTimeout)??;
+    let mut timer = interval(between_bytes);
+    timer.reset();
+    let response = response.map(|incoming| ResponseBody { incoming, timer }.boxed_unsync());
+    let finished = async move {
+        match connection {
+            Some(connection) => connection.await.map_err(of_response),
+            None => Ok(()),
+        }
+    };
+    Ok((response, Box::new(finished)))
+}
+
+/// Opens a connection to the server of a request.
+async fn connect(uri: &Uri) -> Result<Turns, Error> {
+    let authority = uri.authority().ok_or(Error::HttpRequestUriInvalid)?;
+    let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let host = authority.host();
+    let stream = TcpStream::connect(format!("{host}:{port}")).await.map_err(Error::Connect)?;
+    let stream: Box<dyn Stream> = if is_tls {
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(config));
+        Box::new(connector.connect(server_name(authority)?, stream).await.map_err(Error::Tls)?)
+    } else {
+        Box::new(stream)
+    };
+    Ok(Turns { stream, reads: 0 })
+}
+
+/// Returns the name that the certificate of a server must have.
+fn server_name(authority: &Authority) -> Result<ServerName<'static>, Error> {
+    let host = authority.host();
+    if let Ok(address) = format!("{host}:0").parse::<SocketAddr>() {
+        return Ok(ServerName::from(address.ip()));
+    }
+    ServerName::try_from(host.to_owned()).map_err(|_invalid| Error::HttpRequestUriInvalid)
+}
+
+fn of_response(error: hyper::Error) -> Error {
+    if error.is_timeout() { Error::HttpResponseTimeout } else { error.into() }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A stream that gives the scheduler back after a few reads.
+struct Turns {
+    stream: Box<dyn Stream>,
+    /// Reads since the last wait.
+    reads: u8,
+}
+
+impl AsyncRead for Turns {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.reads >= TURN_READS {
+            self.reads = 0;
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.reads += 1;
+        let read = Pin::new(&mut self.stream).poll_read(task, out);
+        if read.is_pending() {
+            self.reads = 0;
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Turns {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(task, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(task)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(task)
+    }
+}
+
+/// The body of a response, with the timeout between its chunks.
+struct ResponseBody {
+    incoming: Incoming,
+    timer: Interval,
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match Pin::new(&mut self.incoming).poll_frame(task) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.timer.reset();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(of_response(error)))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                ready!(self.timer.poll_tick(task));
+                Poll::Ready(Some(Err(Error::ConnectionReadTimeout)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
