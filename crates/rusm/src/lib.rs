@@ -204,6 +204,37 @@
 //!     assert_eq!(sum, 3); // in every schedule
 //! });
 //! ```
+//!
+//! # Modules and features
+//!
+//! | For | Look at | Feature |
+//! |---|---|---|
+//! | processes, messages, links, monitors, timers | [`Runtime`], [`Context`], [`Handle`] | |
+//! | typed actors, restarts | [`actor`](mod@actor), [`supervisor`], [`state_machine`] | |
+//! | finding processes | [`Context::register`], [`registry`] | |
+//! | many workers, shared state | [`pool`], [`table`] | |
+//! | data between processes | [`topic`], [`ring`], [`stream`] | |
+//! | counters, limits of rates, periodic work | [`counter`], [`ticker`] | |
+//! | reading what an observer shows | [`observe`] | |
+//! | an endpoint for rusm-top, metrics | `console` | `console`, on by default |
+//! | data and jobs that survive | `store` | `store` |
+//! | HTTP, WebSocket, server-sent events | `serve` | `serve` |
+//! | processes in WebAssembly | `wasm` | `wasm` |
+//! | processes on other nodes | `cluster` | `cluster`; `cluster-network` adds the network, which takes minutes to compile |
+//! | OpenTelemetry | `otlp` | `otlp` |
+//! | schedules by a seed, virtual time | `test` | `test` |
+//!
+//! # With tokio
+//!
+//! Sockets, timers and channels of tokio work in a process. A task of tokio reaches processes through a [`Handle`], which is
+//! `Clone + Send + Sync`; a [`Context`] belongs to its process. Blocking code stops its scheduler: [`Context::spawn_blocking`]
+//! runs it elsewhere. [The page about tokio](https://github.com/rusm/rusm/blob/main/docs/tokio.md) says what runs where.
+//!
+//! # Platforms
+//!
+//! Linux on x86-64 and AArch64, Rust 1.95 or newer. See the [guide](https://github.com/rusm/rusm/blob/main/docs/guide/README.md),
+//! [all documents](https://github.com/rusm/rusm/blob/main/docs/README.md) and the
+//! [policy](https://github.com/rusm/rusm/blob/main/docs/policy.md) on versions.
 
 #[cfg(feature = "console")]
 #[doc(inline)]

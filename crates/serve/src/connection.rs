@@ -152,7 +152,9 @@ async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, 
 /// Performs the handshake of TLS. It holds memory only from the first byte of the client on, and for a second at most while
 /// handshakes have taken more than half of theirs.
 async fn accept_tls(shared: &Shared, tls: &Tls, stream: TcpStream) -> Option<(Socket, Bytes, bool)> {
-    stream.readable().await.ok()?;
+    if stream.peek(&mut [0]).await.ok()? == 0 {
+        return None;
+    }
     let _share = shared.handshakes.take(HANDSHAKE_BYTES).await?;
     let mut accepted = pin!(tls.acceptor().accept(stream));
     loop {

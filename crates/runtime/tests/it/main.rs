@@ -9,6 +9,7 @@ mod calls;
 mod combinators;
 mod counters;
 mod counters_faults;
+mod crash_lines;
 mod crashes;
 #[path = "../common/crew.rs"]
 mod crew;

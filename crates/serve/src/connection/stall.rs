@@ -7,10 +7,7 @@
 //! The kernel calls a socket writable only when about a third of its queue of up to 4 MiB is free. So a client that
 //! reads slowly but steadily makes writes wait for minutes; only the length of the queue tells that it reads.
 
-#![expect(
-    unsafe_code,
-    reason = "asks the kernel for the length of the queue and limits it: rustix has no function for it"
-)]
+#![expect(unsafe_code, reason = "calls of the kernel about the length of the queue that rustix does not have")]
 
 use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd};
