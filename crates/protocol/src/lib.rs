@@ -61,7 +61,7 @@ pub use views::results::{
 };
 pub use views::schedulers::{IdleInfo, SchedulerInfo, Schedulers, SchedulersView};
 pub use views::serve::{LimitInfo, RequestInfo, RequestSort, RouteInfo, RouteSort, Serve, ServeView, ServerInfo};
-pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
+pub use views::stores::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView, TableInfo};
 pub use views::table::{Cell, Column, Rows, ViewWindow};
 pub use views::time::{StreamInfo, TickerInfo, Time, TimeView, WaitInfo};
 pub use views::topics::{ReceiverInfo, TopicInfo, TopicSort, Topics, TopicsView};

@@ -1,12 +1,14 @@
 //! Encodes stores, their buckets, and the keys of a bucket, as text that a terminal can show.
 
-use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, ViewWindow};
+use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, TableInfo, ViewWindow};
 
 use super::text::cut;
-use rusm_runtime::observe::{KeyReport, KeysPage, StorageReport};
+use rusm_runtime::observe::{KeyReport, KeysPage, RegistryReport, StorageReport, TableReport};
 
 /// Number of stores that are shown.
 const STORES_SHOWN: usize = 4;
+/// Number of tables and registries that are shown.
+const TABLES_SHOWN: usize = 32;
 /// Bytes of a path or of an error that are shown.
 const WORDS_MAX_BYTES: usize = 200;
 
@@ -31,6 +33,35 @@ pub(crate) fn stores(reports: &[StorageReport], window: ViewWindow) -> Stores {
         buckets: buckets.skip(offset as usize).take(window.len as usize).map(bucket).collect(),
         ..Stores::default()
     }
+}
+
+/// Encodes the tables and registries in memory. Returns the first of them, and the number of all.
+pub(crate) fn tables(tables: &[TableReport], registries: &[RegistryReport]) -> (Vec<TableInfo>, u64) {
+    let text = |text: &str| cut(text, WORDS_MAX_BYTES);
+    let table = |table: &TableReport| TableInfo {
+        name: text(&table.name),
+        kind: "table".to_owned(),
+        key_type: text(table.key_type),
+        value_type: text(table.value_type),
+        owner: table.owner.map(|pid| pid.to_string()),
+        entries: table.entries,
+        bytes: table.entries * table.entry_bytes,
+        reads_total: table.reads_total,
+        writes_total: table.writes_total,
+    };
+    let registry = |registry: &RegistryReport| TableInfo {
+        name: text(&registry.name),
+        kind: if registry.is_unique { "unique registry" } else { "registry" }.to_owned(),
+        key_type: text(registry.key_type),
+        value_type: text(registry.message_type),
+        owner: None,
+        entries: registry.keys,
+        bytes: 0,
+        reads_total: registry.lookups_total,
+        writes_total: registry.changes_total,
+    };
+    let shown = tables.iter().map(table).chain(registries.iter().map(registry)).take(TABLES_SHOWN);
+    (shown.collect(), (tables.len() + registries.len()) as u64)
 }
 
 fn store(report: &StorageReport) -> StoreInfo {

@@ -60,7 +60,9 @@ impl ViewSource for StoresSource {
     fn read(&mut self, node: &Node) -> Stores {
         let stores = encode::stores(&observe::stores(&node.runtime), self.view.window);
         let keys = self.view.keys.as_ref().zip(self.keys.as_ref()).map(|(view, query)| self.keys(node, view, query));
-        Stores { keys: keys.map(Box::new), ..stores }
+        let (tables, registries) = (observe::tables(&node.runtime), observe::registries(&node.runtime));
+        let (tables, tables_total) = encode::tables(&tables, &registries);
+        Stores { keys: keys.map(Box::new), tables, tables_total, ..stores }
     }
 
     fn message(&self, found: Stores, meta: ViewMeta) -> ServerMessage {

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use crate::support::{Client, node};
+use rusm_runtime::Context;
+use rusm_runtime::registry::Registry;
+use rusm_runtime::table::Table;
 use rusm_store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
@@ -66,4 +69,34 @@ async fn figures_are_for_everybody_and_what_is_stored_for_those_who_may_control(
         nowhere = control.next_of("stores").await["keys"].clone();
     }
     assert_eq!(nowhere["refusal"], "bucket `none` does not exist");
+}
+
+#[tokio::test]
+async fn tables_and_registries_in_memory_are_shown_with_their_owner() {
+    let node = node();
+    let owner = node.runtime.spawn(|ctx: Context| async move {
+        let hits = Table::<String, i64>::new(&ctx, "hits");
+        hits.add("/".to_owned(), 1).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let owner = owner.unwrap();
+    let _rooms = Registry::<u32, u64>::unique(&node.runtime, "rooms");
+    let mut client = node.attach().await;
+
+    client.send(r#"{"type":"stores","view":{"id":1,"hz":10}}"#).await;
+    let stores = client
+        .pick(|message| {
+            let has_both = message["type"] == "stores" && message["tables_total"] == 2;
+            (has_both && message["tables"][0]["entries"] == 1).then(|| message.clone())
+        })
+        .await;
+
+    let (table, registry) = (&stores["tables"][0], &stores["tables"][1]);
+    assert_eq!(
+        (&table["name"], &table["kind"], &table["owner"]),
+        (&json!("hits"), &json!("table"), &json!(owner.to_string()))
+    );
+    assert_eq!((&table["key_type"], &table["value_type"]), (&json!("alloc::string::String"), &json!("i64")));
+    assert_eq!((&registry["name"], &registry["kind"]), (&json!("rooms"), &json!("unique registry")));
+    assert_eq!((&registry["entries"], registry.get("owner")), (&json!(0), None));
 }

@@ -67,6 +67,42 @@ pub struct Stores {
     /// Page of keys that the view selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Box<KeysInfo>>,
+    /// Tables and registries in memory, up to 32, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableInfo>,
+    /// Number of tables and registries.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tables_total: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// State of a table or a registry in memory; counters that end in `_total` only go up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableInfo {
+    /// Its name.
+    pub name: String,
+    /// `table`, `unique registry` or `registry`.
+    pub kind: String,
+    /// Rust type of its keys.
+    pub key_type: String,
+    /// Rust type of its values; of a registry, of the messages of its processes.
+    pub value_type: String,
+    /// Pid of the process to which it belongs; absent for a registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Number of entries; of a registry, of keys.
+    pub entries: u64,
+    /// Size of the entries, in bytes, without what they keep alive on the heap; 0 for a registry.
+    pub bytes: u64,
+    /// Number of reads; of a registry, of lookups.
+    pub reads_total: u64,
+    /// Number of writes; of a registry, of registrations and their removals.
+    pub writes_total: u64,
 }
 
 /// State of a store; counters that end in `_total` only go up.

@@ -29,7 +29,7 @@ fn until(server: &Server, status: u16) -> crate::client::Answer {
         if answer.status == status {
             return answer;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::yield_now();
     }
 }
 

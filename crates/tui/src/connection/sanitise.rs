@@ -228,6 +228,10 @@ fn stores(stores: &mut Stores) {
         clean_all(&mut store.last_error);
     }
     clean_all(stores.buckets.iter_mut().map(|bucket| &mut bucket.name));
+    for table in &mut stores.tables {
+        clean_all([&mut table.name, &mut table.kind, &mut table.key_type, &mut table.value_type]);
+        clean_all(&mut table.owner);
+    }
     if let Some(page) = &mut stores.keys {
         clean(&mut page.bucket);
         clean_all([&mut page.next, &mut page.refusal].into_iter().flatten());

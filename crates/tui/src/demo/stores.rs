@@ -1,6 +1,6 @@
 //! Simulated stores, for the Store view of `--demo`: a few buckets with changing figures, and keys for any of them.
 
-use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView};
+use rusm_protocol::{BucketInfo, KeyInfo, KeysInfo, KeysView, StoreInfo, Stores, StoresView, TableInfo};
 
 /// Buckets: number of keys, bytes per key, reads and writes per second.
 const BUCKETS: [(&str, u64, u64, u64, u64); 7] = [
@@ -37,8 +37,36 @@ pub(crate) fn stores(view: &StoresView, seq: u64, now_ms: u64) -> Stores {
         total,
         offset,
         keys: view.keys.as_ref().map(|keys| Box::new(page(keys))),
+        tables: tables(now_ms),
+        tables_total: 2,
         buckets: buckets.into_iter().skip(offset as usize).take(view.window.len as usize).collect(),
     }
+}
+
+fn tables(now_ms: u64) -> Vec<TableInfo> {
+    let table = |name: &str, kind: &str, value: &str, owner: Option<&str>| TableInfo {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        key_type: "alloc::string::String".to_owned(),
+        value_type: value.to_owned(),
+        owner: owner.map(str::to_owned),
+        ..TableInfo::default()
+    };
+    vec![
+        TableInfo {
+            entries: 48_210,
+            bytes: 48_210 * 40,
+            reads_total: 210 * now_ms,
+            writes_total: 12 * now_ms,
+            ..table("hits", "table", "i64", Some("<0.9.1>"))
+        },
+        TableInfo {
+            entries: 612,
+            reads_total: 9 * now_ms,
+            writes_total: now_ms / 90,
+            ..table("rooms", "unique registry", "chat::RoomMessage", None)
+        },
+    ]
 }
 
 fn store(buckets: &[BucketInfo], now_ms: u64) -> StoreInfo {

@@ -5,10 +5,12 @@
 
 pub(crate) mod cluster;
 pub(crate) mod serve;
+mod store;
 pub(crate) mod tiles;
 mod visible;
 pub(crate) mod zoom;
 
+pub(crate) use self::store::{StoreLayout, store};
 use crate::model::input::key::Size;
 use crate::model::tab::Tab;
 
@@ -337,27 +339,6 @@ pub(crate) fn events(size: Size, lints: u16, is_selected: bool) -> EventsLayout 
         _ => 0,
     };
     EventsLayout { events, reason }
-}
-
-/// Panels of the Store view.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StoreLayout {
-    pub(crate) store: Cells,
-    /// Failures.
-    pub(crate) faults: Cells,
-    /// Includes the border. The first row inside is the heading.
-    pub(crate) buckets: Cells,
-    /// Keys of the open bucket, with border and heading.
-    pub(crate) keys: Cells,
-}
-
-/// Computes the panels of the Store view.
-pub(crate) fn store(size: Size) -> StoreLayout {
-    let body = body(size);
-    let (top, rest) = body.split_top(7.min(body.height));
-    let (store, faults) = top.split_left(size.width - size.width * 3 / 8);
-    let (buckets, keys) = rest.split_top(rest.height.div_ceil(2));
-    StoreLayout { store, faults, buckets, keys }
 }
 
 /// Panels of the Topics view.

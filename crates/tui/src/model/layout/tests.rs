@@ -12,11 +12,11 @@ fn no_panel_leaves_the_screen_at_any_size() {
 
             let all = [n.chart, n.schedulers, n.latency, n.memory, n.table, n.figures, b.menu, b.card, b.headline];
             let more = [b.chart, b.latency, b.figures, b.runs, p[0].table, p[1].table, p[1].detail, t.table, t.detail];
-            let (guests, stores) = (wasm(size), store(size));
+            let (guests, stores) = (wasm(size), store(size, 3, width % 2 == 0));
             let time = time(size);
             let guests = [guests.engine, guests.counts, guests.modules, guests.traps];
             let more = more.into_iter().chain(guests).chain([time.tickers, time.streams]);
-            let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys]);
+            let more = more.chain([stores.store, stores.faults, stores.buckets, stores.keys, stores.tables]);
             let more = more.chain([events(size, height / 3, true).events]);
             let more = more.chain([topics(size).topics, topics(size).receivers, cpu(size).chart, cpu(size).groups]);
             let sched = sched(size, usize::from(width));

@@ -45,14 +45,19 @@ impl Model {
         first_visible(self.wasm.trap, layout::wasm(self.size).traps.inner().height.saturating_sub(1))
     }
 
+    /// Returns the panels of the Store view.
+    pub(crate) fn store_layout(&self) -> layout::StoreLayout {
+        layout::store(self.size, self.store.table_count(), self.store.shown().is_some())
+    }
+
     /// Returns the number of buckets that the Store view shows.
     pub(crate) fn visible_buckets(&self) -> u16 {
-        layout::store(self.size).buckets.inner().height.saturating_sub(1)
+        self.store_layout().buckets.inner().height.saturating_sub(1)
     }
 
     /// Returns the number of keys that the Store view shows.
     pub(crate) fn visible_keys(&self) -> u16 {
-        layout::store(self.size).keys.inner().height.saturating_sub(1)
+        self.store_layout().keys.inner().height.saturating_sub(1)
     }
 
     /// Returns the number of topics that the Topics view shows.

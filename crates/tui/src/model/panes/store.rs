@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rusm_protocol::{BucketInfo, ClientMessage, KeysInfo, KeysView, StoreInfo, Stores, StoresView, ViewWindow};
+use rusm_protocol::{
+    BucketInfo, ClientMessage, KeysInfo, KeysView, StoreInfo, Stores, StoresView, TableInfo, ViewWindow,
+};
 
 /// Minimum time between two requests: a node accepts 20 commands per second.
 const PACE: Duration = Duration::from_millis(80);
@@ -256,6 +258,20 @@ impl StorePane {
             per_sync: share(|store| store.operations_total, |store| store.syncs_total),
             sync_ns: share(|store| store.sync_us_total, |store| store.syncs_total).map(|us| us * 1e3),
         })
+    }
+
+    /// Returns the number of tables and registries that were sent.
+    pub(crate) fn table_count(&self) -> usize {
+        self.newest().map_or(0, |newest| newest.tables.len())
+    }
+
+    /// Returns the reads and writes per second of a table or a registry.
+    pub(crate) fn table_rates(&self, table: &TableInfo) -> Option<(f64, f64)> {
+        let (first, last) = (self.seen.front()?, self.seen.back()?);
+        let before = first.tables.iter().find(|known| (&known.name, &known.kind) == (&table.name, &table.kind))?;
+        let reads = table.reads_total.saturating_sub(before.reads_total);
+        let writes = table.writes_total.saturating_sub(before.writes_total);
+        Some((rate(reads, first, last), rate(writes, first, last)))
     }
 
     /// Returns the reads and writes per second of a bucket.

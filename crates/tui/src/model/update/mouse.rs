@@ -111,7 +111,7 @@ fn click_cpu(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 }
 
 fn click_store(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
-    let layout = layout::store(model.size);
+    let layout = model.store_layout();
     let total = model.store.newest().map_or(0, |newest| newest.total);
     let keys = model.store.page().map_or(0, |page| page.keys.len() as u64);
     let lists = [

@@ -2,10 +2,10 @@
 
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use rusm_protocol::{BucketInfo, KeyInfo, StoreInfo};
+use rusm_protocol::{BucketInfo, KeyInfo, StoreInfo, TableInfo};
 
 use crate::model::panes::store::{Rates, StoreFocus};
-use crate::model::{Model, format, layout};
+use crate::model::{Model, format};
 use crate::view::painter::{self, Painter};
 use crate::view::theme::{Role, Theme};
 
@@ -13,11 +13,12 @@ use crate::view::theme::{Role, Theme};
 const LABEL: u16 = 9;
 
 pub(crate) fn render(painter: &mut Painter<'_>, model: &Model) {
-    let layout = layout::store(model.size);
+    let layout = model.store_layout();
     store(painter, layout.store.into(), model);
     faults(painter, layout.faults.into(), model);
     buckets(painter, layout.buckets.into(), model);
     keys(painter, layout.keys.into(), model);
+    tables(painter, layout.tables.into(), model);
 }
 
 fn title(words: &str, has_keys: bool, theme: Theme) -> Line<'static> {
@@ -144,6 +145,34 @@ fn buckets(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             painter.select(painter::row(inner, at + 1));
         }
     }
+}
+
+/// Draws the tables and registries in memory.
+fn tables(painter: &mut Painter<'_>, area: Rect, model: &Model) {
+    let theme = painter.theme;
+    let Some(newest) = model.store.newest().filter(|_| area.height > 0) else { return };
+    let right = Line::from(Span::styled(format!(" {} ", format::grouped(newest.tables_total)), theme.style(Role::Dim)));
+    let inner = painter.panel(area, &title("tables and registries in memory", false, theme), &right);
+    let heading = ["ENTRIES", "BYTES", "READS/s", "WRITES/s"].map(|word| (word.to_owned(), Role::Dim));
+    put(painter, inner, 0, ("NAME", Role::Dim), &heading);
+    for (at, table) in (1..inner.height).zip(&newest.tables) {
+        let rates = model.store.table_rates(table).unwrap_or_default();
+        put(painter, inner, at, (&described(table, theme), Role::Strong), &table_sizes(table, rates));
+    }
+}
+
+/// `hits: table of <0.9.1>, String → i64`
+fn described(table: &TableInfo, theme: Theme) -> String {
+    let owner = table.owner.as_ref().map(|pid| format!(" of {pid}")).unwrap_or_default();
+    let short = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
+    let arrow = theme.sign("→", "->");
+    format!("{}: {}{owner}, {} {arrow} {}", table.name, table.kind, short(&table.key_type), short(&table.value_type))
+}
+
+fn table_sizes(table: &TableInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4] {
+    let rate = |rate: f64| (format::short(rate), if rate > 0.0 { Role::Text } else { Role::Dim });
+    let bytes = if table.bytes > 0 { format::bytes(table.bytes) } else { "-".to_owned() };
+    [(format::count_within(table.entries, 11), Role::Text), (bytes, Role::Text), rate(reads), rate(writes)]
 }
 
 fn sizes(bucket: &BucketInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4] {
