@@ -232,7 +232,7 @@
 //!
 //! # Platforms
 //!
-//! Linux on x86-64 and AArch64, Rust 1.95 or newer. See the [guide](https://github.com/rusm/rusm/blob/main/docs/guide/README.md),
+//! Linux on 64-bit x86 and ARM, Rust 1.95 or newer. See the [guide](https://github.com/rusm/rusm/blob/main/docs/guide/README.md),
 //! [all documents](https://github.com/rusm/rusm/blob/main/docs/README.md) and the
 //! [policy](https://github.com/rusm/rusm/blob/main/docs/policy.md) on versions.
 
