@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::resident_bytes;
-use crate::support::{BINARY, MESSAGE_MAX, Node, PING, TEXT, frame, node_with};
+use crate::support::{BINARY, DEADLINE, MESSAGE_MAX, Node, PING, TEXT, frame, node_with};
 use rusm_fuzz::Rng;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -150,7 +150,8 @@ async fn play(trick: usize, target: &Target, rng: &mut Rng) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs hostile clients on a thread of their own; each plays one trick after another for `span`.
+/// Runs hostile clients on a thread of their own; each plays one trick after another for `span`, and then until each trick
+/// was played.
 fn crowd(target: Target, seed: u64, span: Duration, played: Arc<[AtomicU64; TRICKS.len()]>) -> JoinHandle<()> {
     let attack = async move {
         let end = Instant::now() + span;
@@ -159,10 +160,12 @@ fn crowd(target: Target, seed: u64, span: Duration, played: Arc<[AtomicU64; TRIC
             async move {
                 let mut rng = Rng::new(seed.wrapping_mul(2 * number + 1));
                 let mut trick = number as usize;
-                while Instant::now() < end {
+                let is_missing = |played: &[AtomicU64]| played.iter().any(|played| played.load(Ordering::Relaxed) == 0);
+                while Instant::now() < end || is_missing(&*played) {
                     trick = (trick + 1) % TRICKS.len();
+                    let patience = if Instant::now() < end { Duration::from_secs(2) } else { DEADLINE };
                     // A client that is refused or disconnected tries again.
-                    if let Ok(Ok(())) = timeout(Duration::from_secs(2), play(trick, &target, &mut rng)).await {
+                    if let Ok(Ok(())) = timeout(patience, play(trick, &target, &mut rng)).await {
                         played[trick].fetch_add(1, Ordering::Relaxed);
                     }
                     tokio::task::yield_now().await;

@@ -101,7 +101,20 @@ fn answer(mut stream: TcpStream) -> (u16, String) {
     let mut all = String::new();
     stream.read_to_string(&mut all).unwrap();
     let (head, body) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {all:?}"));
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    // A guest that is slow to end its response sends it in chunks.
+    let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(size, 16).unwrap());
+        whole.push_str(chunk);
+        body = rest.strip_prefix("\r\n").unwrap();
+    }
+    whole
 }
 
 #[test]

@@ -5,12 +5,11 @@
 
 pub(crate) mod cluster;
 pub(crate) mod serve;
-mod store;
+pub(crate) mod store;
 pub(crate) mod tiles;
 mod visible;
 pub(crate) mod zoom;
 
-pub(crate) use self::store::{StoreLayout, store};
 use crate::model::input::key::Size;
 use crate::model::tab::Tab;
 

@@ -23,7 +23,7 @@ pub(crate) struct StoreLayout {
 }
 
 /// Computes the panels of the Store view.
-pub(crate) fn store(size: Size, tables: usize, has_store: bool) -> StoreLayout {
+pub(crate) fn panels(size: Size, tables: usize, has_store: bool) -> StoreLayout {
     let body = layout::body(size);
     let (top, rest) = body.split_top(7.min(body.height));
     let most = match rest.height {

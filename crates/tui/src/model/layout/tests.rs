@@ -12,7 +12,7 @@ fn no_panel_leaves_the_screen_at_any_size() {
 
             let all = [n.chart, n.schedulers, n.latency, n.memory, n.table, n.figures, b.menu, b.card, b.headline];
             let more = [b.chart, b.latency, b.figures, b.runs, p[0].table, p[1].table, p[1].detail, t.table, t.detail];
-            let (guests, stores) = (wasm(size), store(size, 3, width % 2 == 0));
+            let (guests, stores) = (wasm(size), store::panels(size, 3, width % 2 == 0));
             let time = time(size);
             let guests = [guests.engine, guests.counts, guests.modules, guests.traps];
             let more = more.into_iter().chain(guests).chain([time.tickers, time.streams]);

@@ -46,8 +46,8 @@ impl Model {
     }
 
     /// Returns the panels of the Store view.
-    pub(crate) fn store_layout(&self) -> layout::StoreLayout {
-        layout::store(self.size, self.store.table_count(), self.store.shown().is_some())
+    pub(crate) fn store_layout(&self) -> layout::store::StoreLayout {
+        layout::store::panels(self.size, self.store.table_count(), self.store.shown().is_some())
     }
 
     /// Returns the number of buckets that the Store view shows.
