@@ -90,7 +90,7 @@ pub fn labelled_pipe(capacity: usize, label: &str) -> Result<(StreamWriter, Stre
     pipe_of(Builder::new(capacity).label(label))
 }
 
-/// Creates a stream whose buffer is the ring of a builder, with one reader.
+/// Creates a stream with the ring of a builder as its buffer, and one reader.
 ///
 /// # Errors
 /// [`RingError`], as for [`pipe`].

@@ -400,7 +400,7 @@ impl WebSocket {
     async fn send_rest(&mut self) -> Result<(), WsError> {
         let bytes = self.stream.unsent_bytes();
         if bytes >= COUNTED_BYTES {
-            // What an earlier frame has left is part of these bytes.
+            // These bytes include the rest of an earlier frame.
             self.share = None;
             self.share = self.responses.try_take(bytes);
             if self.share.is_none() {

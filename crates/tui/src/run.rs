@@ -168,7 +168,7 @@ impl EventLoop {
         })
     }
 
-    /// Attaches to the other nodes. Those that cannot be reached are named on the screen.
+    /// Attaches to the other nodes. The screen names nodes that cannot be reached.
     async fn attach_beside(&mut self) -> Result<(), Error> {
         for target in self.options.beside.clone() {
             let inbox = self.nodes.get(0).inbox.beside();

@@ -329,7 +329,7 @@ impl File<'_> {
             memory_max_bytes: limits.memory_max.map_or(default.memory_max_bytes, |bytes| bytes.0),
             guests_memory_max_bytes: match engine.guests_memory {
                 Some(bytes) => bytes.0,
-                // Whoever sets the capacity has computed what so many guests need: `rusm doctor` does.
+                // A capacity that is set was computed from the memory of a guest: `rusm doctor` does so.
                 None if engine.capacity.is_some() => default.guests_memory_max_bytes,
                 None => 2 * rusm_runtime::defaults::mailbox_total_bytes(),
             },

@@ -79,7 +79,7 @@ pub(crate) fn limit_unsent(listener: &impl AsFd) {
     let value = UNSENT_BYTES;
     let len = size_of_val(&value) as libc::socklen_t;
     let fd = listener.as_fd().as_raw_fd();
-    // SAFETY: the option is one C integer. An error means a kernel without the option, whose queues are longer.
+    // SAFETY: the option is one C integer. An error means a kernel without the option; its queues are longer.
     _ = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, (&raw const value).cast(), len) };
 }
 

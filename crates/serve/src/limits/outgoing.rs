@@ -17,7 +17,7 @@ const UNIT_BYTES: u64 = 1024;
 /// Length from which a part of a response takes a share. Shorter ones are less than the state of their request.
 pub(crate) const COUNTED_BYTES: usize = 1024;
 
-/// A bound on memory that many share. Who finds too little of it waits in turn, or is refused.
+/// A bound on shared memory. A share that does not fit is refused, or waits in turn.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     free: Arc<Semaphore>,
@@ -34,7 +34,7 @@ impl MemoryBudget {
         Self { free: Arc::new(Semaphore::new(units as usize)), units }
     }
 
-    /// Returns the units of so many bytes. What is longer than the whole memory takes all of it.
+    /// Returns the units of a length, at most all of them: a longer part must wait until the whole memory is free.
     fn units(&self, bytes: usize) -> u32 {
         u32::try_from((bytes as u64).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).min(self.units)
     }

@@ -315,7 +315,7 @@ fn handshakes_share_their_memory_and_an_unfinished_one_is_cut() {
     // The head of a record of 16,000 bytes, of which only one comes.
     let mut silent = Client::connect(server.local_addr());
     silent.write([0x16, 3, 1, 0x3e, 0x80, 1]);
-    // One that says nothing holds no memory.
+    // A silent connection holds no memory.
     let _idle = Client::connect(server.local_addr());
     let answer = || {
         client(async {

@@ -21,7 +21,7 @@ pub(super) enum Next {
     Recording(PathBuf),
     /// Another node of the cluster.
     Node(Target),
-    /// The same node, and others beside it.
+    /// The present node, and others beside it.
     Beside(Vec<Target>),
 }
 

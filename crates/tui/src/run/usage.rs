@@ -1,4 +1,4 @@
-//! What the observer itself uses: CPU, bytes from the nodes, bytes to the terminal.
+//! Resources that the observer itself uses: CPU, bytes from the nodes, bytes to the terminal.
 
 use std::time::Duration;
 

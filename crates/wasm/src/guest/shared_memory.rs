@@ -35,7 +35,7 @@ impl SharedMemory {
 }
 
 impl MemoryShare {
-    /// Changes the size of the share. Returns false, and changes nothing, if there is no room for it.
+    /// Changes the size of the share. Returns false, and leaves the share as it is, if the bound would be exceeded.
     pub(crate) fn resize(&mut self, bytes: u64) -> bool {
         // Relaxed: only the sum matters.
         let taken = &self.memory.taken;

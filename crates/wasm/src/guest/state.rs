@@ -318,7 +318,7 @@ fn too_long(bytes: usize, most: usize) -> Error {
 }
 
 impl GuestState {
-    /// Takes a share of the memory of all guests, for linear memory and timers. Returns the bound if there is no room.
+    /// Takes a share of the memory of all guests, for linear memory and timers. Returns the bound if it would be exceeded.
     fn hold(&mut self, memory_bytes: u64, timers_bytes: u64) -> Result<(), u64> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(()) };
         let bytes = memory_bytes + timers_bytes;

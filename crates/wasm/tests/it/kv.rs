@@ -163,7 +163,7 @@ fn a_guest_is_refused_the_store_and_each_bucket_that_it_was_not_granted() {
     assert_eq!(end(others, "keeper"), "denied: bucket \"others\"");
     assert_eq!(end(&books, "keeper"), "normal");
     assert_eq!(end(others, "trusted"), "normal");
-    // The buckets of topics are nobody's.
+    // No profile grants the buckets of topics.
     let topic = "(call $expect (call $get (i32.const 40) (i32.const 7) (i32.const 16) (i32.const 3)) (i32.const 0))";
     assert_eq!(end(topic, "trusted"), "denied: bucket \"topic/t\"");
 

@@ -39,7 +39,7 @@ fn all_guests_together_have_one_bound_on_memory_streams_and_timers() {
     );
     let other = node.spawn(&node.load("other", &echo()), &GuestOptions::default());
 
-    // What a guest had is free again at its end.
+    // The memory of a guest is free again at its end.
     for _ in 0..3 {
         assert_eq!(
             node.end_of(&hog(), &GuestOptions::default()),

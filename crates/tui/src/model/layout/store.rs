@@ -5,7 +5,7 @@ use crate::model::layout::{self, Cells};
 
 /// Rows of the lists below the stores from which tables have a panel beside them.
 const ROOMY: u16 = 18;
-/// Rows that the lists of buckets and keys keep if there is no store.
+/// Rows of the lists of buckets and keys on a node without a store.
 const EMPTY_LISTS: u16 = 6;
 
 /// Panels of the Store view.

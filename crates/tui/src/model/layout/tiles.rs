@@ -1,4 +1,4 @@
-//! Places several nodes on one screen: below each other first, then beside each other. Those that do not fit are on
+//! Places several nodes on one screen: below each other first, then beside each other. Nodes that do not fit are on
 //! other pages; the page with the focus is shown.
 //!
 //! ```text
@@ -19,7 +19,7 @@ const TITLE: u16 = 1;
 pub(crate) struct Tile {
     /// Index of the node.
     pub(crate) node: usize,
-    /// Row of its name; without height if there is no room for it.
+    /// Row of its name; without height on a low screen.
     pub(crate) title: Cells,
     /// Its screen.
     pub(crate) screen: Cells,
