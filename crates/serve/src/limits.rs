@@ -1,7 +1,7 @@
 //! Limits of a server. Each one is on by default, has the status code that its client receives, and counts how often it
 //! was hit.
 
-pub(crate) mod outgoing;
+pub(crate) mod memory;
 pub(crate) mod rate;
 
 use std::sync::Arc;

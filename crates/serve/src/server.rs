@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::connection::stall::limit_unsent;
 use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
-use crate::limits::outgoing::MemoryBudget;
+use crate::limits::memory::MemoryBudget;
 use crate::limits::rate::{RateLimit, RateLimiter};
 use crate::limits::{Limit, Limits};
 use crate::request::trace::SpanIds;

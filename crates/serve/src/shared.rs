@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::drain::{DrainSignal, Phase};
 use crate::limits::Limits;
-use crate::limits::outgoing::MemoryBudget;
+use crate::limits::memory::MemoryBudget;
 use crate::limits::rate::RateLimiter;
 use crate::request::trace::SpanIds;
 use crate::router::Router;

@@ -27,7 +27,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::connection::TAKE_WITHIN;
 use crate::connection::io::Io;
 use crate::connection::wait::LazyTimer;
-use crate::limits::outgoing::{COUNTED_BYTES, MemoryBudget, Share};
+use crate::limits::memory::{COUNTED_BYTES, MemoryBudget, Share};
 use crate::limits::{HeldBytes, Limit};
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;

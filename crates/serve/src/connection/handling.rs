@@ -24,7 +24,7 @@ use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::limits::Limit;
-use crate::limits::outgoing::{Share, counted};
+use crate::limits::memory::{Share, counted};
 use crate::request::{Request, Response, plain};
 use crate::stats::record::RequestRecord;
 use crate::stats::{LiveEntry, ServerStats};

@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::connection::io::Activity;
 use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
-use crate::limits::outgoing::{COUNTED_BYTES, counted};
+use crate::limits::memory::{COUNTED_BYTES, counted};
 use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Response, plain};
 use crate::router::{Route, Routed, Router, host_of};

@@ -1,4 +1,5 @@
-//! The memory of responses that clients have not taken yet. All connections of a server share it.
+//! Bounds on memory that all connections of a server share: for responses that clients have not taken yet, and for
+//! handshakes of TLS.
 //!
 //! ```text
 //!   part of a response ──▶ share of the memory ──▶ hyper ──▶ socket      the share is returned with the last byte
