@@ -26,10 +26,11 @@ fn run(runtime: &Runtime, request: &Request) -> Report {
     loop {
         let options = HeadlessOptions { duration, warm_up: WARM_UP, ..HeadlessOptions::new(request.clone()) };
         let report = run_headless_on(runtime, &options).expect("the request is valid and there is room");
-        // On a busy machine few turns end in this time, and only a sample of them is timed: repeat for longer until
-        // there is one.
+        // On a busy machine few turns begin and end in this time, and only a sample of them is timed: repeat for longer
+        // until there is one.
         let is_timed = report.latency.as_ref().is_none_or(|latency| latency.distribution.count > 0);
-        let is_measured = report.ops_total > 0 && is_timed;
+        let is_started = report.open_loop.as_ref().is_none_or(|open| open.lag.count > 0);
+        let is_measured = report.ops_total > 0 && is_timed && is_started;
         if is_measured || report.error.is_some() || duration >= Duration::from_mins(1) {
             return report;
         }
