@@ -321,8 +321,8 @@ async fn watched(
             let may_rest = !is_h2 && cut.is_none();
             let idle = activity.idle_since().filter(|_| may_rest).map(|since| (since + IDLE_AFTER, Ended::Idle));
             let cut = cut.map(|at| (at, Ended::Cut));
-            let held = activity.held_since().map(|since| looked.map_or(since, |looked| looked.max(since)));
-            let stalled = held.map(|since| (since + TAKE_WITHIN, Ended::Stalled));
+            looked = activity.may_hold().then(|| looked.unwrap_or_else(Instant::now));
+            let stalled = looked.map(|looked| (looked + TAKE_WITHIN, Ended::Stalled));
             let Some((at, ended)) = [limit, idle, cut, stalled].into_iter().flatten().min_by_key(|(at, _)| *at) else {
                 return Poll::Pending;
             };

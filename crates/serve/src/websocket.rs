@@ -290,7 +290,9 @@ impl WebSocket {
     pub async fn receive(&mut self) -> Result<Option<WsMessage>, WsError> {
         // What rarely happens is boxed: the future of an idle socket should be small.
         while !self.is_closed {
-            let item = match self.next().await {
+            let next =
+                if self.share.is_some() { Box::pin(self.next_while_sending()).await? } else { self.next().await };
+            let item = match next {
                 Next::Item(item) => item,
                 Next::Silence if self.is_pinged => {
                     self.stats.hit(Limit::WsPing);
@@ -348,6 +350,31 @@ impl WebSocket {
             timer.poll(deadline, task).map(|()| Next::Silence)
         })
         .await
+    }
+
+    /// Waits for the next event while a part of a message is still to be sent.
+    async fn next_while_sending(&mut self) -> Result<Next, WsError> {
+        loop {
+            let before = self.stream.unsent_bytes();
+            let next = timeout(TAKE_WITHIN, self.next()).await;
+            if self.stream.unsent_bytes() < COUNTED_BYTES {
+                self.share = None;
+                return Ok(match next {
+                    Ok(next) => next,
+                    Err(_) => self.next().await,
+                });
+            }
+            match next {
+                Ok(next) => return Ok(next),
+                Err(_) if self.is_stuck(before) => return Err(self.cut()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Returns true if the client has taken nothing, and the memory for responses is short.
+    fn is_stuck(&self, before: usize) -> bool {
+        self.stream.unsent_bytes() == before && self.responses.is_short()
     }
 
     /// Closes the socket of a client that has broken the protocol.
@@ -414,7 +441,7 @@ impl WebSocket {
                     self.share = None;
                     return flushed.map_err(gone);
                 }
-                Err(_) if self.stream.unsent_bytes() == before && self.responses.is_short() => return Err(self.cut()),
+                Err(_) if self.is_stuck(before) => return Err(self.cut()),
                 Err(_) => {}
             }
         }

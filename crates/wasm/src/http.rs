@@ -19,6 +19,7 @@ pub(crate) mod request;
 pub(crate) mod service;
 mod warm;
 
+use std::fmt::Display;
 use std::sync::{Arc, Weak};
 
 use rusm_runtime::embed::guest::GuestContext;
@@ -36,6 +37,7 @@ use crate::guest::capability::{Grant, UnknownName};
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::spawn::{GuestError, GuestOptions};
 use crate::guest::state::GuestState;
+use crate::guest::traps::MemoryLimit;
 use crate::host::write_line;
 use crate::module::{Code, Module};
 use call::Reply;
@@ -133,7 +135,7 @@ async fn answer(guest: Arc<HttpGuestInner>, request: Request) -> Response {
     guest.node.show_in_runtime(process.runtime());
     let (info, source) = match guest.source(connection) {
         Ok(source) => source,
-        Err(error) => return no_instance(&error),
+        Err(error) => return try_later(&error),
     };
     let mut body_failure = BodyFailure::default();
     let work = if matches!(guest.module.0.code, Code::Handler(_)) {
@@ -214,7 +216,7 @@ async fn run(ctx: Context, info: Arc<GuestInfo>, source: Source, home: Home, wor
 }
 
 /// Answers a request that the guest has failed. The process exits with the reason, after which its client receives 500;
-/// if the client's own body was the cause, it is told so.
+/// if the client's own body was the cause, it is told so. Without memory for one more guest, the client receives 503.
 async fn failed(context: &Context, info: &GuestInfo, reason: ExitReason, body_failure: &BodyFailure) -> Response {
     if let Some(response) = body_failure.response() {
         return response;
@@ -224,6 +226,11 @@ async fn failed(context: &Context, info: &GuestInfo, reason: ExitReason, body_fa
         reason => reason,
     };
     report(context, info, &reason);
+    if let ExitReason::Other(detail) = &reason
+        && detail.value::<MemoryLimit>().is_some_and(|limit| limit.of_all_guests)
+    {
+        return try_later(&reason);
+    }
     context.exit(context.pid(), reason);
     std::future::pending().await
 }
@@ -233,9 +240,9 @@ fn report(context: &Context, info: &GuestInfo, reason: &ExitReason) {
     write_line(info, context.pid(), Level::Error, &format!("a request failed: {reason}"));
 }
 
-/// Answers 503: the engine has no instance for this request.
-fn no_instance(error: &GuestError) -> Response {
-    let mut response = (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response();
+/// Answers 503: the engine has no instance, or no memory, for this request.
+fn try_later(reason: &dyn Display) -> Response {
+    let mut response = (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response();
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

@@ -245,10 +245,12 @@ impl Future for Answer {
         let Some(record) = this.record.take() else { return Poll::Pending };
         let now = std::time::Instant::now();
         let took = now.saturating_duration_since(record.started);
-        if record.method != Method::HEAD
-            && let Err(limit) = this.inner.count_body(response.body_mut())
-        {
-            response = this.inner.refuse(limit);
+        let mut held = None;
+        if record.method != Method::HEAD {
+            match this.inner.count_body(response.body_mut()) {
+                Ok(counted) => held = counted,
+                Err(limit) => response = this.inner.refuse(limit),
+            }
         }
         record.route.stats.end(Some(response.status()), took);
         record.set_answered(response.status(), took);
@@ -257,8 +259,8 @@ impl Future for Answer {
         if this.inner.shared.is_draining() && record.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let counts_bodies = this.inner.context.is_none();
-        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, counts_bodies))))
+        let is_h2 = this.inner.context.is_none();
+        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, held.filter(|_| is_h2), is_h2))))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::limits::Limit;
-use crate::limits::memory::{Share, counted};
+use crate::limits::memory::{Held, Share, counted};
 use crate::request::{Request, Response, plain};
 use crate::stats::record::RequestRecord;
 use crate::stats::{LiveEntry, ServerStats};
@@ -33,7 +33,7 @@ use crate::upgrade::Continuation;
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;
 /// Size up to which a chunk of a response of HTTP/2 is sent as a whole. A client must accept that much in `write_timeout`.
-const PIECE_BYTES: usize = 16 * 1024;
+pub(crate) const PIECE_BYTES: usize = 16 * 1024;
 
 /// Resources of a request until its process ends: its connection, which is not idle, a permit of those in flight, and a
 /// place in the table of live requests. Dropped without a response, it tells the connection so.
@@ -219,6 +219,7 @@ struct Chunks<'a> {
     write_timeout: Option<Duration>,
     stats: &'a ServerStats,
     connection: &'a ConnectionState,
+    held: Arc<Held>,
 }
 
 impl<'a> Chunks<'a> {
@@ -226,7 +227,8 @@ impl<'a> Chunks<'a> {
         let shared = &handling.inner.shared;
         let is_h2 = handling.inner.context.is_none();
         let write_timeout = is_h2.then_some(shared.limits.write_timeout);
-        Self { channel, write_timeout, stats: &shared.stats, connection: &handling.inner }
+        let held = handling.inner.activity.held_by_response();
+        Self { channel, write_timeout, stats: &shared.stats, connection: &handling.inner, held }
     }
 
     /// Lets the data of a frame hold its share of the memory for responses: `room`, or one for which it waits.
@@ -241,7 +243,7 @@ impl<'a> Chunks<'a> {
             None => self.connection.shared.responses.take(data.len()).await,
         };
         let Some(share) = share else { return Frame::data(data) };
-        Frame::data(counted(data, share, &self.connection.activity))
+        Frame::data(counted(data, share, &self.held))
     }
 
     /// Returns false if the client has gone, or takes nothing.
@@ -259,6 +261,7 @@ impl<'a> Chunks<'a> {
             if !self.send_within(limit, Produced::Frame(Frame::data(piece))).await {
                 return false;
             }
+            self.held.note_progress();
         }
         self.send_within(limit, Produced::Frame(Frame::data(data))).await
     }

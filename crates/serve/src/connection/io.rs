@@ -6,8 +6,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 use crate::connection::stall::Stall;
+use crate::limits::memory::Held;
 use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
 use crate::stats::record::RequestRecord;
@@ -59,10 +60,10 @@ pub(crate) struct Activity {
     unclaimed_in: AtomicU64,
     /// The client has closed the connection during a request.
     is_client_gone: AtomicBool,
-    /// Number of shares of the memory for responses that wait for the client.
-    shares: AtomicU32,
-    /// Instant at which the client last took some of them, in ns since `start`.
-    taken_ns: AtomicU64,
+    /// Responses of HTTP/1.1 that wait for the client.
+    held: Arc<Held>,
+    /// Streams of HTTP/2 that wait for the client, each on its own.
+    held_streams: Mutex<Vec<Weak<Held>>>,
 }
 
 impl Activity {
@@ -78,8 +79,8 @@ impl Activity {
             current: Mutex::new(None),
             unclaimed_in: AtomicU64::new(0),
             is_client_gone: AtomicBool::new(false),
-            shares: AtomicU32::new(0),
-            taken_ns: AtomicU64::new(0),
+            held: Arc::new(Held::new()),
+            held_streams: Mutex::new(Vec::new()),
         }
     }
 
@@ -111,10 +112,7 @@ impl Activity {
     }
 
     fn written(&self, bytes: u64) {
-        // The bytes of HTTP/2 may be of any stream, or of none.
-        if !self.is_h2 && self.shares.load(Relaxed) > 0 {
-            self.taken_ns.store(self.now_ns(), Relaxed);
-        }
+        self.held.note_progress();
         if let Some(record) = &*self.current.lock() {
             record.add_out(bytes);
         }
@@ -164,23 +162,33 @@ impl Activity {
         is_idle.then(|| self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)))
     }
 
-    /// Notes a share of the memory for responses.
-    pub(crate) fn share_taken(&self) {
-        if self.shares.fetch_add(1, Relaxed) == 0 {
-            self.taken_ns.store(self.now_ns(), Relaxed);
+    /// Returns the account of what one response holds until the client takes it.
+    pub(crate) fn held_by_response(&self) -> Arc<Held> {
+        if !self.is_h2 {
+            return Arc::clone(&self.held);
         }
+        let held = Arc::new(Held::new());
+        let mut streams = self.held_streams.lock();
+        if streams.len() == streams.capacity() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(Arc::downgrade(&held));
+        held
     }
 
-    /// Notes that the bytes of a share were sent.
-    pub(crate) fn share_returned(&self) {
-        self.shares.fetch_sub(1, Relaxed);
-        self.taken_ns.store(self.now_ns(), Relaxed);
+    /// Returns false if no bytes with a share wait for the client; true if that must be looked at.
+    pub(crate) fn may_hold(&self) -> bool {
+        if self.is_h2 { !self.held_streams.lock().is_empty() } else { self.held.since().is_some() }
     }
 
     /// Returns the time since which bytes with a share wait for the client, and it has taken none; `None` if none wait.
     pub(crate) fn held_since(&self) -> Option<Instant> {
-        let is_held = self.shares.load(Relaxed) > 0;
-        is_held.then(|| self.start + Duration::from_nanos(self.taken_ns.load(Relaxed)))
+        if !self.is_h2 {
+            return self.held.since();
+        }
+        let mut streams = self.held_streams.lock();
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.iter().filter_map(|stream| stream.upgrade()?.since()).min()
     }
 
     fn is_busy(&self) -> bool {
@@ -424,6 +432,7 @@ mod tests {
 
     use super::*;
     use crate::connection::stall::queued_bytes;
+    use crate::limits::memory::{MemoryBudget, counted};
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -467,6 +476,26 @@ mod tests {
 
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(stopped.elapsed() <= LIMIT * 5 / 4, "{:?}", stopped.elapsed());
+    }
+
+    #[test]
+    fn a_stream_of_http2_that_waits_is_seen_beside_one_that_is_read() {
+        let (memory, activity) = (MemoryBudget::new(1 << 20), Activity::new(true));
+        let response = |held: &Arc<Held>| counted(vec![7; 5000].into(), memory.try_take(5000).expect("room"), held);
+        let (waits, is_read) = (activity.held_by_response(), activity.held_by_response());
+        let rest = response(&waits);
+        let since = activity.held_since().expect("a share is held");
+
+        for _ in 0..3 {
+            drop(response(&is_read));
+            drop(response(&activity.held_by_response()));
+        }
+
+        assert_eq!(activity.held_since(), Some(since));
+        waits.note_progress();
+        assert!(activity.held_since().expect("a share is held") > since);
+        drop((rest, waits, is_read));
+        assert!(activity.held_since().is_none() && !activity.may_hold());
     }
 
     /// No write waits for such a client either: its bytes need no answer.

@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::connection::io::Activity;
 use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
-use crate::limits::memory::{COUNTED_BYTES, counted};
+use crate::limits::memory::{COUNTED_BYTES, Held, counted};
 use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Response, plain};
 use crate::router::{Route, Routed, Router, host_of};
@@ -102,12 +102,13 @@ impl ConnectionState {
         }
     }
 
-    /// Lets a body that is complete take its share of the memory for responses.
-    pub(crate) fn count_body(&self, body: &mut Body) -> Result<(), Limit> {
-        let Some(bytes) = body.complete_mut().filter(|bytes| self.is_counted(bytes)) else { return Ok(()) };
+    /// Lets a body that is complete take its share of the memory for responses. Returns what it holds.
+    pub(crate) fn count_body(&self, body: &mut Body) -> Result<Option<Arc<Held>>, Limit> {
+        let Some(bytes) = body.complete_mut().filter(|bytes| self.is_counted(bytes)) else { return Ok(None) };
         let share = self.shared.responses.try_take(bytes.len()).ok_or(Limit::ResponsesBytes)?;
-        *bytes = counted(std::mem::take(bytes), share, &self.activity);
-        Ok(())
+        let held = self.activity.held_by_response();
+        *bytes = counted(std::mem::take(bytes), share, &held);
+        Ok(Some(held))
     }
 
     /// Returns true if bytes of a response need memory of their own. A client of HTTP/2 can let many responses wait, however

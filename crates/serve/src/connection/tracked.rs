@@ -8,6 +8,8 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::body::{Body, BodyError};
+use crate::connection::handling::PIECE_BYTES;
+use crate::limits::memory::Held;
 use crate::stats::record::RequestRecord;
 
 /// The body of a response.
@@ -15,13 +17,24 @@ use crate::stats::record::RequestRecord;
 pub(crate) struct TrackedBody {
     body: Body,
     record: Arc<RequestRecord>,
-    /// True if the bytes of the body are counted here, and not by the connection.
-    is_counted: bool,
+    /// What a body of HTTP/2 that is complete holds. It is then sent in pieces, whose number is the client's progress.
+    held: Option<Arc<Held>>,
+    /// Bytes of the body that are to be sent in further pieces.
+    rest: Bytes,
+    /// True for HTTP/2: the bytes of the body are counted here, and not by the connection.
+    is_h2: bool,
 }
 
 impl TrackedBody {
-    pub(crate) const fn new(body: Body, record: Arc<RequestRecord>, is_counted: bool) -> Self {
-        Self { body, record, is_counted }
+    pub(crate) const fn new(body: Body, record: Arc<RequestRecord>, held: Option<Arc<Held>>, is_h2: bool) -> Self {
+        Self { body, record, held, rest: Bytes::new(), is_h2 }
+    }
+
+    /// Cuts the next piece of a body that was polled as a whole. HTTP/2 asks for it when the client has taken those before.
+    fn piece(&mut self) -> Option<Bytes> {
+        self.held.as_ref()?.note_progress();
+        let bytes = self.rest.len().min(PIECE_BYTES);
+        (bytes > 0).then(|| self.rest.split_to(bytes))
     }
 }
 
@@ -30,21 +43,33 @@ impl HttpBody for TrackedBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(self.piece().map(Frame::data).map(Ok));
+        }
         let polled = Pin::new(&mut self.body).poll_frame(task);
-        if self.is_counted
-            && let Poll::Ready(Some(Ok(frame))) = &polled
-        {
+        let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
+        if self.is_h2 {
             self.record.add_out(frame.data_ref().map_or(0, Bytes::len) as u64);
         }
-        polled
+        match frame.into_data() {
+            Ok(data) if self.held.is_some() => {
+                self.rest = data;
+                Poll::Ready(self.piece().map(Frame::data).map(Ok))
+            }
+            Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            Err(trailers) => Poll::Ready(Some(Ok(trailers))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.rest.len() {
+            0 => self.body.size_hint(),
+            bytes => SizeHint::with_exact(bytes as u64),
+        }
     }
 }
 

@@ -7,11 +7,12 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::connection::io::Activity;
+use tokio::time::Instant;
 
 /// Unit in which the memory is divided.
 const UNIT_BYTES: u64 = 1024;
@@ -59,10 +60,42 @@ impl MemoryBudget {
     }
 }
 
+/// What one client, or one stream of HTTP/2, holds of the memory until it takes it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    start: Instant,
+    shares: AtomicU32,
+    /// Instant of the first share, or at which some of the bytes were last taken, in ns since `start`.
+    taken_ns: AtomicU64,
+}
+
+impl Held {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), shares: AtomicU32::new(0), taken_ns: AtomicU64::new(0) }
+    }
+
+    /// Notes that the client has taken some of the bytes.
+    pub(crate) fn note_progress(&self) {
+        if self.shares.load(Relaxed) > 0 {
+            self.note_taken();
+        }
+    }
+
+    /// Returns the time since which bytes wait, and none was taken; `None` if none wait.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        let is_held = self.shares.load(Relaxed) > 0;
+        is_held.then(|| self.start + Duration::from_nanos(self.taken_ns.load(Relaxed)))
+    }
+
+    fn note_taken(&self) {
+        self.taken_ns.store(self.start.elapsed().as_nanos() as u64, Relaxed);
+    }
+}
+
 /// Bytes with their share. Both are given back when the last copy is dropped.
 struct Counted {
     bytes: Bytes,
-    activity: Arc<Activity>,
+    held: Arc<Held>,
     _share: Share,
 }
 
@@ -74,14 +107,17 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.activity.share_returned();
+        self.held.shares.fetch_sub(1, Relaxed);
+        self.held.note_taken();
     }
 }
 
-/// Returns the same bytes, which hold a share until they were sent on the connection of `activity`.
-pub(crate) fn counted(bytes: Bytes, share: Share, activity: &Arc<Activity>) -> Bytes {
-    activity.share_taken();
-    Bytes::from_owner(Counted { bytes, activity: Arc::clone(activity), _share: share })
+/// Returns the same bytes, which hold a share until the client has taken them.
+pub(crate) fn counted(bytes: Bytes, share: Share, held: &Arc<Held>) -> Bytes {
+    if held.shares.fetch_add(1, Relaxed) == 0 {
+        held.note_taken();
+    }
+    Bytes::from_owner(Counted { bytes, held: Arc::clone(held), _share: share })
 }
 
 #[cfg(test)]
@@ -90,17 +126,17 @@ mod tests {
 
     #[test]
     fn a_share_is_free_again_when_the_last_copy_of_its_bytes_is_dropped() {
-        let (memory, activity) = (MemoryBudget::new(8 * UNIT_BYTES), Arc::new(Activity::new(false)));
+        let (memory, held) = (MemoryBudget::new(8 * UNIT_BYTES), Arc::new(Held::new()));
         let share = memory.try_take(5000).expect("there is room");
 
-        let bytes = counted(Bytes::from(vec![7; 5000]), share, &activity);
+        let bytes = counted(Bytes::from(vec![7; 5000]), share, &held);
         let copy = bytes.slice(4000..);
         drop(bytes);
 
-        assert!(activity.held_since().is_some() && memory.is_short());
+        assert!(held.since().is_some() && memory.is_short());
         assert!(memory.try_take(4000).is_none() && memory.try_take(3000).is_some());
         drop(copy);
-        assert!(activity.held_since().is_none() && !memory.is_short());
+        assert!(held.since().is_none() && !memory.is_short());
         assert!(memory.try_take(usize::MAX).is_some(), "what is longer than all of it takes all of it");
     }
 }

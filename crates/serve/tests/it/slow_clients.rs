@@ -139,3 +139,26 @@ fn a_socket_that_takes_no_message_is_cut() {
 
     assert_eq!(hits(&server), 1);
 }
+
+#[test]
+fn a_socket_whose_handler_gave_up_a_message_is_cut_too() {
+    let impatient = async |request: Request| {
+        websocket::upgrade(request, async |mut socket| {
+            drop(tokio::time::timeout(Duration::from_millis(1), socket.send(vec![7; 16 << 20])).await);
+            while let Ok(Some(_)) = socket.receive().await {}
+        })
+    };
+    // The rest of the message is more than half of it.
+    let limits = Limits { responses_bytes: 16 << 20, ..Limits::default() };
+    let (_runtime, server) = serve(Router::new().route("GET /ws", impatient).expect("a valid route"), limits);
+    let stream = std::net::TcpStream::connect(server.local_addr()).expect("the server listens");
+    sockopt::set_socket_recv_buffer_size(&stream, 16 * 1024).expect("allowed");
+    let url = format!("ws://{}/ws", server.local_addr());
+    let (_socket, _) = tokio_tungstenite::tungstenite::client(url, stream).expect("a handshake");
+
+    while hits(&server) == 0 || server.report(0).websockets > 0 {
+        std::thread::yield_now();
+    }
+
+    assert_eq!(hits(&server), 1);
+}

@@ -269,6 +269,17 @@ fn a_request_without_an_instance_is_told_to_come_back() {
 }
 
 #[test]
+fn a_request_without_memory_for_its_guest_is_told_to_come_back() {
+    let config = WasmConfig { capacity: 32, guests_memory_max_bytes: 65_536, ..WasmConfig::default() };
+    let node = node(config, Limits::default(), GuestOptions::default());
+
+    let answer = node.get("/");
+
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{answer:?}");
+    assert_eq!(answer.text(), "memory_limit(65536 of all guests)\n");
+}
+
+#[test]
 fn a_body_beyond_its_limit_is_the_clients_error() {
     let limits = Limits { body_bytes: 1000, ..Limits::default() };
     let node = node(WasmConfig { capacity: 8, ..WasmConfig::default() }, limits, GuestOptions::default());
