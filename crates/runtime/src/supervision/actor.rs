@@ -221,10 +221,7 @@ async fn handle_other<A: Actor>(actor: &mut A, ctx: &Context, message: Message, 
         }
         _ => match actor.handle_info(ctx, message).await {
             Ok(flow) => flow,
-            Err(message) => match unmatched.record(A::UNMATCHED, ctx.pid(), &message) {
-                Some(reason) => Flow::Stop(reason),
-                None => Flow::Continue,
-            },
+            Err(message) => unmatched.handle(A::UNMATCHED, ctx.pid(), &message),
         },
     }
 }

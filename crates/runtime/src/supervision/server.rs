@@ -3,7 +3,7 @@
 //! ```text
 //!   ServerRef::call ─▶ Request ─▶ handle_call ─▶ ReplyTo::send, now or later
 //!   ServerRef::cast ─▶ Cast ────▶ handle_cast
-//!   anything else ──────────────▶ handle_info
+//!   anything else ──────────────▶ handle_info ─▶ not handled: Unmatched::Warn, Drop or Crash
 //!   ServerRef::stop, Flow::Stop, the parent's exit ─▶ terminate
 //! ```
 //!
@@ -28,7 +28,7 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
-use crate::supervision::actor::Next;
+use crate::supervision::actor::{Next, Unmatched, UnmatchedLog};
 use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
@@ -102,6 +102,9 @@ pub trait Server: Sized + Send + 'static {
     /// Type of requests without an answer.
     type Cast: Send + 'static;
 
+    /// Policy for messages that the server does not handle.
+    const UNMATCHED: Unmatched = Unmatched::Warn;
+
     /// Creates the state. The process that starts the server waits until this returns.
     ///
     /// # Errors
@@ -119,12 +122,13 @@ pub trait Server: Sized + Send + 'static {
     /// Handles a request without an answer.
     fn handle_cast(&mut self, ctx: &Context, request: Self::Cast) -> impl Future<Output = Flow> + Send;
 
-    /// Handles any other message, for example a [`Down`](crate::Down). The default implementation drops it.
-    fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Flow> + Send {
-        async move {
-            tracing::debug!(server = %ctx.pid(), ?message, "unexpected message");
-            Flow::Continue
-        }
+    /// Handles any other message, for example a [`Down`](crate::Down).
+    ///
+    /// # Errors
+    /// Returns the message if the server does not handle it; [`UNMATCHED`](Self::UNMATCHED) then applies.
+    fn handle_info(&mut self, ctx: &Context, message: Message) -> impl Future<Output = Result<Flow, Message>> + Send {
+        let _ = (self, ctx);
+        async { Err(message) }
     }
 
     /// Returns the state as text, for [`Context::state_of`]. The default implementation returns the name of the type.
@@ -295,8 +299,9 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
     };
     starting.acknowledge();
     let parent = ctx.parent().unwrap_or(Pid::NONE);
+    let mut unmatched = UnmatchedLog::default();
     loop {
-        if let Flow::Stop(reason) = handle(&mut server, &ctx, parent).await {
+        if let Flow::Stop(reason) = handle(&mut server, &ctx, parent, &mut unmatched).await {
             server.terminate(&ctx, &reason).await;
             return reason;
         }
@@ -304,7 +309,7 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
 }
 
 /// Receives a message and passes it to its handler.
-async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
+async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid, unmatched: &mut UnmatchedLog) -> Flow {
     let message = match Next::<Request<S::Call, S::Reply>>::of(ctx).await {
         Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,
         Err(message) => message,
@@ -326,6 +331,9 @@ async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid) -> Flow {
     };
     match message.downcast_ref::<Exit>() {
         Some(exit) if exit.from == parent || exit.from == Pid::NONE => Flow::Stop(exit.reason.clone()),
-        _ => server.handle_info(ctx, message).await,
+        _ => match server.handle_info(ctx, message).await {
+            Ok(flow) => flow,
+            Err(message) => unmatched.handle(S::UNMATCHED, ctx.pid(), &message),
+        },
     }
 }

@@ -4,7 +4,8 @@
 //!   message ─▶ event ─▶ postpones(state, event)? ─no─▶ handle(state, event) ─▶ Step::Keep      keep state and timeout
 //!                 ▲         │ yes                                              Step::Next(s)   enter a state
 //!                 │         ▼                                                  Step::Postpone  as if postponed
-//!                 └──── postponed: again, in order, after the next change      Step::Stop(why)
+//!                 └──── postponed: again, in order, after the next change      Step::Unmatched: warn, drop or crash
+//!                                                                              Step::Stop(why)
 //! ```
 //!
 //! A state may have a timeout: when the machine has been in the state for that time, it receives [`Event::Timeout`]
@@ -30,7 +31,8 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
-use crate::supervision::server::Stop;
+use crate::supervision::actor::{Unmatched, UnmatchedLog};
+use crate::supervision::server::{Flow, Stop};
 use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
@@ -54,6 +56,8 @@ pub enum Step<M: StateMachine> {
     Next(M::State),
     /// Keeps the event until after the next change of state.
     Postpone(Event<M>),
+    /// Keeps the state; [`UNMATCHED`](StateMachine::UNMATCHED) says what becomes of the message.
+    Unmatched(Message),
     /// Ends the machine with this reason.
     Stop(ExitReason),
 }
@@ -75,6 +79,7 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
             Self::Keep => f.write_str("Keep"),
             Self::Next(_) => f.write_str("Next"),
             Self::Postpone(event) => write!(f, "Postpone({event:?})"),
+            Self::Unmatched(message) => write!(f, "Unmatched({message:?})"),
             Self::Stop(reason) => write!(f, "Stop({reason})"),
         }
     }
@@ -111,7 +116,7 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
 ///             }
 ///             Event::Cast(state) => return Step::Next(state),
 ///             Event::Timeout => return Step::Next(State::Closed),
-///             Event::Info(_) => {}
+///             Event::Info(message) => return Step::Unmatched(message),
 ///         }
 ///         Step::Keep
 ///     }
@@ -141,6 +146,9 @@ pub trait StateMachine: Sized + Send + 'static {
     type Reply: Send + 'static;
     /// Type of requests without an answer.
     type Cast: Send + 'static;
+
+    /// Policy for messages that the machine does not handle in the state in which they come: [`Step::Unmatched`].
+    const UNMATCHED: Unmatched = Unmatched::Warn;
 
     /// Creates the machine and its first state. The process that starts it waits until this returns.
     ///
@@ -336,6 +344,7 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
     let parent = ctx.parent().unwrap_or(Pid::NONE);
     let until = deadline(&handler, &state);
     let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
+    let mut unmatched = UnmatchedLog::default();
     loop {
         let event = match machine.next(&ctx).await {
             Event::Info(message) => match message.downcast::<GetState>() {
@@ -351,6 +360,13 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
             Some(reason) => Step::Stop(reason),
             None if machine.handler.postpones(&machine.state, &event) => Step::Postpone(event),
             None => machine.handler.handle(&ctx, &machine.state, event).await,
+        };
+        let step = match step {
+            Step::Unmatched(message) => match unmatched.handle(M::UNMATCHED, ctx.pid(), &message) {
+                Flow::Continue => Step::Keep,
+                Flow::Stop(reason) => Step::Stop(reason),
+            },
+            step => step,
         };
         if let Step::Stop(reason) = step {
             machine.handler.terminate(&ctx, machine.state, &reason).await;
@@ -401,7 +417,7 @@ impl<M: StateMachine> StateMachineLoop<M> {
                 self.replayed = std::mem::take(&mut self.postponed);
             }
             Step::Postpone(event) => self.postponed.push_back(event),
-            Step::Keep | Step::Stop(_) => {}
+            Step::Keep | Step::Unmatched(_) | Step::Stop(_) => {}
         }
     }
 }

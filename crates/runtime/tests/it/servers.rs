@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rusm_runtime::actor::Unmatched;
 use rusm_runtime::server::{Flow, Server, ServerRef};
 use rusm_runtime::supervisor::{ChildSpec, ChildState, Strategy, Supervisor};
 use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, InitError, Message, Pid, ReplyTo, Runtime};
@@ -38,6 +39,8 @@ impl Server for Till {
     type Reply = u64;
     type Cast = u64;
 
+    const UNMATCHED: Unmatched = Unmatched::Crash;
+
     async fn init(ctx: &Context, Args { observer, traps }: Args) -> Result<Self, ExitReason> {
         ctx.trap_exits(traps);
         if observer == Pid::NONE {
@@ -65,9 +68,12 @@ impl Server for Till {
         if self.sum > 1000 { Flow::Stop(ExitReason::other("full")) } else { Flow::Continue }
     }
 
-    async fn handle_info(&mut self, ctx: &Context, message: Message) -> Flow {
+    async fn handle_info(&mut self, ctx: &Context, message: Message) -> Result<Flow, Message> {
+        if message.is::<i16>() {
+            return Err(message);
+        }
         ctx.send(self.observer, message.type_name()).await;
-        Flow::Continue
+        Ok(Flow::Continue)
     }
 
     async fn terminate(self, ctx: &Context, reason: &ExitReason) {
@@ -119,6 +125,16 @@ fn a_server_answers_calls_now_or_later_and_takes_casts_in_their_order() {
             }
         };
         assert!(answered.is_ok_and(|sum| (4..=3 + casts).contains(&sum)));
+    });
+}
+
+#[test]
+fn a_message_that_is_not_handled_ends_a_server_whose_policy_says_so() {
+    ask(|ctx| async move {
+        ctx.trap_exits(true);
+        let till = till(&ctx, false).await;
+        ctx.send(till.pid(), 7_i16).await;
+        assert_eq!(terminated(&ctx).await, ExitReason::other("received a i16, which it does not handle"));
     });
 }
 

@@ -4,6 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rusm_runtime::actor::Unmatched;
 use rusm_runtime::state_machine::{Event, MachineRef, StateMachine, Step, start_link};
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, observe};
@@ -32,6 +33,8 @@ impl StateMachine for Lock {
     type Reply = State;
     type Cast = u8;
 
+    const UNMATCHED: Unmatched = Unmatched::Crash;
+
     async fn init(ctx: &Context, (open_for, observer): Self::Args) -> Result<(Self, State), ExitReason> {
         ctx.trap_exits(true);
         if observer == Pid::NONE {
@@ -54,12 +57,13 @@ impl StateMachine for Lock {
                     _ => Step::Next(State::Locked(digits)),
                 }
             }
-            (State::Open, Event::Info(message)) => {
-                if let Ok(Enter(who)) = message.downcast::<Enter>() {
+            (State::Open, Event::Info(message)) => match message.downcast::<Enter>() {
+                Ok(Enter(who)) => {
                     ctx.send(self.observer, who).await;
+                    Step::Keep
                 }
-                Step::Keep
-            }
+                Err(message) => Step::Unmatched(message),
+            },
             (State::Open, Event::Timeout) => {
                 ctx.send(self.observer, "closes").await;
                 Step::Next(State::Locked(Vec::new()))
@@ -94,6 +98,23 @@ fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 
 async fn state(ctx: &Context, lock: Pid) -> Result<State, CallError> {
     ctx.call(lock, (), LONG).await
+}
+
+#[test]
+fn a_message_that_is_not_handled_ends_a_machine_whose_policy_says_so() {
+    ask(|ctx| async move {
+        ctx.trap_exits(true);
+        let lock = start_link::<Lock>(&ctx, (Duration::from_hours(1), ctx.pid())).await.unwrap();
+        for digit in [1_u8, 2, 3] {
+            ctx.send(lock, digit).await;
+        }
+
+        ctx.send(lock, 7_i16).await;
+
+        assert_eq!(ctx.receive_of::<State>().await, State::Open);
+        let exit = ctx.receive_of::<rusm_runtime::Exit>().await;
+        assert_eq!(exit.reason, ExitReason::other("received a i16, which it does not handle"));
+    });
 }
 
 #[test]

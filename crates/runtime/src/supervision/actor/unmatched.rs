@@ -4,8 +4,10 @@ use crate::mailbox::message::Message;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::crashes;
+use crate::supervision::server::Flow;
 
-/// Policy for a message of a type that an [`Actor`](super::Actor) or an [`Inbox`](super::Inbox) does not handle.
+/// Policy for a message that its receiver does not handle: an [`Actor`](super::Actor), an [`Inbox`](super::Inbox), a
+/// [`Server`](crate::server::Server) or a [`StateMachine`](crate::state_machine::StateMachine).
 ///
 /// Typed addresses cannot send one. It comes from a send to an untyped pid, or from a reference to another process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,11 @@ pub(crate) struct UnmatchedLog {
 }
 
 impl UnmatchedLog {
+    /// Handles a message by the policy of its receiver.
+    pub(crate) fn handle(&mut self, policy: Unmatched, receiver: Pid, message: &Message) -> Flow {
+        self.record(policy, receiver, message).map_or(Flow::Continue, Flow::Stop)
+    }
+
     /// Counts a message, and logs it if it is its turn. Returns the exit reason if the process must end.
     #[cold]
     pub(crate) fn record(&mut self, policy: Unmatched, receiver: Pid, message: &Message) -> Option<ExitReason> {
