@@ -112,7 +112,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path)?;
     let about = file.metadata()?;
-    if about.is_file() && is_store(path) {
+    if is_store(path) {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is a store: choose another file"));
     }
     Ok((file, about.len()))
@@ -122,7 +122,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 fn is_store(path: &Path) -> bool {
     const START: [u8; 4] = *b"redb";
     let mut start = [0; START.len()];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == START)
+    path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == START)
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {
@@ -131,7 +131,11 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
+/// Renames a file. A store under one of the names is no log that was kept, and stays.
 fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    if is_store(from) || is_store(to) {
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "a store has the name of a kept log file"));
+    }
     match rename(from, to) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -220,6 +224,20 @@ mod tests {
         }
 
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn a_store_with_the_name_of_a_kept_file_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, store) = (directory.path().join("node.log"), directory.path().join("node.log.2"));
+        fs::write(&store, "redb and data").unwrap();
+        let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 2 })).unwrap();
+
+        let outcomes = ["one\n", "two\n", "three\n"].map(|line| log.write(line.as_bytes()).1.is_ok());
+
+        assert_eq!(outcomes, [true, true, false]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+        assert_eq!(fs::read_to_string(&store).unwrap(), "redb and data");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub(crate) mod app;
 pub(crate) mod cluster;
+mod conflicts;
 mod error;
 mod layers;
 mod limits;
@@ -18,8 +19,7 @@ pub(crate) mod size;
 mod value;
 
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusm_bench::Profile;
@@ -32,6 +32,7 @@ use serde::Deserialize;
 use crate::cli::NodeFlags;
 use crate::settings::app::App;
 use crate::settings::cluster::{ClusterSection, ClusterSettings};
+use crate::settings::conflicts::shared_file;
 pub(crate) use crate::settings::error::SettingsError;
 use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
@@ -196,20 +197,17 @@ impl Settings {
             app,
             name,
         };
-        match (&settings.log.file, &settings.store) {
-            (Some(log), Some(store)) if is_same_file(log, &store.path) => Err(SettingsError::Invalid(format!(
-                "log.file and store.path in {origin} are the same file, {}: the log would destroy the store",
-                store.path.display()
-            ))),
-            _ => Ok(settings),
+        let kept = settings.log.rotation.map_or(0, |rotation| rotation.keep);
+        if let (Some(log), Some(store)) = (&settings.log.file, &settings.store)
+            && let Some(file) = shared_file(log, kept, &store.path)
+        {
+            return Err(SettingsError::Invalid(format!(
+                "log.file and store.path in {origin} have one file in common, {}: the log would destroy the store",
+                file.display()
+            )));
         }
+        Ok(settings)
     }
-}
-
-/// Returns true if two paths lead to one file, which need not exist yet.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let inode = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
-    one == other || inode(one).is_some_and(|found| inode(other) == Some(found))
 }
 
 impl RecorderSection {
@@ -468,7 +466,7 @@ mod tests {
         };
 
         for log in [&store, &link] {
-            assert!(with(log).unwrap_err().contains("are the same file"), "{log:?}");
+            assert!(with(log).unwrap_err().contains("have one file in common"), "{log:?}");
         }
         assert_eq!(with(&dir.path().join("other.log")), Ok(()));
     }
