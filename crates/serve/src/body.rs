@@ -23,6 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
+use crate::limits::client::ClientAccount;
 use crate::limits::{HeldBytes, Limit, LimitHits, Limits};
 
 /// An error of any type, as bodies of other libraries return it.
@@ -99,6 +100,7 @@ struct LimitedIncoming {
     deadline: Option<Pin<Box<Sleep>>>,
     started: Instant,
     hits: Arc<LimitHits>,
+    client: Arc<ClientAccount>,
     /// Counts received bytes, unless the connection counts them.
     count: Option<CountBytes>,
 }
@@ -156,7 +158,7 @@ impl Body {
     pub(crate) fn incoming(
         incoming: Incoming,
         limits: &Limits,
-        hits: &Arc<LimitHits>,
+        (hits, client): (&Arc<LimitHits>, &Arc<ClientAccount>),
         count: Option<CountBytes>,
     ) -> Self {
         if incoming.is_end_stream() {
@@ -171,6 +173,7 @@ impl Body {
             deadline: None,
             started: Instant::now(),
             hits: Arc::clone(hits),
+            client: Arc::clone(client),
             count,
         })))
     }
@@ -255,7 +258,8 @@ impl Body {
     fn held_bytes(&self) -> Option<(HeldBytes, u64)> {
         match &self.0 {
             Kind::Incoming(incoming) => {
-                Some((HeldBytes::new(&incoming.hits, incoming.bodies_bytes), incoming.bodies_bytes))
+                let held = HeldBytes::new(&incoming.hits, &incoming.client, incoming.bodies_bytes);
+                Some((held, incoming.bodies_bytes))
             }
             Kind::Empty | Kind::Full(_) | Kind::Channel(_) | Kind::Stream(..) => None,
         }

@@ -87,7 +87,7 @@ pub(crate) async fn serve(
     let Some((socket, prefix, is_h2)) = Box::pin(opened(&shared, stream)).await else { return };
     let is_tls = shared.tls.is_some();
     let connection = Arc::new(Connection { peer, local, is_tls, pid: context.pid() });
-    let activity = Arc::new(Activity::new(is_h2));
+    let activity = Arc::new(Activity::new(is_h2, shared.clients.of(peer.ip())));
     let timeout = shared.limits.write_timeout;
     let mut io = Io::new(socket, prefix, (Arc::clone(&shared.stats), Arc::clone(&activity)), timeout, is_h2);
     let context = (!is_h2).then(|| Arc::new(context));
@@ -344,7 +344,7 @@ async fn watched(
 /// Returns true for a client that takes nothing of its responses while their memory is short.
 fn is_stalled(shared: &Shared, activity: &Activity) -> bool {
     let has_waited = activity.held_since().is_some_and(|since| since.elapsed() >= TAKE_WITHIN);
-    let is_stalled = has_waited && shared.responses.is_short();
+    let is_stalled = has_waited && activity.client().is_short();
     if is_stalled {
         shared.stats.hit(Limit::ResponsesBytes);
     }

@@ -1,6 +1,7 @@
 //! Limits of a server. Each one is on by default, has the status code that its client receives, and counts how often it
 //! was hit.
 
+pub(crate) mod client;
 pub(crate) mod memory;
 pub(crate) mod rate;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rusm_runtime::observe::{LimitBound, LimitReport};
+
+use crate::limits::client::{ClientAccount, ClientAccounts};
 
 /// Limits of a server. The defaults are meant for production.
 ///
@@ -40,12 +43,12 @@ pub struct Limits {
     /// Bytes of a request's body (413). Default 2 MiB.
     pub body_bytes: u64,
     /// Bytes of all bodies that handlers collect (503 with `Retry-After`) and of all messages of `WebSocket`s that are not
-    /// whole (close code 1013) at a time, and as many of handshakes of TLS, which wait for each other. Default an eighth of the memory of the machine or of the control group, at least
-    /// 32 MiB.
+    /// whole (close code 1013) at a time; at most half of them of one client address. As many of handshakes of TLS, which
+    /// wait for each other. Default an eighth of the memory of the machine or of the control group, at least 32 MiB.
     pub bodies_bytes: u64,
-    /// Bytes of all responses that clients have not taken yet; a response that is streamed waits for room, another one gets
-    /// 503 with `Retry-After`. While more than half is taken, a client that takes nothing for a second is disconnected.
-    /// Default as for `bodies_bytes`.
+    /// Bytes of all responses that clients have not taken yet, at most half of them of one client address; a response that
+    /// is streamed waits for room, another one gets 503 with `Retry-After`. While half is taken, a client that takes nothing
+    /// for a second is disconnected. Default as for `bodies_bytes`.
     pub responses_bytes: u64,
     /// Time for the head of a request, from its first byte or from the start of the connection (408). Default 10 s.
     pub head_timeout: Duration,
@@ -94,6 +97,13 @@ impl Default for Limits {
             ws_message_bytes: 1024 * 1024,
             ws_ping: Duration::from_secs(30),
         }
+    }
+}
+
+impl Limits {
+    /// Creates the accounts of all clients.
+    pub(crate) fn client_accounts(&self) -> ClientAccounts {
+        ClientAccounts::new(self.responses_bytes, self.bodies_bytes, self.body_bytes)
     }
 }
 
@@ -198,43 +208,51 @@ pub(crate) struct LimitHits {
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     hits: Arc<LimitHits>,
+    client: Arc<ClientAccount>,
     limit_bytes: u64,
     bytes: u64,
 }
 
 impl HeldBytes {
-    pub(crate) fn new(hits: &Arc<LimitHits>, limit_bytes: u64) -> Self {
-        Self { hits: Arc::clone(hits), limit_bytes, bytes: 0 }
+    pub(crate) fn new(hits: &Arc<LimitHits>, client: &Arc<ClientAccount>, limit_bytes: u64) -> Self {
+        Self { hits: Arc::clone(hits), client: Arc::clone(client), limit_bytes, bytes: 0 }
     }
 
-    /// Sets the number of bytes. Returns false if all bodies and messages together are longer than the limit then.
+    /// Sets the number of bytes. Returns false if all bodies and messages together, or those of the client, are longer than
+    /// their limit then.
     #[inline]
     pub(crate) fn set(&mut self, bytes: u64) -> bool {
         if bytes > self.bytes {
             return self.add(bytes - self.bytes);
         }
         if bytes < self.bytes {
-            self.hits.bodies_bytes.fetch_sub(self.bytes - bytes, Relaxed);
+            self.free(self.bytes - bytes);
             self.bytes = bytes;
         }
         true
     }
 
-    /// Adds bytes. Returns false if all bodies and messages together are longer than the limit then.
+    /// Adds bytes. Returns false as [`set`](Self::set).
     pub(crate) fn add(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
         // Relaxed: only the sum matters.
-        let fits = self.hits.bodies_bytes.fetch_add(bytes, Relaxed) + bytes <= self.limit_bytes;
+        let fits_client = self.client.bodies_bytes.fetch_add(bytes, Relaxed) + bytes <= self.client.bodies_bytes_max;
+        let fits = self.hits.bodies_bytes.fetch_add(bytes, Relaxed) + bytes <= self.limit_bytes && fits_client;
         if !fits {
             self.hits.count(Limit::BodiesBytes);
         }
         fits
     }
+
+    fn free(&self, bytes: u64) {
+        self.hits.bodies_bytes.fetch_sub(bytes, Relaxed);
+        self.client.bodies_bytes.fetch_sub(bytes, Relaxed);
+    }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        self.hits.bodies_bytes.fetch_sub(self.bytes, Relaxed);
+        self.free(self.bytes);
     }
 }
 
@@ -268,15 +286,20 @@ mod tests {
     #[test]
     fn bodies_share_their_bytes_and_give_them_back() {
         let hits = Arc::new(LimitHits::default());
-        let [mut one, mut other] = [(); 2].map(|()| HeldBytes::new(&hits, 10));
+        let limits = Limits { bodies_bytes: 14, body_bytes: 10, ..Limits::default() };
+        let clients = limits.client_accounts();
+        let held = |last| HeldBytes::new(&hits, &clients.of([192, 0, 2, last].into()), limits.bodies_bytes);
+        let [mut one, mut other] = [1, 2].map(held);
 
-        assert!(one.add(6) && other.add(4) && !other.add(1));
+        assert!(one.add(6) && other.add(8) && !other.add(1));
         assert_eq!(hits.totals(), [(Limit::BodiesBytes, 1)]);
         drop(other);
         assert!(one.add(4));
         assert!(one.set(3) && one.set(7));
         assert_eq!(hits.bodies_bytes.load(Relaxed), 7);
-        drop(one);
+        let mut another = held(1);
+        assert!(!another.add(4), "of the same client");
+        drop((one, another));
         assert_eq!(hits.bodies_bytes.load(Relaxed), 0);
     }
 

@@ -140,7 +140,7 @@ impl Server {
             stats: Arc::new(ServerStats::new(router.routes())),
             in_flight: Arc::new(Semaphore::new(config.limits.in_flight as usize)),
             handshakes: MemoryBudget::new(config.limits.bodies_bytes),
-            responses: Arc::new(MemoryBudget::new(config.limits.responses_bytes)),
+            clients: config.limits.client_accounts(),
             connections: Arc::new(Semaphore::new(config.limits.connections as usize)),
             rates: config.rate_limits.into_iter().map(RateLimiter::new).collect(),
             has_access_log: config.access_log,

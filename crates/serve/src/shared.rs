@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::drain::{DrainSignal, Phase};
 use crate::limits::Limits;
+use crate::limits::client::ClientAccounts;
 use crate::limits::memory::MemoryBudget;
 use crate::limits::rate::RateLimiter;
 use crate::request::trace::SpanIds;
@@ -27,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: Arc<Semaphore>,
     /// Memory for handshakes of TLS.
     pub(crate) handshakes: MemoryBudget,
-    /// Memory for responses on their way.
-    pub(crate) responses: Arc<MemoryBudget>,
+    /// Memory for bodies and for responses on their way, by client.
+    pub(crate) clients: ClientAccounts,
     /// Limits of the rate of all requests.
     pub(crate) rates: Vec<RateLimiter>,
     /// True if requests are written to the access log.

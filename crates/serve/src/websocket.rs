@@ -27,7 +27,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::connection::TAKE_WITHIN;
 use crate::connection::io::Io;
 use crate::connection::wait::LazyTimer;
-use crate::limits::memory::{COUNTED_BYTES, MemoryBudget, Share};
+use crate::limits::client::{ClientAccount, Share};
+use crate::limits::memory::COUNTED_BYTES;
 use crate::limits::{HeldBytes, Limit};
 use crate::request::{IntoResponse, Request, Response, plain};
 use crate::shared::Shared;
@@ -145,8 +146,8 @@ enum Next {
 /// ```
 pub struct WebSocket {
     stream: FrameStream,
-    /// Memory for what clients have not taken yet, and the share of this socket.
-    responses: Arc<MemoryBudget>,
+    /// The memory for what the client has not taken yet, and the share of this socket.
+    client: Arc<ClientAccount>,
     share: Option<Share>,
     /// True after a close frame of either side.
     is_closed: bool,
@@ -255,14 +256,15 @@ impl WebSocket {
         let parts = upgraded.downcast::<TokioIo<Io>>().ok()?;
         let mut io = parts.io.into_inner();
         io.unread(parts.read_buf);
+        let client = Arc::clone(io.client());
         let (number, mut drain) = (u64::from(context.pid().slot()), shared.drain_signal());
         Some(Self {
             stream: FrameStream::new(
                 io,
                 Decoder::new(limits.ws_frame_bytes, limits.ws_message_bytes),
-                HeldBytes::new(&shared.stats.limits, limits.bodies_bytes),
+                HeldBytes::new(&shared.stats.limits, &client, limits.bodies_bytes),
             ),
-            responses: Arc::clone(&shared.responses),
+            client,
             share: None,
             is_closed: false,
             ending: None,
@@ -374,7 +376,7 @@ impl WebSocket {
 
     /// Returns true if the client has taken nothing, and the memory for responses is short.
     fn is_stuck(&self, before: usize) -> bool {
-        self.stream.unsent_bytes() == before && self.responses.is_short()
+        self.stream.unsent_bytes() == before && self.client.is_short()
     }
 
     /// Closes the socket of a client that has broken the protocol.
@@ -429,7 +431,7 @@ impl WebSocket {
         if bytes >= COUNTED_BYTES {
             // These bytes include the rest of an earlier frame.
             self.share = None;
-            self.share = self.responses.try_take(bytes);
+            self.share = self.client.try_take(bytes);
             if self.share.is_none() {
                 return Err(self.cut());
             }

@@ -77,7 +77,8 @@ impl Service<http::Request<Incoming>> for RequestService {
                     let record = Arc::clone(&handling.record);
                     Box::new(move |bytes| record.add_in(bytes)) as CountBytes
                 });
-                let body = Body::incoming(incoming, &inner.shared.limits, &inner.shared.stats.limits, count);
+                let accounts = (&inner.shared.stats.limits, inner.activity.client());
+                let body = Body::incoming(incoming, &inner.shared.limits, accounts, count);
                 Answer::to(Pending { head, body, params }, handling)
             }
             (Ok(()), Routed::NotAllowed(allowed)) => Answer::refusal(Routed::refusal(Some(&allowed)), handling),

@@ -24,7 +24,8 @@ use crate::connection::rest::Rest;
 use crate::connection::state::ConnectionState;
 use crate::connection::wait::rarely;
 use crate::limits::Limit;
-use crate::limits::memory::{Held, Share, counted};
+use crate::limits::client::Share;
+use crate::limits::memory::{Held, counted};
 use crate::request::{Request, Response, plain};
 use crate::stats::record::RequestRecord;
 use crate::stats::{LiveEntry, ServerStats};
@@ -240,7 +241,7 @@ impl<'a> Chunks<'a> {
         };
         let share = match room {
             Some(room) => Some(room),
-            None => self.connection.shared.responses.take(data.len()).await,
+            None => self.connection.activity.client().take(data.len()).await,
         };
         let Some(share) = share else { return Frame::data(data) };
         Frame::data(counted(data, share, &self.held))
@@ -283,7 +284,7 @@ impl<'a> Chunks<'a> {
 async fn pass_on(mut body: Body, chunks: Chunks<'_>) {
     let mut closed = pin!(rarely(|| chunks.channel.is_closed(), chunks.channel.closed()));
     let chunk_bytes = body.chunk_bytes();
-    let memory = &chunks.connection.shared.responses;
+    let memory = chunks.connection.activity.client();
     loop {
         let next = async {
             let room = match chunk_bytes {

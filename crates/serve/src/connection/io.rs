@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 use crate::connection::stall::Stall;
+use crate::limits::client::ClientAccount;
 use crate::limits::memory::Held;
 use crate::limits::{Limit, Limits};
 use crate::stats::ServerStats;
@@ -47,6 +48,7 @@ impl Socket {
 #[derive(Debug)]
 pub(crate) struct Activity {
     start: Instant,
+    client: Arc<ClientAccount>,
     /// True if requests share the stream. The bytes after the first of them may then be of any frame, and begin no request.
     is_h2: bool,
     /// Instant of the first byte that belongs to no request yet, in ns since `start`; 0 without one.
@@ -67,10 +69,11 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(crate) fn new(is_h2: bool) -> Self {
+    pub(crate) fn new(is_h2: bool, client: Arc<ClientAccount>) -> Self {
         let start = Instant::now();
         Self {
             start,
+            client,
             is_h2,
             // The first bytes of HTTP/2 were read to tell its version.
             first_byte_ns: AtomicU64::new(u64::from(is_h2)),
@@ -82,6 +85,11 @@ impl Activity {
             held: Arc::new(Held::new()),
             held_streams: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Returns the account of the client's address.
+    pub(crate) const fn client(&self) -> &Arc<ClientAccount> {
+        &self.client
     }
 
     fn now_ns(&self) -> u64 {
@@ -230,6 +238,11 @@ impl Io {
         // The bytes of TLS do not tell its end, and HTTP/2 is read all the time.
         let notices_end = !is_h2 && matches!(socket, Socket::Plain(_));
         Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, reads: 0, stall: None }
+    }
+
+    /// Returns the account of the client's address.
+    pub(crate) fn client(&self) -> &Arc<ClientAccount> {
+        self.activity.client()
     }
 
     /// Returns true if hyper need not read to notice that the client has gone.
@@ -432,9 +445,13 @@ mod tests {
 
     use super::*;
     use crate::connection::stall::queued_bytes;
-    use crate::limits::memory::{MemoryBudget, counted};
+    use crate::limits::memory::counted;
 
     const LIMIT: Duration = Duration::from_secs(30);
+
+    fn account() -> Arc<ClientAccount> {
+        Limits::default().client_accounts().of([192, 0, 2, 1].into())
+    }
 
     /// Returns a stream with a full queue, and its client.
     async fn stalled() -> (Io, Client) {
@@ -446,8 +463,13 @@ mod tests {
         sockopt::set_socket_recv_buffer_size(&client, 16 * 1024).expect("allowed");
         let (socket, _) = listener.accept().await.expect("a client");
         let stats = Arc::new(ServerStats::new(Vec::new()));
-        let mut io =
-            Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new(false))), LIMIT, false);
+        let mut io = Io::new(
+            Socket::Plain(socket),
+            Bytes::new(),
+            (stats, Arc::new(Activity::new(false, account()))),
+            LIMIT,
+            false,
+        );
         let bytes = vec![0; 1 << 20];
         // The clock is paused, and goes on when only a timer is left: then the queue is full.
         while tokio::time::timeout(LIMIT / 100, io.write(&bytes)).await.is_ok_and(|written| written.is_ok()) {}
@@ -480,8 +502,9 @@ mod tests {
 
     #[test]
     fn a_stream_of_http2_that_waits_is_seen_beside_one_that_is_read() {
-        let (memory, activity) = (MemoryBudget::new(1 << 20), Activity::new(true));
-        let response = |held: &Arc<Held>| counted(vec![7; 5000].into(), memory.try_take(5000).expect("room"), held);
+        let activity = Activity::new(true, account());
+        let response =
+            |held: &Arc<Held>| counted(vec![7; 5000].into(), activity.client().try_take(5000).expect("room"), held);
         let (waits, is_read) = (activity.held_by_response(), activity.held_by_response());
         let rest = response(&waits);
         let since = activity.held_since().expect("a share is held");
@@ -505,7 +528,13 @@ mod tests {
         let mut client = Client::connect(listener.local_addr().expect("bound")).expect("it listens");
         let (socket, _) = listener.accept().await.expect("a client");
         let stats = Arc::new(ServerStats::new(Vec::new()));
-        let mut io = Io::new(Socket::Plain(socket), Bytes::new(), (stats, Arc::new(Activity::new(true))), LIMIT, true);
+        let mut io = Io::new(
+            Socket::Plain(socket),
+            Bytes::new(),
+            (stats, Arc::new(Activity::new(true, account()))),
+            LIMIT,
+            true,
+        );
         std::io::Write::write_all(&mut client, &[0; 1000]).expect("it is open");
         io.readable().await;
 

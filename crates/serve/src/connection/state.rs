@@ -105,7 +105,7 @@ impl ConnectionState {
     /// Lets a body that is complete take its share of the memory for responses. Returns what it holds.
     pub(crate) fn count_body(&self, body: &mut Body) -> Result<Option<Arc<Held>>, Limit> {
         let Some(bytes) = body.complete_mut().filter(|bytes| self.is_counted(bytes)) else { return Ok(None) };
-        let share = self.shared.responses.try_take(bytes.len()).ok_or(Limit::ResponsesBytes)?;
+        let share = self.activity.client().try_take(bytes.len()).ok_or(Limit::ResponsesBytes)?;
         let held = self.activity.held_by_response();
         *bytes = counted(std::mem::take(bytes), share, &held);
         Ok(Some(held))

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   part of a response ──▶ share of the memory ──▶ hyper ──▶ socket      the share is returned with the last byte
-//!   more than half is taken ──▶ a client that has taken nothing for a second is disconnected: see `connection`
+//!   half is taken ──▶ a client that has taken nothing for a second is disconnected: see `connection`
 //! ```
 
 use std::sync::Arc;
@@ -26,9 +26,6 @@ pub(crate) struct MemoryBudget {
     units: u32,
 }
 
-/// A part of the memory, until it is dropped.
-pub(crate) type Share = OwnedSemaphorePermit;
-
 impl MemoryBudget {
     pub(crate) fn new(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
@@ -41,22 +38,27 @@ impl MemoryBudget {
         u32::try_from((bytes as u64).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).min(self.units)
     }
 
+    /// Returns the length, or that of the whole memory if that is shorter.
+    pub(crate) fn at_most(&self, bytes: usize) -> usize {
+        bytes.min(self.units as usize * UNIT_BYTES as usize)
+    }
+
     /// Takes a share, if there is room for it.
-    pub(crate) fn try_take(&self, bytes: usize) -> Option<Share> {
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok()
     }
 
     /// Takes a share, and waits for it in turn.
-    pub(crate) async fn take(&self, bytes: usize) -> Option<Share> {
+    pub(crate) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if let Some(share) = self.try_take(bytes) {
             return Some(share);
         }
         Arc::clone(&self.free).acquire_many_owned(self.units(bytes)).await.ok()
     }
 
-    /// Returns true while more than half of the memory is taken.
+    /// Returns true while half of the memory is taken.
     pub(crate) fn is_short(&self) -> bool {
-        (self.free.available_permits() as u64) * 2 < u64::from(self.units)
+        (self.free.available_permits() as u64) * 2 <= u64::from(self.units)
     }
 }
 
@@ -93,19 +95,19 @@ impl Held {
 }
 
 /// Bytes with their share. Both are given back when the last copy is dropped.
-struct Counted {
+struct Counted<S> {
     bytes: Bytes,
     held: Arc<Held>,
-    _share: Share,
+    _share: S,
 }
 
-impl AsRef<[u8]> for Counted {
+impl<S> AsRef<[u8]> for Counted<S> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Counted {
+impl<S> Drop for Counted<S> {
     fn drop(&mut self) {
         self.held.shares.fetch_sub(1, Relaxed);
         self.held.note_taken();
@@ -113,7 +115,7 @@ impl Drop for Counted {
 }
 
 /// Returns the same bytes, which hold a share until the client has taken them.
-pub(crate) fn counted(bytes: Bytes, share: Share, held: &Arc<Held>) -> Bytes {
+pub(crate) fn counted(bytes: Bytes, share: impl Send + 'static, held: &Arc<Held>) -> Bytes {
     if held.shares.fetch_add(1, Relaxed) == 0 {
         held.note_taken();
     }

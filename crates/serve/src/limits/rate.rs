@@ -111,7 +111,7 @@ fn retry_after(error: AcquireError) -> Duration {
 }
 
 /// Returns the address that a client cannot choose freely.
-fn network_of(client: IpAddr) -> IpAddr {
+pub(super) fn network_of(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - V6_NETWORK_BITS))).into(),

@@ -1,8 +1,10 @@
 //! A client that sends exactly the bytes that a test names.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 /// A connection to a server. Each wait ends after a generous time limit, so that a wrong server fails the test.
 pub(crate) struct Client(pub(crate) TcpStream);
@@ -31,6 +33,16 @@ impl Answer {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(Duration::from_mins(1))).expect("the socket is open");
+        Self(stream)
+    }
+
+    /// Connects from another address of this machine than other clients.
+    pub(crate) fn connect_from(own: IpAddr, address: SocketAddr) -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddr::new(own, 0)).expect("an address of loopback");
+        connect(&socket, &address).expect("the server listens");
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(Duration::from_mins(1))).expect("the socket is open");
         Self(stream)
     }

@@ -63,6 +63,23 @@ fn responses_share_their_memory_and_a_client_that_takes_nothing_is_cut() {
 }
 
 #[test]
+fn clients_of_one_address_that_read_slowly_leave_half_of_the_memory_to_others() {
+    let (_runtime, server) = serve(large(), LIMITS());
+    // They take something now and then, so that none of them is cut.
+    let mut slow = [(); 2].map(|()| Client::connect(server.local_addr()));
+    for client in &mut slow {
+        client.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
+    }
+    let mut heads = slow.iter_mut().map(|client| client.head().starts_with("HTTP/1.1 200"));
+    assert!(heads.any(|is_answered| is_answered));
+
+    let mut other = Client::connect_from([127, 0, 0, 2].into(), server.local_addr());
+    let answer = other.get("/large");
+
+    assert_eq!((answer.status, answer.body.len()), (200, LARGE));
+}
+
+#[test]
 fn a_file_waits_for_memory_that_a_slow_client_holds_and_then_comes_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = std::fs::File::create(folder.path().join("large")).expect("a file");
