@@ -1,6 +1,8 @@
 //! The rule for names: the same for processes, groups, topics and their subscriptions, and buckets, in memory, on disk
 //! and between nodes. A name is checked where a caller gives it.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 /// Maximum length of a name or a label, in bytes. A longer name is an error; a longer label is truncated.
@@ -36,6 +38,11 @@ pub const fn check_name(what: &'static str, name: &str) -> Result<(), NameError>
     if bytes == 0 || bytes > NAME_MAX_BYTES { Err(NameError { what, bytes }) } else { Ok(()) }
 }
 
+/// Returns a label within its limit: one that is longer is truncated.
+pub(crate) fn label_of(text: Arc<str>) -> Arc<str> {
+    if text.len() <= NAME_MAX_BYTES { text } else { text[..text.floor_char_boundary(NAME_MAX_BYTES)].into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +55,12 @@ mod tests {
         for (wrong, bytes) in [("", 0), (&*"x".repeat(256), 256), (&*"é".repeat(128), 256)] {
             assert_eq!(check_name("group", wrong), Err(NameError { what: "group", bytes }));
         }
+    }
+
+    #[test]
+    fn a_label_is_truncated_between_two_characters() {
+        assert_eq!(&*label_of("x".repeat(255).into()), "x".repeat(255));
+        assert_eq!(&*label_of("é".repeat(128).into()), "é".repeat(127));
     }
 
     #[test]

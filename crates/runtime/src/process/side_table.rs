@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
-use crate::links::name::NAME_MAX_BYTES;
+use crate::links::name::label_of;
 use crate::links::signal::{ExitSignal, MonitorRef};
 use crate::observe::body_info::BodyInfo;
 use crate::process::exit::ExitReason;
@@ -62,8 +62,7 @@ impl SideTable {
     /// Sets the label, truncated to the maximum length. The header must have the flag
     /// [`NAMED`](crate::process::header::NAMED).
     pub(crate) fn set_label(&mut self, label: Arc<str>) {
-        let end = label.floor_char_boundary(NAME_MAX_BYTES);
-        self.label = Some(if end < label.len() { label[..end].into() } else { label });
+        self.label = Some(label_of(label));
     }
 
     /// Clears the side table of an ended process, so that another process can use the box; frees what grew large.

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::links::holdings::{Holders, Holding};
+use crate::links::name::label_of;
 use crate::mailbox::call::Caller;
 use crate::observe::extensions::tables::{ObservedRegistry, RegistryReport};
 use crate::process::pid::Pid;
@@ -88,15 +89,15 @@ impl<K, M> fmt::Debug for Registry<K, M> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, M: Send + 'static> Registry<K, M> {
-    /// Creates a registry in which a key belongs to one process at most. Observers show it under the name, which need not
-    /// be unique.
+    /// Creates a registry in which a key belongs to one process at most. Observers show it under the name: a label, which
+    /// need not be unique and is truncated to [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES).
     pub fn unique(runtime: &Handle, name: impl Into<Arc<str>>) -> Self {
-        Self::create(runtime, name.into(), true)
+        Self::create(runtime, label_of(name.into()), true)
     }
 
     /// Creates a registry in which any number of processes may have the same key.
     pub fn duplicate(runtime: &Handle, name: impl Into<Arc<str>>) -> Self {
-        Self::create(runtime, name.into(), false)
+        Self::create(runtime, label_of(name.into()), false)
     }
 
     fn create(runtime: &Handle, name: Arc<str>, is_unique: bool) -> Self {

@@ -20,6 +20,7 @@ use thiserror::Error;
 pub(crate) use shards::Shards;
 
 use crate::links::holdings::{Holders, Holding};
+use crate::links::name::label_of;
 use crate::mailbox::call::Caller;
 use crate::mailbox::queue::unpooled_envelope;
 use crate::observe::extensions::tables::{ObservedTable, TableReport};
@@ -108,9 +109,10 @@ impl<K, V> fmt::Debug for Table<K, V> {
 }
 
 impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
-    /// Creates a table that belongs to this process. Observers show it under the name, which need not be unique.
+    /// Creates a table that belongs to this process. Observers show it under the name: a label, which need not be unique and
+    /// is truncated to [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES).
     pub fn new(ctx: &Context, name: impl Into<Arc<str>>) -> Self {
-        let table = Self::create(&ctx.runtime().shared, name.into());
+        let table = Self::create(&ctx.runtime().shared, label_of(name.into()));
         let owner = ctx.pid();
         table.0.owners.lock().owner = Some(owner);
         // The process is running this.
@@ -120,7 +122,7 @@ impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
 
     /// Creates a table without an owner. It ends when its last clone is dropped.
     pub fn unowned(runtime: &Handle, name: impl Into<Arc<str>>) -> Self {
-        Self::create(&runtime.shared, name.into())
+        Self::create(&runtime.shared, label_of(name.into()))
     }
 
     fn create(shared: &RuntimeShared, name: Arc<str>) -> Self {
