@@ -10,6 +10,7 @@ pub(crate) mod keyvalue;
 pub(crate) mod name_lookups;
 #[cfg(feature = "store")]
 pub(crate) mod open_bucket;
+mod opening;
 pub(crate) mod values;
 
 use std::pin::Pin;

@@ -82,23 +82,30 @@ fn a_command_has_the_folders_and_variables_of_its_profile_and_no_others() {
         ("write.toml", &settings("\"/letters\" = { path = \"letters\", write = true }")),
         ("read.toml", &settings("\"/letters\" = \"letters\"")),
         ("none.toml", &settings("")),
+        ("pipe.toml", &settings("\"/letters\" = \"pipes\"")),
         ("gone.toml", &settings("\"/letters\" = \"gone\"")),
         ("word.toml", &settings("\"/letters\" = { path = \"letters\", wirte = true }")),
     ]);
     let letters = dir.path().join("letters");
     std::fs::create_dir(&letters).unwrap();
     std::fs::write(letters.join("greeting"), "good day\n").unwrap();
+    std::fs::create_dir(dir.path().join("pipes")).unwrap();
+    let pipe = dir.path().join("pipes/greeting");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     std::fs::copy(prebuilt("wasi/greeter.wasm"), dir.path().join("greeter.wasm")).unwrap();
 
     let (read, write, none) =
         (run(dir.path(), &["read.toml"]), run(dir.path(), &["write.toml"]), run(dir.path(), &["none.toml"]));
+    // Opening it would wait without end.
+    let pipe = run(dir.path(), &["pipe.toml"]);
     let (gone, word) = (run(dir.path(), &["gone.toml"]), run(dir.path(), &["word.toml"]));
 
     assert!(read.1.contains("good day, Ada") && read.1.contains("not sent: "), "{}", read.1);
     assert!(write.1.contains("good day, Ada") && !write.1.contains("not sent"), "{}", write.1);
     assert_eq!(std::fs::read_to_string(letters.join("sent")).unwrap(), "good day, Ada");
     assert!(none.1.contains("no letter: ") && none.1.contains("not sent: "), "{}", none.1);
-    for (code, log) in [&read, &write, &none] {
+    assert!(pipe.1.contains("no letter: "), "{}", pipe.1);
+    for (code, log) in [&read, &write, &none, &pipe] {
         assert_eq!(*code, Some(0), "{log}");
         assert!(log.contains("outside is refused"), "{log}");
     }

@@ -27,14 +27,15 @@ use crate::host::RANDOM_BYTES_MAX;
 use crate::module::load::P1;
 use crate::raw::memory_at;
 use crate::wasi::name_lookups::NameLookups;
+use crate::wasi::opening;
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;
 type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// Error numbers of WASI preview 1.
 const ERRNO_SUCCESS: i32 = 0;
-const ERRNO_ACCES: i32 = 2;
-const ERRNO_FAULT: i32 = 21;
+pub(super) const ERRNO_ACCES: i32 = 2;
+pub(super) const ERRNO_FAULT: i32 = 21;
 const ERRNO_IO: i32 = 29;
 
 /// Replaces the guarded functions of components.
@@ -85,6 +86,7 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     random.func_wrap("get-random-u64", |mut caller: GuestCaller<'_>, (): ()| {
         Ok((Random::get_random_u64(random_of(&mut caller)?.ctx().ctx.random())?,))
     })?;
+    opening::link_components(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -114,6 +116,7 @@ pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::
     random.func_wrap("get-random-u64", |mut caller: GuestCaller<'_>, (): ()| {
         Ok((Random3::get_random_u64(random_of(&mut caller)?.ctx().ctx.random())?,))
     })?;
+    opening::link_concurrent(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -126,6 +129,7 @@ pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result
     })?;
     // The function of wasmtime traps for codes above 125, which commands use.
     linker.func_wrap(P1, "proc_exit", |code: i32| -> wasmtime::Result<()> { Err(I32Exit(code).into()) })?;
+    opening::link_modules(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }

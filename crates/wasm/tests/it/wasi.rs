@@ -1,7 +1,7 @@
 //! WASI functions that need a capability: sockets and random bytes.
 
 use rusm_runtime::observe::{EventKind, events, schedulers};
-use rusm_wasm::{Capability, GuestOptions, Profiles, WasmConfig};
+use rusm_wasm::{Capability, Folder, GuestOptions, Profiles, WasmConfig};
 
 use crate::guests::Node;
 
@@ -59,6 +59,39 @@ fn polls_clocks(clocks: u32) -> Vec<u8> {
             (call $exit (call $poll (i32.const 16) (i32.const 3000000) (i32.const {clocks}) (i32.const 8)))))"#
     ))
     .unwrap()
+}
+
+#[test]
+fn a_guest_opens_files_and_folders_but_no_pipe() {
+    let granted = tempfile::tempdir().unwrap();
+    std::fs::write(granted.path().join("file"), "text").unwrap();
+    std::os::unix::fs::symlink("pipe", granted.path().join("link")).unwrap();
+    let pipe = granted.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let mut profiles = Profiles::default();
+    profiles.set("reader", std::iter::empty::<Capability>().collect());
+    let folder = Folder { path: granted.path().into(), guest_path: "/".to_owned(), is_writable: false };
+    profiles.set_folders("reader", [folder]);
+    let node = Node::start(WasmConfig { capacity: 8, profiles, ..WasmConfig::default() });
+    // Follows links, asks for all rights, and ends with the error number.
+    let opens = |name: &str| {
+        let guest = format!(
+            r#"(module
+            (import "wasi_snapshot_preview1" "path_open"
+                (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+            (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (memory (export "memory") 1) (data (i32.const 0) "{name}")
+            (func (export "_start") (call $exit (call $open (i32.const 3) (i32.const 1) (i32.const 0) (i32.const {})
+                (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 64)))))"#,
+            name.len()
+        );
+        node.end_of(&wat::parse_str(guest).unwrap(), &GuestOptions::default().profile("reader")).to_string()
+    };
+
+    assert_eq!(
+        ["file", ".", "pipe", "link", "absent"].map(opens),
+        ["normal", "normal", "exit(2)", "exit(2)", "exit(44)"]
+    );
 }
 
 #[test]
