@@ -4,13 +4,18 @@
 //!   Context::task ─▶ process ─▶ value ──▶ the task's future
 //!                        └─ ends before ─▶ its exit reason
 //!   task dropped, owner ended ─▶ kill
+//!
+//!   Context::tasks ─▶ a process for each of the next few items ─▶ values, in the order of the items
 //! ```
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
+
+use futures_core::Stream;
 
 use crate::links::bonds::LinkOptions;
 use crate::mailbox::call::{PendingReply, Unanswered};
@@ -63,6 +68,36 @@ impl Context {
         };
         let pid = running.spawn_linked(LinkOptions { link: false, monitor: Some(reference) }, start)?;
         Ok(Task { context: self, pid, answer: PendingReply::by(self, pid, reference, search), is_over: false })
+    }
+
+    /// Starts a [`task`](Self::task) for each item, at most `concurrency` of them at a time, and returns their values in the
+    /// order of the items. A concurrency of 0 counts as 1.
+    ///
+    /// A further task starts when the value of the first one is taken: nothing is started for a caller that waits.
+    ///
+    /// ```
+    /// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+    /// let lengths = runtime.block_on(|ctx| async move {
+    ///     let pages = ["home", "about", "imprint"];
+    ///     let mut tasks = ctx.tasks(2, pages, |_, page| async move { page.len() });
+    ///     let mut lengths = Vec::new();
+    ///     while let Some(length) = tasks.next().await {
+    ///         lengths.push(length.expect("it does not fail"));
+    ///     }
+    ///     lengths
+    /// });
+    /// assert_eq!(lengths, [4, 5, 7]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tasks<T, I, B, F>(&self, concurrency: usize, items: I, body: B) -> Tasks<'_, T, I::IntoIter, B>
+    where
+        T: Send + 'static,
+        I: IntoIterator,
+        B: FnMut(Self, I::Item) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let items = items.into_iter();
+        Tasks { context: self, concurrency: concurrency.max(1), items: Some(items), body, started: VecDeque::new() }
     }
 }
 
@@ -143,6 +178,72 @@ impl<T: Send + 'static> Future for Task<'_, T> {
         let answer = Pin::new(&mut self.answer).poll(cx);
         self.is_over |= answer.is_ready();
         answer.map_err(Unanswered::into_reason)
+    }
+}
+
+/// Values of the tasks for several items, in the order of the items; see [`Context::tasks`]. Also a stream.
+#[must_use = "the processes are killed if their tasks are dropped"]
+pub struct Tasks<'a, T: 'static, I, B> {
+    context: &'a Context,
+    concurrency: usize,
+    /// `None` after the last item.
+    items: Option<I>,
+    body: B,
+    /// In the order of the items, with what could not be started.
+    started: VecDeque<Result<Task<'a, T>, SpawnError>>,
+}
+
+impl<T, I, B, F> Tasks<'_, T, I, B>
+where
+    T: Send + 'static,
+    I: Iterator,
+    B: FnMut(Context, I::Item) -> F,
+    F: Future<Output = T> + Send + 'static,
+{
+    /// Returns the value for the next item; `None` after the last one.
+    ///
+    /// # Errors
+    /// The exit reason of a process that failed, or the reason why it could not start. Other items are not affected.
+    pub async fn next(&mut self) -> Option<Result<T, ExitReason>> {
+        poll_fn(|cx| self.poll_value(cx)).await
+    }
+
+    fn poll_value(&mut self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<T, ExitReason>>> {
+        while self.started.len() < self.concurrency
+            && let Some(items) = &mut self.items
+        {
+            match items.next() {
+                Some(item) => self.started.push_back(self.context.task(|ctx| (self.body)(ctx, item))),
+                None => self.items = None,
+            }
+        }
+        let value = match self.started.front_mut() {
+            None => return Poll::Ready(None),
+            Some(Ok(task)) => ready!(Pin::new(task).poll(cx)),
+            Some(Err(error)) => Err(ExitReason::other(*error)),
+        };
+        self.started.pop_front();
+        Poll::Ready(Some(value))
+    }
+}
+
+impl<T, I, B, F> Stream for Tasks<'_, T, I, B>
+where
+    T: Send + 'static,
+    I: Iterator + Unpin,
+    B: FnMut(Context, I::Item) -> F + Unpin,
+    F: Future<Output = T> + Send + 'static,
+{
+    type Item = Result<T, ExitReason>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_value(cx)
+    }
+}
+
+impl<T, I, B> fmt::Debug for Tasks<'_, T, I, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tasks").field(&self.started).finish()
     }
 }
 

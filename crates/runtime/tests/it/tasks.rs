@@ -1,8 +1,11 @@
 //! Tasks: a value or the exit reason, and no process that outlives its task.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_core::Stream;
 use rusm_runtime::{Config, Context, ExitReason, Runtime};
 
 use crate::ask::{ask, runtime};
@@ -34,6 +37,60 @@ fn a_task_ends_with_its_future_and_with_its_owner() {
     let end = runtime.watch(task);
     runtime.exit(owner.unwrap(), ExitReason::other("owner"));
     assert_eq!(end.wait(), ExitReason::Killed);
+    while runtime.process_count() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn tasks_for_many_items_are_few_at_a_time_and_their_values_in_order() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        let live = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
+        let mut tasks = ctx.tasks(3, 0..20_u32, |ctx, item| {
+            let (live, most) = (Arc::clone(&live), Arc::clone(&most));
+            async move {
+                most.fetch_max(live.fetch_add(1, SeqCst) + 1, SeqCst);
+                for _ in 0..20 - item {
+                    ctx.yield_now().await;
+                }
+                live.fetch_sub(1, SeqCst);
+                if item == 7 { panic!("no luck") } else { item }
+            }
+        });
+        let mut values = Vec::new();
+        while let Some(value) = tasks.next().await {
+            values.push(value.ok());
+        }
+        assert!(tasks.next().await.is_none());
+        assert_eq!(values, (0..20).map(|item| (item != 7).then_some(item)).collect::<Vec<_>>());
+        assert!(most.load(SeqCst) <= 3, "{most:?}");
+    });
+}
+
+#[test]
+fn tasks_that_are_dropped_end_and_those_without_room_say_so() {
+    let runtime = Runtime::start(Config { process_limit: 3, ..Config::default() }).unwrap();
+    ask(&runtime, |ctx| async move {
+        let mut tasks = ctx.tasks(9, 0..3_u8, |_, item| async move {
+            match item {
+                0 => item,
+                _ => pending().await,
+            }
+        });
+        assert_eq!(tasks.next().await, Some(Ok(0)));
+        drop(tasks);
+        let mut tasks = ctx.tasks(9, 0..3_u8, |_, _| pending::<u8>());
+        std::future::poll_fn(|cx| {
+            let polled = std::pin::Pin::new(&mut tasks).poll_next(cx);
+            assert!(polled.is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        let said = format!("{tasks:?}");
+        assert!(said.contains("Err("), "{said}");
+    });
     while runtime.process_count() > 0 {
         std::thread::yield_now();
     }
