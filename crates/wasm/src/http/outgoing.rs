@@ -21,7 +21,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use rusm_serve::http::uri::{Authority, Scheme};
+use rusm_serve::http::uri::{Authority, PathAndQuery, Scheme};
 use rusm_serve::http::{Request, Response, Uri};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -61,8 +61,7 @@ pub(crate) async fn send(
     let builder = http1::Builder::new().max_buf_size(READ_BYTES).handshake(TokioIo::new(stream));
     let (mut sender, connection) = builder.await?;
     // The scheme and the authority are for proxies only.
-    let target = request.uri().path_and_query().cloned();
-    *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+    *request.uri_mut() = target_of(request.uri())?;
 
     let mut answered = pin!(timeout(first_byte_timeout, sender.send_request(request)));
     let mut connection = Some(connection);
@@ -91,6 +90,13 @@ pub(crate) async fn send(
         }
     };
     Ok((response, Box::new(finished)))
+}
+
+/// Returns the target of a request: its path with the query. An empty path is sent as `/`.
+fn target_of(uri: &Uri) -> Result<Uri, Error> {
+    let target = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let parsed = if target.starts_with('?') { format!("/{target}").parse() } else { target.parse() };
+    parsed.map_err(|_invalid| Error::HttpRequestUriInvalid)
 }
 
 /// Opens a connection to the server of a request.
@@ -195,5 +201,20 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_begins_with_a_slash_and_keeps_its_query() {
+        for (path, target) in
+            [("", "/"), ("/", "/"), ("?a=1", "/?a=1"), ("/a%2Fb?x=1&y", "/a%2Fb?x=1&y"), ("/ü", "/ü"), ("*", "*")]
+        {
+            let uri = Uri::builder().scheme("http").authority("example.org").path_and_query(path).build().unwrap();
+            assert_eq!(target_of(&uri).unwrap().to_string(), target);
+        }
     }
 }
