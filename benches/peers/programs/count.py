@@ -10,6 +10,7 @@ EXAMPLES = Path("../../../examples")
 COLUMNS = {
     "rusm": lambda program: EXAMPLES / f"{program}.rs",
     "kameo": lambda program: Path(f"src/bin/{program}_kameo.rs"),
+    "actix": lambda program: Path(f"src/bin/{program}_actix.rs"),
     "ractor": lambda program: Path(f"src/bin/{program}_ractor.rs"),
     "Elixir": lambda program: Path(f"elixir/{program}.exs"),
 }

@@ -1,5 +1,6 @@
 //! Requests and responses.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -39,6 +40,23 @@ fn router() -> Router {
             })
         });
     routes.expect("the routes are valid")
+}
+
+#[test]
+fn connections_are_served_on_all_schedulers() {
+    let thread = async |_: Request| std::thread::current().name().map(str::to_owned).unwrap_or_default();
+    let (_runtime, server) = serve(Router::new().route("/", thread).expect("a valid route"), Limits::default());
+    let mut threads = HashSet::new();
+
+    // The kernel chooses a scheduler for each connection by its port.
+    for _ in 0..1_000 {
+        threads.insert(Client::connect(server.local_addr()).get("/").text().to_owned());
+        if threads.len() == 2 {
+            return;
+        }
+    }
+
+    panic!("all on {threads:?}");
 }
 
 #[test]
