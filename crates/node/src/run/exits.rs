@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rusm_runtime::observe::{EventKind, events};
 use rusm_runtime::supervisor::Restart;
-use rusm_runtime::{ExitReason, Handle, Pid};
+use rusm_runtime::{ExitReason, Pid, Watch};
 use rusm_text::escaped;
 use rusm_wasm::{LogRateLimiter, Trap};
 use tokio::runtime::Handle as Reactor;
@@ -23,8 +22,6 @@ const BYTES_PER_SEC: u64 = 64 * 1024;
 const BACKTRACE_MAX_BYTES: usize = 8 * 1024;
 /// Number of watches in addition to those of live processes.
 const WATCHES_SPARE: usize = 10_000;
-/// Number of events searched for the reason of a process that ended before it was watched.
-const EVENTS_KEPT: usize = 1024;
 
 /// The end of the last process of a guest: the guest has not been started again since.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +36,6 @@ pub(crate) struct GuestExit {
 /// Records the ends of all guests.
 #[derive(Clone, Debug)]
 pub(crate) struct ExitRecorder {
-    runtime: Handle,
     reactor: Reactor,
     watches_max: usize,
     state: Arc<Mutex<RecorderState>>,
@@ -66,15 +62,15 @@ struct LastRun {
 
 impl ExitRecorder {
     /// Creates a recorder for at most this many live processes. It uses the caller's reactor.
-    pub(crate) fn new(runtime: Handle, processes: usize) -> Self {
+    pub(crate) fn new(processes: usize) -> Self {
         let (reactor, watches_max) = (Reactor::current(), processes + WATCHES_SPARE);
         let budget = LogRateLimiter::per_sec(LINES_PER_SEC).with_bytes_per_sec(BYTES_PER_SEC);
         let state = RecorderState { last: HashMap::new(), starts: 0, watched: 0, count: 0, budget };
-        Self { runtime, reactor, watches_max, state: Arc::new(Mutex::new(state)) }
+        Self { reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Records the start of a guest, and watches its process.
-    pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid) {
+    /// Records the start of a guest, and awaits the end of its process.
+    pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid, end: Watch) {
         let start = {
             let mut state = self.state();
             state.starts += 1;
@@ -86,7 +82,7 @@ impl ExitRecorder {
             state.watched += 1;
             start
         };
-        let (recorder, id, end) = (self.clone(), Arc::clone(id), self.runtime.watch(pid));
+        let (recorder, id) = (self.clone(), Arc::clone(id));
         self.reactor.spawn(async move {
             let reason = end.await;
             recorder.ended(start, id, restart, pid, reason);
@@ -94,8 +90,6 @@ impl ExitRecorder {
     }
 
     fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
-        // The process had ended before it could be watched.
-        let reason = if reason == ExitReason::NoProcess { self.recorded_reason(pid) } else { reason };
         let mut state = self.state();
         state.watched -= 1;
         state.count += 1;
@@ -116,15 +110,6 @@ impl ExitRecorder {
         if let Some(last) = state.last.get_mut(&id).filter(|last| last.start == start) {
             last.end = Some(GuestExit { id, restart, reason, number });
         }
-    }
-
-    /// Finds the exit reason of a process that no longer exists.
-    fn recorded_reason(&self, pid: Pid) -> ExitReason {
-        let crash = events(&self.runtime, 0, EVENTS_KEPT).into_iter().find_map(|event| match event.kind {
-            EventKind::Crash { pid: crashed, reason, .. } if crashed == pid => Some(reason),
-            _ => None,
-        });
-        crash.unwrap_or(ExitReason::Normal)
     }
 
     /// Returns true if the end of every watched process has been recorded.

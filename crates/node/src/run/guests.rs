@@ -37,7 +37,7 @@ pub(crate) struct Guests {
 impl Guests {
     /// Creates the guests' descriptions; no guest runs yet.
     pub(crate) fn new(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, waits_for_changes: bool) -> Self {
-        let exits = ExitRecorder::new(runtime.clone(), app.guests() as usize);
+        let exits = ExitRecorder::new(app.guests() as usize);
         Self { wasm, runtime, app, label: label.into(), waits_for_changes, exits, supervisor: None, end: None }
     }
 
@@ -80,8 +80,9 @@ impl Guests {
             move |ctx: &rusm_runtime::Context| {
                 ctx.set_label(Arc::clone(&label));
                 let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module no longer exists"))?;
-                let (pid, _) = wasm.spawn_from(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
-                exits.started(&id, restart, pid);
+                let started = wasm.spawn_watched(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
+                let (pid, end) = started;
+                exits.started(&id, restart, pid, end);
                 Ok(pid)
             }
         };

@@ -22,7 +22,7 @@ use crate::process::header::{
 use crate::process::table::Slot;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::{self, Local};
-use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid};
+use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid, Watch};
 
 /// Properties of a process that are set before its first instruction.
 #[derive(Clone, Debug, Default)]
@@ -194,7 +194,7 @@ impl GuestContext<'_> {
     }
 
     /// Starts a process with its links, monitors and name set before its first instruction; `by_guest` if this process
-    /// is a guest.
+    /// is a guest. `watched` is set to a watch on it.
     ///
     /// # Errors
     /// [`SpawnFailure`] with the reason.
@@ -204,6 +204,7 @@ impl GuestContext<'_> {
         options: &SpawnParams,
         mailbox: MailboxBounds,
         body_info: Arc<dyn BodyInfo>,
+        watched: Option<&mut Option<Watch>>,
         body: B,
     ) -> Result<(Pid, Option<MonitorRef>), SpawnFailure>
     where
@@ -227,6 +228,9 @@ impl GuestContext<'_> {
         let (mut monitor, mut refused) = (link_options.monitor, None);
         let begin = |slot, pid| {
             mailbox.set_capacity(slot);
+            if let Some(end) = watched {
+                *end = Some(Handle::new(Arc::clone(shared)).watch(pid));
+            }
             if options.name.is_none() {
                 return link_options.apply_to_parent(running.slot, self.0.pid(), pid);
             }

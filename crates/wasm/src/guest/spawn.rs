@@ -20,7 +20,7 @@ use crate::module::load::load_file;
 use crate::module::{Module, ModuleError};
 use rusm_runtime::embed::guest::{GuestContext, RuntimeRef, SpawnFailure, SpawnParams, spawn_guest_external};
 use rusm_runtime::supervisor::ChildSpec;
-use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError};
+use rusm_runtime::{Context, Handle, InitError, MonitorRef, Pid, RegisterError, SpawnError, Watch};
 
 /// Maximum number of arguments that a guest may pass to a guest that it starts.
 pub(crate) const ARGS_MAX: usize = 1024;
@@ -192,7 +192,23 @@ impl Wasm {
         guest: &GuestOptions,
     ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
         let grant = self.0.config.profiles.grant(&guest.profile)?;
-        self.0.spawn_by(ctx, false, module, guest, grant)
+        self.0.spawn_by(ctx, false, module, guest, grant, None)
+    }
+
+    /// Like [`spawn_from`](Self::spawn_from), with a watch on the guest from its start: its exit reason is never missed.
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn).
+    pub fn spawn_watched(
+        &self,
+        ctx: &Context,
+        module: &Module,
+        guest: &GuestOptions,
+    ) -> Result<(Pid, Watch), GuestError> {
+        let grant = self.0.config.profiles.grant(&guest.profile)?;
+        let mut end = None;
+        let (pid, _) = self.0.spawn_by(ctx, false, module, guest, grant, Some(&mut end))?;
+        Ok((pid, end.unwrap_or_else(|| ctx.runtime().watch(pid))))
     }
 
     /// Returns the child spec of a guest: permanent, with five seconds to stop, unless changed.
@@ -216,7 +232,9 @@ pub(crate) fn child(
     guest.params.label.get_or_insert_with(|| Arc::clone(&id));
     ChildSpec::started_by(id, move |ctx| {
         let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
-        node.spawn_by(ctx, false, &module, &guest, grant).map(|(pid, _)| pid).map_err(|error| InitError::failed(&error))
+        node.spawn_by(ctx, false, &module, &guest, grant, None)
+            .map(|(pid, _)| pid)
+            .map_err(|error| InitError::failed(&error))
     })
 }
 
@@ -229,12 +247,13 @@ impl EngineInner {
         module: &Module,
         guest: &GuestOptions,
         grant: Grant,
+        watched: Option<&mut Option<Watch>>,
     ) -> Result<(Pid, Option<MonitorRef>), GuestError> {
         let process = GuestContext(ctx);
         self.show_in_runtime(process.runtime());
         let start = self.start(module, guest, grant)?;
         let info = start.permit.info();
-        Ok(process.spawn_guest(by_guest, &guest.params, info.mailbox_bounds(), info, |ctx| run(ctx, start))?)
+        Ok(process.spawn_guest(by_guest, &guest.params, info.mailbox_bounds(), info, watched, |ctx| run(ctx, start))?)
     }
 
     pub(crate) fn start(
@@ -274,7 +293,7 @@ impl GuestState {
         if monitors && !self.has_room_for_monitor() {
             return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
         }
-        let spawned = self.info.node.spawn_by(&self.ctx, true, &module, &guest, grant);
+        let spawned = self.info.node.spawn_by(&self.ctx, true, &module, &guest, grant, None);
         if monitors && spawned.is_err() {
             self.monitor_is_over();
         }

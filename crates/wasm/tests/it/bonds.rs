@@ -144,6 +144,24 @@ fn a_link_carries_a_trap_and_a_monitor_sees_it() {
 }
 
 #[test]
+fn the_reason_of_a_watched_guest_is_known_however_soon_it_ends() {
+    let node = Node::small();
+    let shut =
+        node.load("shut", &raw("", "(drop (call $exit (call $self) (i32.const 1) (i32.const 0) (i32.const 0)))"));
+
+    let reasons = node.inside(move |wasm, ctx| async move {
+        let mut reasons = Vec::new();
+        for _ in 0..200 {
+            let (_, end) = wasm.spawn_watched(&ctx, &shut, &GuestOptions::default()).unwrap();
+            reasons.push(end.await);
+        }
+        reasons
+    });
+
+    assert!(reasons.iter().all(|reason| *reason == ExitReason::Shutdown), "{reasons:?}");
+}
+
+#[test]
 fn a_guest_links_monitors_and_traps_exits() {
     let node = Node::small();
     // Spawns itself with an argument; the child traps. Both signals must arrive, the exit signal first or last, and the
