@@ -5,7 +5,7 @@
 //!   processes inside a poll at a tick ─▶ busy ───┤
 //!   run queues at a tick ──────────────▶ idle ───┤
 //!   supervisors short of restarts ─▶ storms ─────┼──▶ findings ──▶ board: raised, held, cleared ──▶ Sample
-//!   long mailboxes, met by the census ─▶ mailboxes
+//!   processes, met by the census ─▶ mailboxes, unreceived
 //!   memory, limits, streams, topics ─▶ surveys ──┤   once a second, less often if that is expensive
 //!   waits of processes ────────────────▶ waits ──┘   the same
 //! ```
@@ -27,6 +27,7 @@ mod storms;
 mod stuck;
 mod surveys;
 pub(crate) mod thresholds;
+mod unreceived;
 pub(crate) mod waits;
 
 use std::time::Duration;
@@ -50,6 +51,7 @@ use self::never_yields::{NeverYields, Observation};
 use self::storms::RestartStorms;
 use self::stuck::StuckPolls;
 use self::surveys::Surveys;
+use self::unreceived::Unreceived;
 use self::waits::WaitTracker;
 
 /// All detectors and the board of active warnings.
@@ -62,12 +64,33 @@ pub(super) struct Lints {
     busy: BusyProcesses,
     idle: IdleSchedulers,
     storms: RestartStorms,
-    mailboxes: Mailboxes,
+    visitors: CensusVisitors,
     surveys: Surveys,
     waits: WaitTracker,
     looked: Duration,
     /// True while an observer is attached.
     awake: bool,
+}
+
+/// The detectors that look at every process of a census.
+#[derive(Debug)]
+pub(super) struct CensusVisitors {
+    mailboxes: Mailboxes,
+    unreceived: Unreceived,
+}
+
+impl CensusVisitors {
+    /// Returns the part of the table at which the census begins.
+    pub(super) fn first_part(&self, parts: usize) -> usize {
+        self.mailboxes.first_part(parts)
+    }
+
+    /// Records a process that the census visits.
+    #[inline]
+    pub(super) fn meet(&mut self, seen: &ProcessRef<'_>) {
+        self.mailboxes.meet(seen);
+        self.unreceived.meet(seen);
+    }
 }
 
 impl Lints {
@@ -81,7 +104,10 @@ impl Lints {
             busy: BusyProcesses::new(thresholds),
             idle: IdleSchedulers::new(thresholds.idle_scheduler_after),
             storms: RestartStorms::new(thresholds.restart_storm_per_sec),
-            mailboxes: Mailboxes::new(thresholds.mailbox_growing_len),
+            visitors: CensusVisitors {
+                mailboxes: Mailboxes::new(thresholds.mailbox_growing_len),
+                unreceived: Unreceived::new(thresholds.unreceived_after),
+            },
             surveys: Surveys::new(config),
             waits: WaitTracker::default(),
             looked: Duration::ZERO,
@@ -122,16 +148,18 @@ impl Lints {
         sample.lints = self.active.most_urgent(rusm_protocol::LINTS_SHOWN);
     }
 
-    /// Returns the detector that looks at every process of a census, if an observer is attached.
-    pub(super) fn begin_census(&mut self) -> Option<&mut Mailboxes> {
-        let wanted = self.awake && self.config.warns(Lint::MailboxGrowing);
-        wanted.then_some(&mut self.mailboxes)
+    /// Returns the detectors that look at every process of a census, if an observer is attached.
+    pub(super) fn begin_census(&mut self) -> Option<&mut CensusVisitors> {
+        let wanted = self.config.warns(Lint::MailboxGrowing) || self.config.warns(Lint::Unreceived);
+        (self.awake && wanted).then_some(&mut self.visitors)
     }
 
     /// Ends a census and raises its findings.
     pub(super) fn end_census(&mut self, runtime: &Handle, now: Duration) {
         if self.awake {
-            let found = self.mailboxes.end_census(now);
+            let CensusVisitors { mailboxes, unreceived } = &mut self.visitors;
+            let mut found = mailboxes.end_census(now);
+            found.extend(unreceived.end_census(now));
             self.raise(runtime, found, now);
         }
     }

@@ -220,10 +220,10 @@ impl Sampler {
         }
         let before = thread_cpu();
         let mut census = Census { made_at: Some(now), ..Census::default() };
-        let mut mailboxes = self.lints.begin_census();
+        let mut visitors = self.lints.begin_census();
         if live > 0 {
             let parts = observe::table_parts(&self.runtime);
-            let first = mailboxes.as_ref().map_or(0, |mailboxes| mailboxes.first_part(parts));
+            let first = visitors.as_ref().map_or(0, |visitors| visitors.first_part(parts));
             for part in (first..parts).chain(0..first) {
                 observe::for_each_process(&self.runtime, part, |seen| {
                     let linear_bytes = linear_size(&seen);
@@ -231,8 +231,8 @@ impl Sampler {
                     census.future_bytes += seen.future_bytes().saturating_sub(linear_bytes);
                     census.side_table_bytes += seen.side_table_bytes();
                     census.mailbox_bytes += seen.mailbox_bytes();
-                    if let Some(mailboxes) = &mut mailboxes {
-                        mailboxes.meet(&seen);
+                    if let Some(visitors) = &mut visitors {
+                        visitors.meet(&seen);
                     }
                 });
             }

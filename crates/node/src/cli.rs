@@ -186,6 +186,9 @@ struct LintFlags {
     /// Messages that arrive faster than they are received.
     #[arg(long = "lint-mailbox-growing", value_name = "LEVEL", help_heading = LINTS)]
     mailbox_growing: Option<String>,
+    /// A process that does not receive what is in its mailbox.
+    #[arg(long = "lint-unreceived", value_name = "LEVEL", help_heading = LINTS)]
+    unreceived: Option<String>,
     /// A circle of processes that wait for each other.
     #[arg(long = "lint-wait-cycle", value_name = "LEVEL", help_heading = LINTS)]
     wait_cycle: Option<String>,
@@ -250,6 +253,7 @@ impl NodeFlags {
             ("lint.never_yields", &lints.never_yields),
             ("lint.restart_storm", &lints.restart_storm),
             ("lint.mailbox_growing", &lints.mailbox_growing),
+            ("lint.unreceived", &lints.unreceived),
             ("lint.wait_cycle", &lints.wait_cycle),
             ("lint.idle_scheduler", &lints.idle_scheduler),
             ("lint.busy_loop", &lints.busy_loop),

@@ -19,6 +19,8 @@ pub enum Lint {
     RestartStorm,
     /// Messages arrive faster than the process receives them.
     MailboxGrowing,
+    /// A process waits for a message while others that it does not receive wait in its mailbox.
+    Unreceived,
     /// A subscriber or a reader holds up the others, or loses items.
     SlowSubscriber,
     /// A limited resource of the node is almost used up.
@@ -31,7 +33,7 @@ pub enum Lint {
 
 impl Lint {
     /// All lints, most urgent first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Stuck,
         Self::WaitCycle,
         Self::IdleScheduler,
@@ -39,6 +41,7 @@ impl Lint {
         Self::BusyLoop,
         Self::RestartStorm,
         Self::MailboxGrowing,
+        Self::Unreceived,
         Self::SlowSubscriber,
         Self::PoolNearlyFull,
         Self::MemorySlope,
@@ -52,6 +55,7 @@ impl Lint {
             Self::NeverYields => "never_yields",
             Self::RestartStorm => "restart_storm",
             Self::MailboxGrowing => "mailbox_growing",
+            Self::Unreceived => "unreceived",
             Self::WaitCycle => "wait_cycle",
             Self::IdleScheduler => "idle_scheduler",
             Self::BusyLoop => "busy_loop",
@@ -74,6 +78,7 @@ impl Lint {
             Self::NeverYields => "it never waits and its polls are long: this delays others on its scheduler",
             Self::RestartStorm => "children are restarted again and again: most of the allowed restarts have been used",
             Self::MailboxGrowing => "messages come faster than it takes them",
+            Self::Unreceived => "it waits for a message, and receives none of those in its mailbox",
             Self::WaitCycle => "these processes wait for each other: none of them can continue",
             Self::IdleScheduler => "processes are ready to run, and a scheduler sleeps",
             Self::BusyLoop => "it never waits and receives no message: it may poll in a loop",
@@ -91,6 +96,7 @@ impl Lint {
             Self::NeverYields => "split its work into short steps with yield_now, or move it to spawn_blocking",
             Self::RestartStorm => "see in the Events view why children ended; a back-off gains time",
             Self::MailboxGrowing => "spread its work over more processes; slow down or reduce senders",
+            Self::Unreceived => "send it the type that it receives, by its address; or let it receive this type too",
             Self::WaitCycle => "give the calls a timeout, or let one process reply before it calls",
             Self::IdleScheduler => "pin fewer processes to one scheduler",
             Self::BusyLoop => "wait for a message, a timer or a reply instead of asking again",

@@ -15,6 +15,8 @@ pub struct LintThresholds {
     pub restart_storm_per_sec: u32,
     /// `mailbox_growing`: shorter mailboxes are ignored, in messages. Default 64.
     pub mailbox_growing_len: u32,
+    /// `unreceived`: time for which a process must have received nothing beside its messages. Default 10 s.
+    pub unreceived_after: Duration,
     /// `slow_subscriber`: fill of a topic or a stream, in per cent. Default 80.
     pub slow_subscriber_pct: u8,
     /// `pool_nearly_full`: use of a limited resource, in per cent. Default 90.
@@ -35,6 +37,7 @@ impl LintThresholds {
         hog_pct: 90,
         restart_storm_per_sec: 50,
         mailbox_growing_len: 64,
+        unreceived_after: Duration::from_secs(10),
         slow_subscriber_pct: 80,
         pool_nearly_full_pct: 90,
         memory_slope_per_min: 16 << 20,

@@ -100,8 +100,11 @@ fn lints(message: &Value) -> Option<BTreeMap<String, String>> {
 
 #[tokio::test]
 async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_it_behaves() {
-    // A process without fault is a busy loop on purpose.
-    let node = node_with(|config| config.lints = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow));
+    // Processes without fault are a busy loop, and receive nothing, on purpose.
+    let node = node_with(|config| {
+        let levels = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow);
+        config.lints = levels.with(Lint::Unreceived, LintLevel::Allow);
+    });
     let Planted { bad, release } = plant(&node).await;
     let mut client = node.attach().await;
     let wanted: BTreeMap<String, String> = bad.iter().map(|(id, pid)| ((*id).to_owned(), pid.to_string())).collect();
@@ -141,7 +144,7 @@ async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_i
 async fn a_lint_that_is_allowed_is_not_raised_and_the_others_are() {
     let node = node_with(|config| {
         let levels = LintLevels::default().with(Lint::Stuck, LintLevel::Allow);
-        config.lints = levels.with(Lint::MailboxGrowing, LintLevel::Allow);
+        config.lints = levels.with(Lint::MailboxGrowing, LintLevel::Allow).with(Lint::Unreceived, LintLevel::Allow);
     });
     let Planted { bad, release } = plant(&node).await;
     let mut client = node.attach().await;
@@ -219,6 +222,32 @@ async fn a_reader_that_holds_up_another_is_reported_and_plain_back_pressure_is_n
 
 async fn drain(mut reader: stream::ring::Reader<u64>) {
     while reader.next().await.is_ok() {}
+}
+
+#[tokio::test]
+async fn a_process_that_receives_another_type_than_it_is_sent_is_reported() {
+    let node = node_with(|config| config.lint_thresholds.unreceived_after = Duration::from_secs(1));
+    let [wrong, right] = [(); 2].map(|()| {
+        let receives = |ctx: Context| async move {
+            loop {
+                ctx.receive_of::<u32>().await;
+            }
+        };
+        node.runtime.spawn(receives).unwrap()
+    });
+    node.runtime.try_send(wrong, "a text").unwrap();
+    node.runtime.try_send(right, 1_u32).unwrap();
+    let mut client = node.attach().await;
+
+    let found = client.pick(|message| lint(message, "unreceived")).await;
+
+    assert_eq!(found["pid"], wrong.to_string());
+    assert!(
+        found["text"].as_str().unwrap().starts_with("waits beside 1 message that it does not receive, for "),
+        "{found}"
+    );
+    node.runtime.exit(wrong, ExitReason::Killed);
+    client.pick(|message| lint(message, "unreceived").is_none().then_some(())).await;
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ const SECTIONS: [&str; 7] = ["node", "lint", "recorder", "store", "cluster", "lo
 const APP_SECTIONS: [&str; 8] = ["process", "serve", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 47] = [
+const VARIABLES: [(&str, &str); 49] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
     ("node.observers", "RUSM_OBSERVERS"),
@@ -34,6 +34,7 @@ const VARIABLES: [(&str, &str); 47] = [
     ("lint.never_yields", "RUSM_LINT_NEVER_YIELDS"),
     ("lint.restart_storm", "RUSM_LINT_RESTART_STORM"),
     ("lint.mailbox_growing", "RUSM_LINT_MAILBOX_GROWING"),
+    ("lint.unreceived", "RUSM_LINT_UNRECEIVED"),
     ("lint.wait_cycle", "RUSM_LINT_WAIT_CYCLE"),
     ("lint.idle_scheduler", "RUSM_LINT_IDLE_SCHEDULER"),
     ("lint.busy_loop", "RUSM_LINT_BUSY_LOOP"),
@@ -46,6 +47,7 @@ const VARIABLES: [(&str, &str); 47] = [
     ("lint.hog_pct", "RUSM_LINT_HOG_PCT"),
     ("lint.restart_storm_per_sec", "RUSM_LINT_RESTART_STORM_PER_SEC"),
     ("lint.mailbox_growing_len", "RUSM_LINT_MAILBOX_GROWING_LEN"),
+    ("lint.unreceived_after", "RUSM_LINT_UNRECEIVED_AFTER"),
     ("lint.slow_subscriber_pct", "RUSM_LINT_SLOW_SUBSCRIBER_PCT"),
     ("lint.pool_nearly_full_pct", "RUSM_LINT_POOL_NEARLY_FULL_PCT"),
     ("lint.memory_slope_per_min", "RUSM_LINT_MEMORY_SLOPE_PER_MIN"),
