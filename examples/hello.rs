@@ -10,6 +10,7 @@
 
 use std::error::Error;
 
+use rusm::actor::{Inbox, Unmatched};
 use rusm::{Config, Context, ExitReason, Pid, Runtime};
 
 /// Message for the greeter. Any `Send` value can be a message.
@@ -43,6 +44,12 @@ async fn juggler(ctx: Context) {
     println!("the last ball is number {}", [1, 2, 3][balls]);
 }
 
+/// A typed mailbox also says what becomes of a message of another type: here it ends the process.
+async fn till(ctx: Context, inbox: Inbox<u32>) {
+    let coins = inbox.unmatched(Unmatched::Crash).receive(&ctx).await;
+    println!("the till has {coins} coins");
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start(Config::default())?;
 
@@ -60,6 +67,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let watch = runtime.watch(juggler);
     runtime.try_send(juggler, 3_usize)?;
     println!("the juggler ended: {}", watch.wait());
+
+    let till = runtime.spawn_typed(till)?;
+    let watch = runtime.watch(till.pid());
+    runtime.try_send(till.pid(), 'b')?;
+    println!("the till ended: {}", watch.wait());
 
     let watch = runtime.watch(greeter);
     runtime.exit(greeter, ExitReason::ShutdownWith("closing time".into()));

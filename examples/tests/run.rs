@@ -74,7 +74,8 @@ async fn hello_says_who_heard_what_and_why_each_process_ended() {
     assert_eq!(lines[1], "the customer ended: 2 coins are not enough");
     assert!(lines[2].starts_with("the juggler ended: panic at "), "{lines:?}");
     assert!(lines[2].contains("hello.rs") && lines[2].contains("index out of bounds"), "{lines:?}");
-    assert_eq!(lines[3], "the greeter ended: shutdown: closing time");
+    assert_eq!(lines[3], "the till ended: received a char, which it does not handle");
+    assert_eq!(lines[4], "the greeter ended: shutdown: closing time");
 }
 
 #[tokio::test]
