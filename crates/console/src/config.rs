@@ -16,6 +16,14 @@ use crate::lints::levels::LintLevels;
 use crate::lints::thresholds::LintThresholds;
 
 /// Rate at which a node samples its counters.
+///
+/// ```
+/// use rusm_console::TickRate;
+///
+/// assert_eq!(TickRate::from_hz(50)?.interval().as_millis(), 20);
+/// assert!(TickRate::from_hz(1).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate(u8);
 
@@ -140,6 +148,15 @@ impl std::fmt::Debug for ConsoleConfig {
 }
 
 /// Configuration of the flight recorder, which keeps what observers would have seen over the last minutes.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_console::{ConsoleConfig, RecorderConfig};
+///
+/// let recorder = RecorderConfig { span: Duration::from_mins(60), ..RecorderConfig::default() };
+/// let config = ConsoleConfig { recorder, ..ConsoleConfig::named("shop") };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecorderConfig {
     /// Time that is kept. Default 15 min; zero turns the recorder off.

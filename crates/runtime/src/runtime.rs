@@ -54,6 +54,20 @@ pub struct Runtime {
 }
 
 /// Result of a shutdown.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::{Config, Runtime, ShutdownReport};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.spawn(|_| std::future::pending::<()>())?;
+///
+/// let report = runtime.shutdown(Duration::from_secs(5));
+///
+/// assert_eq!(report, ShutdownReport { killed: 0, stuck: Vec::new() }, "it ends when it is told to");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Number of processes that did not end before the deadline and were killed.

@@ -353,6 +353,18 @@ impl HttpBody for Body {
 }
 
 /// The sum of the trailers and the data of a body, read to its end.
+///
+/// ```
+/// use rusm_serve::{Body, Request};
+///
+/// /// Answers with the number of bytes of the request's body.
+/// async fn count(mut request: Request) -> String {
+///     match std::mem::take(request.body()).collected().await {
+///         Ok(body) => format!("{} bytes, {} trailers", body.data.len(), body.trailers.map_or(0, |fields| fields.len())),
+///         Err(error) => error.to_string(),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// The data.

@@ -57,6 +57,15 @@ pub struct Connection {
 }
 
 /// The parts of a path that the parameters of its route stand for, such as `id` in `/users/:id`.
+///
+/// ```
+/// use rusm_serve::{Request, Router};
+///
+/// let router = Router::new().route("GET /users/:id/:page", async |request: Request| {
+///     format!("user {}, page {}", request.param("id").unwrap_or(""), request.param("page").unwrap_or(""))
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(pub(crate) Vec<(Box<str>, Box<str>)>);
 
@@ -177,6 +186,26 @@ pub enum JsonError {
 }
 
 /// A value that a handler may return.
+///
+/// ```
+/// use rusm_serve::http::StatusCode;
+/// use rusm_serve::{IntoResponse, Request, Response};
+///
+/// /// An error of an application, and its response.
+/// enum ShopError {
+///     SoldOut,
+/// }
+///
+/// impl IntoResponse for ShopError {
+///     fn into_response(self) -> Response {
+///         (StatusCode::CONFLICT, "sold out\n").into_response()
+///     }
+/// }
+///
+/// async fn order(_: Request) -> Result<&'static str, ShopError> {
+///     Err(ShopError::SoldOut)
+/// }
+/// ```
 pub trait IntoResponse {
     /// Returns the response.
     fn into_response(self) -> Response;

@@ -48,6 +48,13 @@ pub enum TlsError {
 }
 
 /// Files of a certificate.
+///
+/// ```
+/// use rusm_serve::{ServeConfig, TlsFiles};
+///
+/// let files = TlsFiles { certificate: "cert.pem".into(), key: "key.pem".into() };
+/// let config = ServeConfig { tls: Some(files), ..ServeConfig::listen(([127, 0, 0, 1], 8443)) };
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Certificate chain in PEM format, the server's own first.

@@ -47,6 +47,13 @@ const BUSY: u16 = 1013;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A message.
+///
+/// ```
+/// use rusm_serve::websocket::WsMessage;
+///
+/// assert_eq!(WsMessage::from("hello"), WsMessage::Text("hello".into()));
+/// assert_eq!(WsMessage::from(vec![1, 2]), WsMessage::Binary(vec![1, 2].into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WsMessage {
     /// Text.

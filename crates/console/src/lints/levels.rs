@@ -28,6 +28,13 @@ impl LintLevel {
 }
 
 /// Level of each lint. Default: all of them warn.
+///
+/// ```
+/// use rusm_console::{ConsoleConfig, Lint, LintLevel, LintLevels};
+///
+/// let lints = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow);
+/// let config = ConsoleConfig { lints, ..ConsoleConfig::named("shop") };
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LintLevels([LintLevel; Lint::ALL.len()]);
 

@@ -3,6 +3,13 @@
 use std::time::Duration;
 
 /// Thresholds from which lints are raised.
+///
+/// ```
+/// use rusm_console::{ConsoleConfig, LintThresholds};
+///
+/// let lint_thresholds = LintThresholds { hog_pct: 70, ..LintThresholds::DEFAULT };
+/// let config = ConsoleConfig { lint_thresholds, ..ConsoleConfig::named("shop") };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LintThresholds {
     /// `never_yields`: mean duration from which polls count as long. Default 10 ms.

@@ -40,6 +40,20 @@ const SHARDS: usize = 32;
 /// Counters by key.
 ///
 /// Dropping it stores everything as [`stop`](Self::stop) does, but does not report the outcome.
+///
+/// ```
+/// use rusm_runtime::counter::{AtomicCounter, Counter, Counters, MemoryStore, NoOptions};
+/// use rusm_runtime::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let stock = Counters::<AtomicCounter<MemoryStore>, _>::start(&runtime, MemoryStore::new(), NoOptions)?;
+/// let apples = stock.counter("apples", 100)?;
+/// runtime.block_on(move |_| async move {
+///     apples.update(30).await.expect("the memory stores it");
+///     assert_eq!(apples.value(), 70);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Counters<C: Counter<S>, S: CounterStore> {
     set: Arc<CounterSet<C, S>>,
     handle: Handle,

@@ -27,6 +27,16 @@ const RATE_MIN: f64 = 1e-5;
 const RATE_MAX: f64 = 1e8;
 
 /// Rate per second and burst of a limiter.
+///
+/// ```
+/// use rusm_runtime::counter::{Limiter, Quota};
+///
+/// let limiter = Limiter::new(Quota::per_sec(10.0, 3)?);
+///
+/// assert!((0..3).all(|_| limiter.try_acquire(1).is_ok()));
+/// assert!(limiter.try_acquire(1).is_err(), "the burst is used up");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
     interval: u64,

@@ -26,6 +26,23 @@ use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
 
 /// Message to a process that monitors a group: a process has joined the group.
+///
+/// ```
+/// use rusm_runtime::{Config, Joined, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let (reference, members) = ctx.monitor_group("readers").expect("a valid name");
+///     assert!(members.is_empty());
+///     let reader = ctx.spawn(|ctx| async move {
+///         ctx.join("readers").expect("a valid name");
+///         ctx.receive().await;
+///     });
+///     let joined = ctx.receive_of::<Joined>().await;
+///     assert_eq!((joined.reference, joined.pid), (reference, reader));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// Reference returned by [`monitor_group`](Context::monitor_group).
@@ -37,6 +54,18 @@ pub struct Joined {
 }
 
 /// Message to a process that monitors a group: a member has left or ended. There is one message for each membership.
+///
+/// ```
+/// use rusm_runtime::{Config, Left, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     ctx.monitor_group("readers").expect("a valid name");
+///     let reader = ctx.spawn(|ctx| async move { ctx.join("readers").expect("a valid name") });
+///     assert_eq!(ctx.receive_of::<Left>().await.pid, reader);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Reference returned by [`monitor_group`](Context::monitor_group).

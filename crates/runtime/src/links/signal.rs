@@ -60,6 +60,18 @@ pub(crate) struct NoReply {
 }
 
 /// Reference to a monitor, unique in its runtime.
+///
+/// ```
+/// use rusm_runtime::{Config, Down, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let short = ctx.spawn(|_| async {});
+///     let reference = ctx.monitor(short);
+///     assert_eq!(ctx.receive_of::<Down>().await.reference, reference);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorRef(NonZeroU64);
 

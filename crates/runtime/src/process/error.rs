@@ -9,6 +9,19 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 
 /// Error returned when a process cannot be spawned.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime, SpawnError};
+///
+/// let runtime = Runtime::start(Config { process_limit: 1, ..Config::default() })?;
+/// runtime.spawn(|_| std::future::pending::<()>())?;
+///
+/// let error = runtime.spawn(|_| async {}).unwrap_err();
+///
+/// assert_eq!(error, SpawnError::Limit { limit: 1 });
+/// assert_eq!(error.to_string(), "process limit of 1 reached");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpawnError {
     /// The process limit is reached. Wait until processes have ended, or start the runtime with a higher limit.
@@ -31,6 +44,34 @@ pub enum SpawnError {
 }
 
 /// Error returned when a process did not start.
+///
+/// ```
+/// use rusm_runtime::actor::Actor;
+/// use rusm_runtime::{Config, Context, ExitReason, InitError, Runtime};
+///
+/// struct Picky;
+///
+/// impl Actor for Picky {
+///     type Args = u32;
+///     type Message = ();
+///     type Ref = rusm_runtime::actor::Address<()>;
+///
+///     async fn init(_: &Context, number: u32) -> Result<Self, ExitReason> {
+///         if number > 9 { Ok(Self) } else { Err(ExitReason::other("too small")) }
+///     }
+///
+///     async fn handle(&mut self, _: &Context, (): ()) -> rusm_runtime::actor::Flow {
+///         rusm_runtime::actor::Flow::Continue
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let error = Picky::start_link(&ctx, 1).await.unwrap_err();
+///     assert_eq!(error, InitError::Ended(ExitReason::other("too small")));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InitError {
     /// The process could not be spawned.

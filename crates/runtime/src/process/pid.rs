@@ -73,6 +73,14 @@ impl fmt::Debug for Pid {
 }
 
 /// Error returned when a text is not a valid pid.
+///
+/// ```
+/// use rusm_runtime::Pid;
+///
+/// assert_eq!("<0.17.1>".parse::<Pid>()?.to_string(), "<0.17.1>");
+/// assert!("17".parse::<Pid>().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a pid reads <node.slot.generation>, such as <0.17.1>")]
 pub struct ParsePidError;

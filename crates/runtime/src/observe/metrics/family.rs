@@ -92,6 +92,17 @@ pub struct MetricReport {
 }
 
 /// A number that only grows; cheap to clone.
+///
+/// ```
+/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let orders = runtime.metrics().counter("shop_orders", "Orders accepted")?;
+///
+/// orders.inc();
+/// orders.add(2);
+///
+/// assert_eq!(orders.get(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Counter(pub(super) Arc<Cell>);
 
@@ -115,6 +126,17 @@ impl Counter {
 }
 
 /// A number that grows and shrinks; cheap to clone.
+///
+/// ```
+/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let open = runtime.metrics().gauge("shop_baskets", "Baskets with something in them")?;
+///
+/// open.set(17.0);
+/// open.add(-1.0);
+///
+/// assert_eq!(open.get(), 16.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Gauge(pub(super) Arc<Cell>);
 
@@ -138,6 +160,20 @@ impl Gauge {
 }
 
 /// A distribution of values; cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::metrics::SECONDS;
+///
+/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let checkout = runtime.metrics().histogram("shop_checkout_seconds", "Time of a checkout", SECONDS)?;
+///
+/// checkout.observe_duration(Duration::from_millis(30));
+///
+/// assert_eq!(checkout.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Histogram(pub(super) Arc<Cell>);
 
@@ -190,6 +226,18 @@ impl Cell {
 }
 
 /// A metric with labels; cheap to clone. `M` is [`Counter`], [`Gauge`] or [`Histogram`].
+///
+/// ```
+/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let orders = runtime.metrics().counter_with("shop_orders", "Orders accepted", ["payment"])?;
+/// let by_card = orders.with(["card"]);
+///
+/// by_card.inc();
+/// orders.with(["invoice"]).inc();
+///
+/// assert_eq!((by_card.get(), orders.with(["invoice"]).get()), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Labelled<M, const N: usize> {
     pub(super) family: Arc<Family>,
     pub(super) wrap: fn(Arc<Cell>) -> M,
