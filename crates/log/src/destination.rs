@@ -131,7 +131,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Renames a file. A store under one of the names is no log that was kept, and stays.
+/// Renames a file. A store that has one of the names stays where it is.
 fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     if is_store(from) || is_store(to) {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "a store has the name of a kept log file"));

@@ -1,4 +1,4 @@
-//! What each client address takes of the memory that all clients of a server share: at most half.
+//! Accounts of client addresses: each takes at most half of the memory that all clients of a server share.
 //!
 //! ```text
 //!   part of a response ──▶ half of its client ──▶ memory of all     a share of both

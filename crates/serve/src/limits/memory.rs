@@ -62,7 +62,7 @@ impl MemoryBudget {
     }
 }
 
-/// What one client, or one stream of HTTP/2, holds of the memory until it takes it.
+/// The account of one client, or of one stream of HTTP/2: the memory that it holds until it takes its bytes.
 #[derive(Debug)]
 pub(crate) struct Held {
     start: Instant,
