@@ -14,6 +14,7 @@ use crate::guest::guest_info::GuestInfo;
 use crate::guest::limits::{EffectiveLimits, GuestLimits};
 use crate::guest::name::check_name;
 use crate::guest::quota::Quota;
+use crate::guest::shared_memory::MemoryShare;
 use crate::guest::state::GuestState;
 use crate::host::{name_refused, spawn_params};
 use crate::module::load::load_file;
@@ -216,21 +217,24 @@ impl Wasm {
     /// Its label is the id of the child unless it has another.
     pub fn child(&self, id: impl Into<Arc<str>>, module: &Module, guest: GuestOptions) -> ChildSpec {
         let grant = self.0.config.profiles.grant(&guest.profile);
-        child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant)
+        child(id.into(), Arc::clone(&self.0), module.clone(), guest, grant, None)
     }
 }
 
-/// Creates a child spec for a guest.
+/// Creates a child spec for a guest, which keeps `share`.
 pub(crate) fn child(
     id: Arc<str>,
     node: Arc<EngineInner>,
     module: Module,
     mut guest: GuestOptions,
     grant: Result<Grant, UnknownName>,
+    share: Option<Arc<MemoryShare>>,
 ) -> ChildSpec {
     guest.params.link = true;
     guest.params.label.get_or_insert_with(|| Arc::clone(&id));
     ChildSpec::started_by(id, move |ctx| {
+        // Kept for as long as the specification.
+        let _ = &share;
         let grant = grant.clone().map_err(|error| InitError::failed(&error))?;
         node.spawn_by(ctx, false, &module, &guest, grant, None)
             .map(|(pid, _)| pid)

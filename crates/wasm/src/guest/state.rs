@@ -35,8 +35,12 @@ const REQUESTS_KEPT: usize = 65_536;
 const TIMERS_MAX: usize = 65_536;
 /// Memory of a timer without its message: the entries in the tables of the guest and of the node.
 const TIMER_BYTES: u64 = 400;
-/// Memory of timers that is not counted, and unit in which more of it is.
-const TIMERS_UNCOUNTED: u64 = 64 * 1024;
+/// Bytes of a monitor, in the process and in its target.
+const MONITOR_BYTES: u64 = 128;
+/// Bytes of timers, monitors and children that a guest has without a share.
+const SMALL_UNCOUNTED: u64 = 64 * 1024;
+/// Length up to which the result of a call has no share.
+pub(crate) const ITEM_UNCOUNTED: usize = 64 * 1024;
 /// Maximum number of monitors of a guest that have not fired.
 const MONITORS_MAX: u32 = 65_536;
 /// Maximum number of names, group memberships and group monitors of a guest.
@@ -58,8 +62,8 @@ pub(crate) struct GuestState {
     memory_bytes: u64,
     /// Part of the memory of all guests; `None` until it has any, and without a bound.
     share: Option<MemoryShare>,
-    /// Bytes of the share that are for timers.
-    timers_bytes: u64,
+    /// Bytes of the share that are for timers, monitors and children of a supervisor.
+    small_bytes: u64,
     requests: PendingRequests,
     timers: GuestTimers,
     /// Number of monitors that have not fired.
@@ -176,7 +180,7 @@ impl GuestState {
             pending_children: None,
             memory_bytes: 0,
             share: None,
-            timers_bytes: 0,
+            small_bytes: 0,
             requests: PendingRequests::default(),
             timers: GuestTimers::default(),
             monitors: 0,
@@ -194,7 +198,7 @@ impl GuestState {
     pub(crate) fn leave_process(&mut self) {
         self.requests = PendingRequests::default();
         self.timers = GuestTimers::default();
-        self.timers_bytes = 0;
+        self.small_bytes = 0;
         self.hold(self.memory_bytes, 0).expect("a share becomes smaller");
         (self.monitors, self.supervisors, self.limit, self.exchange) = (0, Vec::new(), None, None);
         (self.last_result, self.pending_children, self.streams, self.topic_handles) =
@@ -291,7 +295,7 @@ impl GuestState {
 
     /// Counts a new monitor; false if the guest has too many.
     pub(crate) fn has_room_for_monitor(&mut self) -> bool {
-        let has_room = self.monitors < MONITORS_MAX;
+        let has_room = self.monitors < MONITORS_MAX && self.hold_small(MONITOR_BYTES as usize).is_ok();
         self.monitors += u32::from(has_room);
         has_room
     }
@@ -318,10 +322,11 @@ fn too_long(bytes: usize, most: usize) -> Error {
 }
 
 impl GuestState {
-    /// Takes a share of the memory of all guests, for linear memory and timers. Returns the bound if it would be exceeded.
-    fn hold(&mut self, memory_bytes: u64, timers_bytes: u64) -> Result<(), u64> {
+    /// Takes a share of the memory of all guests, for linear memory and what is small. Returns the bound if it would be
+    /// exceeded.
+    fn hold(&mut self, memory_bytes: u64, small_bytes: u64) -> Result<(), u64> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(()) };
-        let bytes = memory_bytes + timers_bytes;
+        let bytes = memory_bytes + small_bytes;
         let has_room = match &mut self.share {
             Some(share) => share.resize(bytes),
             share => {
@@ -339,20 +344,44 @@ impl GuestState {
         limit.into()
     }
 
+    /// Stores bytes that a core module reads in steps. Long ones take a share of the memory of all guests until the next
+    /// result.
+    pub(crate) fn set_item(&mut self, bytes: Vec<u8>, tag: u64) -> Result<(), Error> {
+        // The bytes before make room.
+        self.last_result.set_bytes(Vec::new(), 0);
+        let share = self.share_for_item(bytes.len())?;
+        self.last_result.set_bytes(bytes, tag);
+        self.last_result.share = share;
+        Ok(())
+    }
+
+    /// Takes a share of the memory of all guests for bytes that a core module reads in steps, if they are long.
+    pub(crate) fn share_for_item(&self, bytes: usize) -> Result<Option<MemoryShare>, Error> {
+        if bytes <= ITEM_UNCOUNTED { Ok(None) } else { self.share_for_stream(bytes as u64) }
+    }
+
     /// Takes a share of the memory of all guests for a stream.
     pub(crate) fn share_for_stream(&self, bytes: u64) -> Result<Option<MemoryShare>, Error> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(None) };
         shared.take(bytes).map(Some).ok_or_else(|| no_memory(shared.max_bytes()))
     }
 
-    /// Takes a share of the memory of all guests for one more timer, for many at a time.
+    /// Takes a share of the memory of all guests for one more timer.
     fn hold_timers(&mut self, bytes: usize) -> Result<(), Error> {
-        let timers = self.timers.set.len() as u64 + 1;
-        let needed = timers * TIMER_BYTES + self.timers.bytes + bytes as u64;
-        let held = if needed > TIMERS_UNCOUNTED { needed.next_multiple_of(TIMERS_UNCOUNTED) } else { 0 };
-        if held > self.timers_bytes {
+        self.hold_small(TIMER_BYTES as usize + bytes)
+    }
+
+    /// Takes a share of the memory of all guests for so many bytes more of timers, monitors and children of a supervisor,
+    /// for many of them at a time.
+    pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), Error> {
+        let timers = self.timers.set.len() as u64 * TIMER_BYTES + self.timers.bytes;
+        let monitors = u64::from(self.monitors) * MONITOR_BYTES;
+        let children = self.pending_children.as_ref().map_or(0, |pending| pending.memory_bytes());
+        let needed = timers + monitors + children + bytes as u64;
+        let held = if needed > SMALL_UNCOUNTED { needed.next_multiple_of(SMALL_UNCOUNTED) } else { 0 };
+        if held > self.small_bytes {
             self.hold(self.memory_bytes, held).map_err(no_memory)?;
-            self.timers_bytes = held;
+            self.small_bytes = held;
         }
         Ok(())
     }
@@ -387,7 +416,7 @@ impl ResourceLimiter for GuestState {
         if total > self.info.bounds.memory_max_bytes {
             return Err(self.exceeded(self.info.bounds.memory_max_bytes, false, total));
         }
-        if let Err(max_bytes) = self.hold(total, self.timers_bytes) {
+        if let Err(max_bytes) = self.hold(total, self.small_bytes) {
             return Err(self.exceeded(max_bytes, true, total));
         }
         self.info.memory_bytes.store(total, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::guest::guest_info::HostCall;
 use crate::guest::inline_bytes::{InlineBytes, ReceivedBytes};
 use crate::guest::name::NAME_MAX_BYTES;
 use crate::guest::sending::Unsent;
-use crate::guest::state::GuestState;
+use crate::guest::state::{GuestState, ITEM_UNCOUNTED};
 use rusm_runtime::embed::guest::ChargedBytes;
 use rusm_runtime::embed::guest::SpawnParams;
 use rusm_runtime::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};
@@ -77,14 +77,7 @@ impl Host for GuestState {
 
     async fn receive_tagged(&mut self, tag: u64, timeout_ms: Option<u64>) -> Option<Message> {
         self.record_call(HostCall::ReceiveTagged);
-        let wanted = move |message: &rusm_runtime::Message| tag_of(message) == Some(tag);
-        let message = waiting(async {
-            match timeout_ms {
-                None => Some(self.ctx.receive_match(wanted).await),
-                Some(ms) => self.ctx.receive_match_timeout(Duration::from_millis(ms), wanted).await,
-            }
-        })
-        .await?;
+        let message = self.tagged_within(tag, timeout_ms).await?;
         match self.received(message) {
             Received::Message(message) => Some(message),
             // Only messages of bytes have a tag.
@@ -207,14 +200,53 @@ impl Host for GuestState {
 impl GuestState {
     /// Receives the next message, waiting for at most `timeout_ms` milliseconds, or without a limit.
     pub(crate) async fn receive_within(&mut self, timeout_ms: Option<u64>) -> Option<Received> {
-        let message = waiting(async {
+        let message = self.message_within(timeout_ms).await?;
+        Some(self.received(message))
+    }
+
+    /// Like [`receive_within`](Self::receive_within), without a conversion of the message.
+    pub(crate) async fn message_within(&mut self, timeout_ms: Option<u64>) -> Option<rusm_runtime::Message> {
+        waiting(async {
             match timeout_ms {
                 None => Some(self.ctx.receive().await),
                 Some(ms) => self.ctx.receive_timeout(Duration::from_millis(ms)).await,
             }
         })
-        .await?;
-        Some(self.received(message))
+        .await
+    }
+
+    /// Receives the next message with a tag, waiting for at most `timeout_ms` milliseconds, or without a limit.
+    pub(crate) async fn tagged_within(&mut self, tag: u64, timeout_ms: Option<u64>) -> Option<rusm_runtime::Message> {
+        let wanted = move |message: &rusm_runtime::Message| tag_of(message) == Some(tag);
+        waiting(async {
+            match timeout_ms {
+                None => Some(self.ctx.receive_match(wanted).await),
+                Some(ms) => self.ctx.receive_match_timeout(Duration::from_millis(ms), wanted).await,
+            }
+        })
+        .await
+    }
+
+    /// Stores the next message of a core module, if there is one; returns its kind, or 0.
+    pub(crate) fn store_received_or_none(&mut self, message: Option<rusm_runtime::Message>) -> i32 {
+        match message {
+            Some(message) => self.store_message(message),
+            None => self.last_result.set_received(None),
+        }
+    }
+
+    /// Stores what a core module has received, and returns its kind; a request that finds no memory is dropped.
+    fn store_received(&mut self, received: Received) -> i32 {
+        let bytes = if let Received::Message(message) = &received { message.body.len() } else { 0 };
+        self.last_result.set_received(None);
+        match self.share_for_item(bytes) {
+            Ok(share) => {
+                let kind = self.last_result.set_received(Some(received));
+                self.last_result.share = share;
+                kind
+            }
+            Err(error) => self.last_result.fail(error),
+        }
     }
 
     /// Stores the next message of a core module as its item; returns its kind.
@@ -229,6 +261,10 @@ impl GuestState {
             Err(message) => message,
         };
         let message = match message.downcast::<ChargedBytes>() {
+            // A long one stays charged to its sender for as long as it is the item.
+            Ok(charged) if charged.as_ref().len() > ITEM_UNCOUNTED => {
+                return self.last_result.set_message(charged.tag, Bytes::from_owner(charged).into());
+            }
             Ok(charged) => return self.last_result.set_message(charged.tag, charged.into_body().into()),
             Err(message) => message,
         };
@@ -236,7 +272,7 @@ impl GuestState {
             Ok(TaggedBytes { tag, body }) => self.last_result.set_message(tag, ReceivedBytes::Heap(body)),
             Err(message) => {
                 let received = self.received_request_or_signal(message);
-                self.last_result.set_received(Some(received))
+                self.store_received(received)
             }
         }
     }

@@ -11,8 +11,10 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
+use crate::guest::shared_memory::MemoryShare;
 use crate::guest::spawn;
 use crate::guest::state::GuestState;
+use crate::guest::state::children::memory_of;
 use rusm_runtime::InitError;
 use rusm_runtime::supervisor::{
     ChildSpec as Spec, Restart as SpecRestart, Shutdown, Strategy as SpecStrategy, Supervisor,
@@ -65,8 +67,11 @@ impl GuestState {
             Strategy::RestForOne => SpecStrategy::RestForOne,
         };
         let mut supervisor = Supervisor::new(strategy).intensity(intensity, Duration::from_millis(period_ms));
+        let texts = |child: &ChildSpec| child.id.len() + child.options.args.iter().map(String::len).sum::<usize>();
+        let bytes = memory_of(children.len(), children.iter().map(texts).sum());
+        let share = self.share_for_item(bytes as usize)?.map(Arc::new);
         for child in children {
-            supervisor = supervisor.child(self.child(child).await?);
+            supervisor = supervisor.child(self.child(child, share.clone()).await?);
         }
         let started = supervisor.start_link(&self.ctx).await;
         match started {
@@ -101,7 +106,8 @@ impl GuestState {
         Err(Error::Limit(format!("a process may have at most {SUPERVISORS_MAX} supervisors: end some")))
     }
 
-    async fn child(&mut self, child: ChildSpec) -> Result<Spec, Error> {
+    /// Returns the specification of a child, which keeps its part of the memory of all guests.
+    async fn child(&mut self, child: ChildSpec, share: Option<Arc<MemoryShare>>) -> Result<Spec, Error> {
         let ChildSpec { id, module, options, restart, shutdown_ms } = child;
         if options.ties != Ties::empty() {
             return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));
@@ -120,7 +126,7 @@ impl GuestState {
             Some(0) => Shutdown::BrutalKill,
             Some(ms) => Shutdown::Timeout(Duration::from_millis(ms)),
         };
-        let spec = spawn::child(id.into(), Arc::clone(&self.info.node), module, guest, Ok(grant));
+        let spec = spawn::child(id.into(), Arc::clone(&self.info.node), module, guest, Ok(grant), share);
         Ok(spec.restart(restart).shutdown(shutdown))
     }
 }

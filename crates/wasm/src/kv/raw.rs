@@ -66,8 +66,10 @@ impl Output for Page {
     type Integer = i32;
 
     fn into_integer(self, state: &mut GuestState) -> i32 {
-        state.last_result.set_bytes(encode_page(&self), u64::from(self.next.is_some()));
-        self.rows.len() as i32
+        match state.set_item(encode_page(&self), u64::from(self.next.is_some())) {
+            Ok(()) => self.rows.len() as i32,
+            Err(error) => status(state, error),
+        }
     }
 }
 

@@ -12,8 +12,6 @@ use wasmtime::{Caller, Linker};
 use super::abi::{MODULE, OK, pid, status, timeout};
 use super::memory;
 use super::table::{Output, function};
-use crate::bindings::rusm::runtime::process::Host as Process;
-use crate::bindings::rusm::runtime::types::Received;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::host::convert;
@@ -43,8 +41,9 @@ pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     })?;
     linker.func_wrap_async(MODULE, "receive", |caller: GuestCaller<'_>, (ms,): (i64,)| receive(caller, ms))?;
     function!(linker, async "receive_tagged"(tag: number(tag), ms: milliseconds(ms)) => |state| {
-        let received = Process::receive_tagged(state, tag, ms).await;
-        state.last_result.set_received(received.map(Received::Message))
+        state.record_call(HostCall::ReceiveTagged);
+        let received = state.tagged_within(tag, ms).await;
+        state.store_received_or_none(received)
     })?;
     Ok(())
 }
@@ -79,8 +78,8 @@ fn receive(mut caller: GuestCaller<'_>, ms: i64) -> BoxedStatus<'_> {
         Err(wait) if ms < 0 => Box::new(ReceiveFuture { caller, wait }),
         Err(_) => Box::new(async move {
             let state = caller.data_mut();
-            let received = state.receive_within(timeout(ms)).await;
-            state.last_result.set_received(received)
+            let received = state.message_within(timeout(ms)).await;
+            state.store_received_or_none(received)
         }),
     }
 }

@@ -9,6 +9,7 @@ use crate::bindings::rusm::runtime::supervisor::{ChildSpec, Host as Supervisor, 
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::spawn::ARGS_MAX;
 use crate::guest::state::GuestState;
+use crate::guest::state::children::memory_of;
 use crate::host::CHILDREN_MAX;
 use crate::raw::argument::text;
 
@@ -120,8 +121,9 @@ fn supervisors(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
          -> i32 {
             let (args, profile, name) = ((args_p, args_n), (profile_p, profile_n), (name_p, name_n));
             let bytes = [id_n, n, args_n, profile_n, name_n].map(|n| n as u32 as usize).iter().sum();
-            if let Err(error) = has_room(caller.data_mut(), bytes) {
-                return status(caller.data_mut(), error);
+            let state = caller.data_mut();
+            if let Err(error) = has_room(state, bytes).and_then(|()| state.hold_small(memory_of(1, bytes) as usize)) {
+                return status(state, error);
             }
             let id = or_return!(text(&mut caller, id_p, id_n));
             let module = or_return!(text(&mut caller, p, n));

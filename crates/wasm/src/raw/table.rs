@@ -167,8 +167,10 @@ impl Output for Item {
     type Integer = i32;
 
     fn into_integer(self, state: &mut GuestState) -> i32 {
-        state.last_result.set_bytes(self.0, 0);
-        OK
+        match state.set_item(self.0, 0) {
+            Ok(()) => OK,
+            Err(error) => status(state, error),
+        }
     }
 }
 
@@ -177,9 +179,9 @@ impl Output for Option<Item> {
     type Integer = i32;
 
     fn into_integer(self, state: &mut GuestState) -> i32 {
-        self.map_or(0, |item| {
-            item.into_integer(state);
-            1
+        self.map_or(0, |item| match item.into_integer(state) {
+            OK => 1,
+            refused => refused,
         })
     }
 }
@@ -189,7 +191,9 @@ impl Output for Pids {
 
     fn into_integer(self, state: &mut GuestState) -> i32 {
         let bytes = self.0.iter().flat_map(|pid| number(*pid).to_le_bytes()).collect();
-        state.last_result.set_bytes(bytes, 0);
-        self.0.len() as i32
+        match state.set_item(bytes, 0) {
+            Ok(()) => self.0.len() as i32,
+            Err(error) => status(state, error),
+        }
     }
 }

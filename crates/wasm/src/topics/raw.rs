@@ -22,7 +22,7 @@ use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::raw::table::{Output, function};
-use crate::raw::{MODULE, write_bytes};
+use crate::raw::{MODULE, status, write_bytes};
 use rusm_runtime::topic::{AckStatus, Consumer, DeadLetter, Lease, Message, Overflow, SubscriptionConfig};
 
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
@@ -106,16 +106,25 @@ fn overflow_of(number: u32, capacity: u32) -> Result<Overflow, Error> {
 }
 
 fn hold(state: &mut GuestState, lease: Lease) -> i32 {
+    state.last_result.set_received(None);
+    let share = match state.share_for_item(lease.message.payload().len()) {
+        Ok(share) => share,
+        // The lease ends at its deadline, and the message comes again.
+        Err(error) => return status(state, error),
+    };
     let key = lease.message.key().unwrap_or_default().to_owned();
     state.topic_handles.get_or_insert_default().key = key;
     state.last_result.set_lease(lease);
+    state.last_result.share = share;
     1
 }
 
 fn hold_message(state: &mut GuestState, message: Message) -> i32 {
     message.key().unwrap_or_default().clone_into(&mut state.topic_handles.get_or_insert_default().key);
-    state.last_result.set_bytes(message.into_payload().into(), 0);
-    1
+    match state.set_item(message.into_payload().into(), 0) {
+        Ok(()) => 1,
+        Err(error) => status(state, error),
+    }
 }
 
 /// 1 if the lease was settled. Otherwise 0, and the error text says how it had ended.

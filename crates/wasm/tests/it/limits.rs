@@ -1,7 +1,7 @@
 //! Limits of single guests and of all guests together.
 
-use rusm_runtime::{ExitReason, observe};
-use rusm_wasm::{GuestError, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
+use rusm_runtime::{ExitReason, Pid, observe};
+use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
 
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, raw, raw_with, spin};
@@ -49,6 +49,68 @@ fn all_guests_together_have_one_bound_on_memory_streams_and_timers() {
         assert_eq!(node.end_of(&raw("", &sets), &GuestOptions::default()), ExitReason::Normal);
     }
     assert!(node.runtime.is_alive(other));
+}
+
+/// Returns the number by which a core module knows a process.
+fn number(pid: Pid) -> u64 {
+    u64::from(pid.generation()) << 32 | u64::from(pid.slot())
+}
+
+#[test]
+fn monitors_and_children_count_in_the_bound_of_all_guests() {
+    let node = Node::start(WasmConfig { capacity: 64, guests_memory_max_bytes: 4 << 20, ..WasmConfig::default() });
+    let other = node.spawn(&node.load("other", &echo()), &GuestOptions::default());
+    let monitors = format!(
+        "(loop $again (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i64.ne (call $monitor (i64.const {})) (i64.const 0))))
+        (if (i32.gt_u (local.get $n) (i32.const 40000)) (then unreachable))",
+        number(other)
+    );
+    let child =
+        "(call $supervisor_child (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 0)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i64.const 0) (i32.const 2) (i64.const 0))";
+    let children = format!(
+        "(loop $again (local.set $n (i32.add (local.get $n) (i32.const 1))) (br_if $again (i32.eqz {child})))
+        (if (i32.ne {child} (i32.const -8)) (then unreachable))
+        (if (i32.gt_u (local.get $n) (i32.const 4000)) (then unreachable))"
+    );
+    let guest = |run: &str| raw_with(r#"(data (i32.const 0) "x")"#, "", run);
+
+    // Each is free again at the end of its guest.
+    for _ in 0..3 {
+        assert_eq!(node.end_of(&guest(&monitors), &GuestOptions::default()), ExitReason::Normal);
+        assert_eq!(node.end_of(&guest(&children), &GuestOptions::default().profile("trusted")), ExitReason::Normal);
+    }
+    assert!(node.runtime.is_alive(other));
+}
+
+#[test]
+fn a_long_message_is_charged_to_its_sender_until_its_receiver_takes_another_one() {
+    let node = Node::small();
+    // Answers each message to the process whose number it begins with.
+    let keeps = "(loop $again (drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 0) (i32.const 8))) (br $again))";
+    let keeps = node.load("keeps", &raw("", keeps));
+    let trusted = GuestOptions::default().profile("trusted");
+    let [one, two, three] = [(); 3].map(|()| number(node.spawn(&keeps, &trusted)));
+    let send = |name: &str, to: u64, bytes: u32| {
+        format!("(call ${name} (i64.const {to}) (i64.const 0) (i32.const 0) (i32.const {bytes}))")
+    };
+    let ask = |to: u64, bytes: u32| {
+        format!("(if {} (then unreachable)) (drop (call $receive (i64.const -1)))", send("send", to, bytes))
+    };
+    let sends = format!(
+        "(drop (memory.grow (i32.const 1))) (i64.store (i32.const 0) (call $self)) {} {}
+        (if (i32.eqz {third}) (then unreachable)) {} (if {third} (then unreachable))",
+        ask(one, 100_000),
+        ask(two, 100_000),
+        ask(one, 8),
+        third = send("try_send", three, 100_000),
+    );
+
+    let limits = GuestLimits { sent_max_bytes: Some(200_000), ..GuestLimits::default() };
+    assert_eq!(node.end_of(&raw("", &sends), &trusted.limits(limits)), ExitReason::Normal);
 }
 
 #[test]

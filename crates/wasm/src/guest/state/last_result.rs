@@ -4,12 +4,15 @@ use rusm_runtime::topic::Lease;
 
 use crate::bindings::rusm::runtime::types::{self, Received};
 use crate::guest::inline_bytes::ReceivedBytes;
+use crate::guest::shared_memory::MemoryShare;
 use crate::host::convert;
 
 /// Result of the last call, and the last error text.
 #[derive(Default)]
 pub(crate) struct LastResult {
     pub(crate) body: ReceivedBytes,
+    /// Share of the memory of all guests that a long body takes, unless its sender has the charge.
+    pub(crate) share: Option<MemoryShare>,
     pub(crate) tag: u64,
     pub(crate) pid: i64,
     pub(crate) reference: u64,
@@ -21,15 +24,33 @@ pub(crate) struct LastResult {
 impl LastResult {
     /// Stores bytes that the guest requested.
     pub(crate) fn set_bytes(&mut self, body: Vec<u8>, tag: u64) {
-        (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
-        self.body = body.into();
+        self.set_message(tag, body.into());
     }
 
     /// Stores a message of a topic: its lease, attempt and position.
     pub(crate) fn set_lease(&mut self, lease: Lease) {
         (self.tag, self.pid) = (lease.id.to_u64(), 0);
-        (self.reference, self.reply) = (lease.attempt.into(), lease.position);
+        (self.reference, self.reply, self.share) = (lease.attempt.into(), lease.position, None);
         self.body = lease.message.into_payload().into();
+    }
+
+    /// Returns the status of an error, and stores its text for the guest to read.
+    pub(crate) fn fail(&mut self, error: types::Error) -> i32 {
+        use types::Error;
+
+        let (status, text) = match error {
+            Error::Denied(what) => (-1, format!("denied: {what}")),
+            Error::NoProcess => (-2, "no such process".to_owned()),
+            Error::MailboxFull => (-3, "the mailbox is full".to_owned()),
+            Error::TimedOut => (-4, "timed out".to_owned()),
+            Error::CalleeExited(reason) => (-5, format!("the callee ended: {}", convert::reason_of(reason))),
+            Error::NoSuch(what) => (-6, what),
+            Error::Taken(what) => (-7, what),
+            Error::Limit(what) => (-8, what),
+            Error::Invalid(what) => (-9, what),
+        };
+        self.error = text;
+        status
     }
 
     /// Stores an error text.
@@ -41,13 +62,13 @@ impl LastResult {
     #[inline]
     pub(crate) fn set_message(&mut self, tag: u64, body: ReceivedBytes) -> i32 {
         (self.tag, self.pid, self.reference, self.reply) = (tag, 0, 0, 0);
-        self.body = body;
+        (self.body, self.share) = (body, None);
         1
     }
 
     /// Stores what was received, and returns its kind.
     pub(crate) fn set_received(&mut self, received: Option<Received>) -> i32 {
-        (self.tag, self.pid, self.reference, self.reply) = (0, 0, 0, 0);
+        (self.tag, self.pid, self.reference, self.reply, self.share) = (0, 0, 0, 0, None);
         let of_reason = |reason| convert::reason_of(reason).to_string().into_bytes();
         let Some(received) = received else {
             self.body = ReceivedBytes::default();
