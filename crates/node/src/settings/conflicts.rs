@@ -29,10 +29,10 @@ fn resolved(path: &Path) -> PathBuf {
         if let Ok(found) = path.canonicalize() {
             return found;
         }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let Ok(target) = read_link(&path) else {
             let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
-            return path.file_name().map_or(parent.clone(), |name| parent.join(name));
+            return path.file_name().map_or_else(|| parent.clone(), |name| parent.join(name));
         };
         path = parent.join(target);
     }
