@@ -227,6 +227,21 @@ impl GuestState {
         .await
     }
 
+    /// Stores a long message. If the memory of all guests has no room for it, it stays charged to its sender for as long as
+    /// it is the item.
+    #[cold]
+    fn store_long(&mut self, charged: ChargedBytes) -> i32 {
+        self.last_result.set_received(None);
+        match self.share_for_item(charged.as_ref().len()) {
+            Ok(share) => {
+                let kind = self.last_result.set_message(charged.tag, charged.into_body().into());
+                self.last_result.share = share;
+                kind
+            }
+            Err(_full) => self.last_result.set_message(charged.tag, Bytes::from_owner(charged).into()),
+        }
+    }
+
     /// Stores the next message of a core module, if there is one; returns its kind, or 0.
     pub(crate) fn store_received_or_none(&mut self, message: Option<rusm_runtime::Message>) -> i32 {
         match message {
@@ -261,10 +276,7 @@ impl GuestState {
             Err(message) => message,
         };
         let message = match message.downcast::<ChargedBytes>() {
-            // A long one stays charged to its sender for as long as it is the item.
-            Ok(charged) if charged.as_ref().len() > ITEM_UNCOUNTED => {
-                return self.last_result.set_message(charged.tag, Bytes::from_owner(charged).into());
-            }
+            Ok(charged) if charged.as_ref().len() > ITEM_UNCOUNTED => return self.store_long(charged),
             Ok(charged) => return self.last_result.set_message(charged.tag, charged.into_body().into()),
             Err(message) => message,
         };

@@ -85,8 +85,10 @@ fn monitors_and_children_count_in_the_bound_of_all_guests() {
 }
 
 #[test]
-fn a_long_message_is_charged_to_its_sender_until_its_receiver_takes_another_one() {
-    let node = Node::small();
+fn a_long_message_that_finds_no_memory_is_charged_to_its_sender_until_its_receiver_takes_another_one() {
+    // Room for the memories of the guests, and for no message.
+    let config = WasmConfig { capacity: 64, guests_memory_max_bytes: 6 * 65_536, ..WasmConfig::default() };
+    let node = Node::start(config);
     // Answers each message to the process whose number it begins with.
     let keeps = "(loop $again (drop (call $receive (i64.const -1)))
         (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
