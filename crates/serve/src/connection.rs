@@ -150,7 +150,7 @@ async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, 
 }
 
 /// Performs the handshake of TLS. It holds memory only from the first byte of the client on, and for a second at most while
-/// handshakes have taken more than half of theirs.
+/// handshakes have taken half of theirs.
 async fn accept_tls(shared: &Shared, tls: &Tls, stream: TcpStream) -> Option<(Socket, Bytes, bool)> {
     if stream.peek(&mut [0]).await.ok()? == 0 {
         return None;

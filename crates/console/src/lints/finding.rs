@@ -7,6 +7,10 @@ use rusm_runtime::Pid;
 
 /// Interval of detectors that need no faster one, and of sweeping the board.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of processes that a detector of the census remembers.
+pub(super) const KEPT: usize = 4096;
+/// Maximum number of findings of one census.
+pub(super) const FOUND_MAX: usize = 64;
 /// Minimum time for which a warning stays active after the last finding.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusm_protocol::Lint;
 
-use super::finding::{Finding, HOLD};
+use super::finding::{FOUND_MAX, Finding, HOLD, KEPT};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::ProcessRef;
 
@@ -19,10 +19,6 @@ use rusm_runtime::observe::ProcessRef;
 const GROWTH_MIN: f64 = 16.0;
 /// Number of windows in a row that raise the lint.
 const WINDOWS: u32 = 3;
-/// Maximum number of remembered mailboxes; when it is reached, quiet ones are evicted.
-const KEPT: usize = 4096;
-/// Maximum number of findings of one census.
-const FOUND_MAX: usize = 64;
 
 /// One observation of a long mailbox.
 #[derive(Clone, Copy, Debug)]

@@ -10,12 +10,7 @@ use rusm_protocol::Lint;
 use rusm_runtime::Pid;
 use rusm_runtime::observe::{ProcessRef, ProcessState};
 
-use super::finding::{Finding, HOLD};
-
-/// Maximum number of remembered processes.
-const KEPT: usize = 4096;
-/// Maximum number of findings of one census.
-const FOUND_MAX: usize = 64;
+use super::finding::{FOUND_MAX, Finding, HOLD, KEPT};
 
 /// A process at one look.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ use crate::stats::record::RequestRecord;
 pub(crate) struct TrackedBody {
     body: Body,
     record: Arc<RequestRecord>,
-    /// What a body of HTTP/2 that is complete holds. It is then sent in pieces, whose number is the client's progress.
+    /// Account of a complete body of HTTP/2. The body is sent in pieces, and each one shows that the client takes it.
     held: Option<Arc<Held>>,
     /// Bytes of the body that are to be sent in further pieces.
     rest: Bytes,

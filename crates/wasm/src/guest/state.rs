@@ -39,7 +39,7 @@ const TIMER_BYTES: u64 = 400;
 const MONITOR_BYTES: u64 = 128;
 /// Bytes of timers, monitors and children that a guest has without a share.
 const SMALL_UNCOUNTED: u64 = 64 * 1024;
-/// Length up to which the result of a call has no share.
+/// Length of a result from which it takes a share.
 pub(crate) const ITEM_UNCOUNTED: usize = 64 * 1024;
 /// Maximum number of monitors of a guest that have not fired.
 const MONITORS_MAX: u32 = 65_536;
@@ -344,14 +344,19 @@ impl GuestState {
         limit.into()
     }
 
+    /// Stores bytes that a core module reads in steps, without what came with those before.
+    pub(crate) fn set_item(&mut self, bytes: Vec<u8>, tag: u64) -> Result<(), Error> {
+        self.last_result.set_bytes(Vec::new(), tag);
+        self.set_body(bytes)
+    }
+
     /// Stores bytes that a core module reads in steps. Long ones take a share of the memory of all guests until the next
     /// result.
-    pub(crate) fn set_item(&mut self, bytes: Vec<u8>, tag: u64) -> Result<(), Error> {
+    pub(crate) fn set_body(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         // The bytes before make room.
-        self.last_result.set_bytes(Vec::new(), 0);
-        let share = self.share_for_item(bytes.len())?;
-        self.last_result.set_bytes(bytes, tag);
-        self.last_result.share = share;
+        (self.last_result.body, self.last_result.share) = Default::default();
+        self.last_result.share = self.share_for_item(bytes.len())?;
+        self.last_result.body = bytes.into();
         Ok(())
     }
 
@@ -371,8 +376,8 @@ impl GuestState {
         self.hold_small(TIMER_BYTES as usize + bytes)
     }
 
-    /// Takes a share of the memory of all guests for so many bytes more of timers, monitors and children of a supervisor,
-    /// for many of them at a time.
+    /// Takes a share of the memory of all guests for more timers, monitors or children of a supervisor, for many of them at
+    /// a time.
     pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), Error> {
         let timers = self.timers.set.len() as u64 * TIMER_BYTES + self.timers.bytes;
         let monitors = u64::from(self.monitors) * MONITOR_BYTES;

@@ -227,8 +227,8 @@ impl GuestState {
         .await
     }
 
-    /// Stores a long message. If the memory of all guests has no room for it, it stays charged to its sender for as long as
-    /// it is the item.
+    /// Stores a long message, which takes a share of the memory of all guests. Without room there, it stays charged to its
+    /// sender until the next result.
     #[cold]
     fn store_long(&mut self, charged: ChargedBytes) -> i32 {
         self.last_result.set_received(None);

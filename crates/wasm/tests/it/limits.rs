@@ -1,10 +1,10 @@
 //! Limits of single guests and of all guests together.
 
-use rusm_runtime::{ExitReason, Pid, observe};
+use rusm_runtime::{ExitReason, observe};
 use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
 
 use crate::facts::{SLICES, fact};
-use crate::guests::{Node, echo, raw, raw_with, spin};
+use crate::guests::{Node, echo, number, raw, raw_with, spin};
 
 /// Grows its memory forever.
 fn hog() -> Vec<u8> {
@@ -51,11 +51,6 @@ fn all_guests_together_have_one_bound_on_memory_streams_and_timers() {
     assert!(node.runtime.is_alive(other));
 }
 
-/// Returns the number by which a core module knows a process.
-fn number(pid: Pid) -> u64 {
-    u64::from(pid.generation()) << 32 | u64::from(pid.slot())
-}
-
 #[test]
 fn monitors_and_children_count_in_the_bound_of_all_guests() {
     let node = Node::start(WasmConfig { capacity: 64, guests_memory_max_bytes: 4 << 20, ..WasmConfig::default() });
@@ -89,17 +84,17 @@ fn a_long_message_that_finds_no_memory_is_charged_to_its_sender_until_its_receiv
     // Room for the memories of the guests, and for no message.
     let config = WasmConfig { capacity: 64, guests_memory_max_bytes: 6 * 65_536, ..WasmConfig::default() };
     let node = Node::start(config);
-    // Answers each message to the process whose number it begins with.
+    // Answers each message; the number of the sender is at its start.
     let keeps = "(loop $again (drop (call $receive (i64.const -1)))
         (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
         (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 0) (i32.const 8))) (br $again))";
     let keeps = node.load("keeps", &raw("", keeps));
     let trusted = GuestOptions::default().profile("trusted");
     let [one, two, three] = [(); 3].map(|()| number(node.spawn(&keeps, &trusted)));
-    let send = |name: &str, to: u64, bytes: u32| {
+    let send = |name: &str, to: i64, bytes: u32| {
         format!("(call ${name} (i64.const {to}) (i64.const 0) (i32.const 0) (i32.const {bytes}))")
     };
-    let ask = |to: u64, bytes: u32| {
+    let ask = |to: i64, bytes: u32| {
         format!("(if {} (then unreachable)) (drop (call $receive (i64.const -1)))", send("send", to, bytes))
     };
     let sends = format!(

@@ -168,6 +168,32 @@ fn a_guest_calls_a_native_process_and_another_guest() {
 }
 
 #[test]
+fn a_guest_calls_another_process_before_it_replies_to_its_own_caller() {
+    let node = Node::small();
+    let middle = raw(
+        "",
+        r"(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (drop (call $call (i64.load (i32.const 0)) (i64.const 0) (i32.const 0) (i32.const 8) (i64.const 60000)))
+        (local.set $n (call $item_read (i32.const 0) (i32.const 100) (i32.const 0)))
+        (drop (call $reply (call $item_reply) (i32.const 0) (local.get $n)))",
+    );
+    let middle = node.load("middle", &middle);
+
+    let reply = node.inside(move |wasm, ctx| async move {
+        let middle = wasm.spawn_from(&ctx, &middle, &GuestOptions::default().profile("network")).unwrap().0;
+        let last = ctx.spawn(|ctx| async move {
+            let request = ctx.receive_of::<rusm_runtime::Request<Bytes, Bytes>>().await;
+            request.reply.send(&ctx, Bytes::from_static(b"from the last"));
+        });
+        let request = Bytes::from(number(last).to_le_bytes().to_vec());
+        ctx.call::<Bytes, Bytes>(middle, request, LONG).await
+    });
+
+    assert_eq!(reply.as_deref(), Ok(&b"from the last"[..]));
+}
+
+#[test]
 fn a_guest_selects_by_tag_and_the_others_keep_their_order() {
     let node = Node::small();
     // Takes the message with tag 9 first, then all others in order; sends their tags to the process named in the
