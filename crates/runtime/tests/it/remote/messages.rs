@@ -54,8 +54,10 @@ fn s01_signals_of_one_process_arrive_on_another_node_in_the_order_they_were_sent
     const COUNT: u64 = 2_000;
     let (a, b) = two();
     let (tell, told) = mpsc::channel();
+    let (trap, traps) = mpsc::channel();
     let receiver = b.runtime.spawn(move |ctx| async move {
         ctx.trap_exits(true);
+        trap.send(()).unwrap();
         let mut seen = Vec::new();
         for _ in 0..COUNT + COUNT / 100 {
             let message = match ctx.receive().await.downcast::<Numbered>() {
@@ -70,6 +72,7 @@ fn s01_signals_of_one_process_arrive_on_another_node_in_the_order_they_were_sent
         tell.send(seen).unwrap();
     });
     let to = a.pid_on(&b, receiver.unwrap());
+    traps.recv_timeout(SOON).unwrap();
 
     a.runtime
         .spawn(move |ctx| async move {
