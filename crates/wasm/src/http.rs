@@ -12,6 +12,7 @@
 mod bounded;
 pub(crate) mod call;
 pub(crate) mod exchange;
+mod growing;
 pub(crate) mod handler;
 mod instance;
 pub(crate) mod outgoing;

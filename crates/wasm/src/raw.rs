@@ -60,8 +60,6 @@ mod spawning;
 mod streams;
 pub(crate) mod table;
 
-pub(super) use abi::MODULE;
-#[cfg(feature = "store")]
-pub(super) use abi::status;
+pub(super) use abi::{MODULE, status};
 pub(crate) use calls::link;
 pub(super) use memory::{find as memory_at, write as write_bytes};

@@ -11,6 +11,7 @@ pub(crate) mod name_lookups;
 #[cfg(feature = "store")]
 pub(crate) mod open_bucket;
 mod opening;
+mod resources;
 pub(crate) mod values;
 
 use std::pin::Pin;
@@ -30,12 +31,14 @@ use super::bindings::rusm::runtime::log::Level;
 use super::guest::capability::Capability;
 use super::guest::guest_info::GuestInfo;
 use super::guest::state::GuestState;
+use super::guest::state::resources::ResourceMemory;
 #[cfg(feature = "http")]
 use super::guest::state::wasi::OutputLines;
 use super::guest::state::wasi::{Preview2, Wasi};
 use super::host::{RANDOM_BYTES_MAX, write_line};
 use super::module::Code;
 use name_lookups::GuestLookups;
+use resources::RESOURCES_MAX;
 use rusm_runtime::Pid;
 
 pub(super) use guarded::{link_components, link_concurrent, link_modules};
@@ -44,8 +47,6 @@ pub(super) use guarded::{link_components, link_concurrent, link_modules};
 const WRITE_BYTES: usize = 16 * 1024;
 /// Length at which a line without an end is written, in bytes.
 const LINE_BYTES: usize = 8 * 1024;
-/// Maximum number of resources, such as sockets and pollables, per component: they use memory of the node.
-const RESOURCES_MAX: usize = 1_024;
 
 impl Wasi {
     pub(crate) fn new(state: &GuestState) -> Self {
@@ -85,6 +86,7 @@ impl Wasi {
                 Self::Preview2(Preview2 {
                     ctx: builder.build(),
                     table,
+                    memory: ResourceMemory::default(),
                     lookups: GuestLookups::default(),
                     #[cfg(feature = "http")]
                     http: super::guest::state::http::HttpState::default(),
@@ -117,6 +119,7 @@ impl GuestState {
 
 impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.count_call();
         match self.wasi.as_deref_mut() {
             Some(Wasi::Preview2(Preview2 { ctx, table, .. })) => WasiCtxView { ctx, table },
             _ => unreachable!("a component that imports WASI gets it at its start"),

@@ -125,7 +125,7 @@ impl NetworkSettings {
   adminspace: {{ enabled: false }},
   transport: {{
     unicast: {{
-      open_timeout: 5000, accept_timeout: 5000, accept_pending: 32, max_sessions: 256, max_links: 1,
+      open_timeout: 5000, accept_timeout: 5000, accept_pending: 1024, max_sessions: 256, max_links: 1,
       lowlatency: false, qos: {{ enabled: true }}, compression: {{ enabled: false }},
     }},
     link: {{

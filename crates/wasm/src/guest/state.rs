@@ -6,6 +6,7 @@ pub(crate) mod exchange;
 #[cfg(feature = "http")]
 pub(crate) mod http;
 pub(crate) mod last_result;
+pub(crate) mod resources;
 pub(crate) mod streams;
 pub(crate) mod topics;
 pub(crate) mod wasi;
@@ -37,7 +38,7 @@ const TIMERS_MAX: usize = 65_536;
 const TIMER_BYTES: u64 = 400;
 /// Bytes of a monitor, in the process and in its target.
 const MONITOR_BYTES: u64 = 128;
-/// Bytes of timers, monitors and children that a guest has without a share.
+/// Bytes of timers, monitors, children and resources that a guest has without a share.
 const SMALL_UNCOUNTED: u64 = 64 * 1024;
 /// Length of a result from which it takes a share.
 pub(crate) const ITEM_UNCOUNTED: usize = 64 * 1024;
@@ -62,7 +63,7 @@ pub(crate) struct GuestState {
     memory_bytes: u64,
     /// Part of the memory of all guests; `None` until it has any, and without a bound.
     share: Option<MemoryShare>,
-    /// Bytes of the share that are for timers, monitors and children of a supervisor.
+    /// Bytes of the share that are for timers, monitors, children of a supervisor, and resources of a component.
     small_bytes: u64,
     requests: PendingRequests,
     timers: GuestTimers,
@@ -198,14 +199,17 @@ impl GuestState {
     pub(crate) fn leave_process(&mut self) {
         self.requests = PendingRequests::default();
         self.timers = GuestTimers::default();
-        self.small_bytes = 0;
-        self.hold(self.memory_bytes, 0).expect("a share becomes smaller");
         (self.monitors, self.supervisors, self.limit, self.exchange) = (0, Vec::new(), None, None);
         (self.last_result, self.pending_children, self.streams, self.topic_handles) =
             (LastResult::default(), None, None, None);
-        if let Some(Wasi::Preview2(wasi)) = self.wasi.as_deref() {
-            wasi.lines.iter().for_each(|lines| lines.flush_line());
+        if let Some(Wasi::Preview2(wasi::Preview2 { table, memory, lines, .. })) = self.wasi.as_deref_mut() {
+            for lines in lines.iter() {
+                lines.flush_line();
+            }
+            memory.count(table);
         }
+        self.small_bytes = self.small_bytes.min(self.small_bytes_with(0));
+        self.hold(self.memory_bytes, self.small_bytes).expect("a share becomes smaller");
     }
 
     /// Goes on as the guest of another process.
@@ -338,7 +342,12 @@ impl GuestState {
     }
 
     #[cold]
-    fn exceeded(&mut self, memory_max_bytes: u64, of_all_guests: bool, wanted_bytes: u64) -> wasmtime::Error {
+    pub(crate) fn exceeded(
+        &mut self,
+        memory_max_bytes: u64,
+        of_all_guests: bool,
+        wanted_bytes: u64,
+    ) -> wasmtime::Error {
         let limit = MemoryLimit { memory_max_bytes, of_all_guests, wanted_bytes };
         self.limit = Some(limit);
         limit.into()
@@ -379,16 +388,30 @@ impl GuestState {
     /// Takes a share of the memory of all guests for more timers, monitors or children of a supervisor, for many of them at
     /// a time.
     pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), Error> {
-        let timers = self.timers.set.len() as u64 * TIMER_BYTES + self.timers.bytes;
-        let monitors = u64::from(self.monitors) * MONITOR_BYTES;
-        let children = self.pending_children.as_ref().map_or(0, |pending| pending.memory_bytes());
-        let needed = timers + monitors + children + bytes as u64;
-        let held = if needed > SMALL_UNCOUNTED { needed.next_multiple_of(SMALL_UNCOUNTED) } else { 0 };
+        self.hold_small_bytes(bytes).map_err(no_memory)
+    }
+
+    /// As `hold_small`; returns the bound if it would be exceeded.
+    pub(crate) fn hold_small_bytes(&mut self, bytes: usize) -> Result<(), u64> {
+        let held = self.small_bytes_with(bytes as u64);
         if held > self.small_bytes {
-            self.hold(self.memory_bytes, held).map_err(no_memory)?;
+            self.hold(self.memory_bytes, held)?;
             self.small_bytes = held;
         }
         Ok(())
+    }
+
+    /// Returns the part of the share for all that is small, and for `bytes` more.
+    fn small_bytes_with(&self, bytes: u64) -> u64 {
+        let timers = self.timers.set.len() as u64 * TIMER_BYTES + self.timers.bytes;
+        let monitors = u64::from(self.monitors) * MONITOR_BYTES;
+        let children = self.pending_children.as_ref().map_or(0, |pending| pending.memory_bytes());
+        let resources = match self.wasi.as_deref() {
+            Some(Wasi::Preview2(wasi)) => wasi.memory.bytes(),
+            _ => 0,
+        };
+        let needed = timers + monitors + children + resources + bytes;
+        if needed > SMALL_UNCOUNTED { needed.next_multiple_of(SMALL_UNCOUNTED) } else { 0 }
     }
 }
 

@@ -15,6 +15,7 @@ use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequ
 use wasmtime_wasi_http::{RequestOptions, WasiHttpCtxView, WasiHttpView};
 
 use super::bounded;
+use super::growing;
 use super::request::Incoming;
 use crate::guest::capability::Capability;
 use crate::guest::state::GuestState;
@@ -29,6 +30,7 @@ pub(crate) type Reply = oneshot::Sender<Replied>;
 
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.count_call();
         match self.wasi.as_deref_mut() {
             Some(Wasi::Preview2(Preview2 { table, http, .. })) => {
                 WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.ctx }
@@ -44,6 +46,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     linker.instance("wasi:http/outgoing-handler@0.2.12")?.func_wrap("handle", handle_outgoing)?;
     bounded::link(linker)?;
+    growing::link(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -25,6 +25,7 @@ use wasmtime_wasi_http::{Error as HttpError, WasiHttp, WasiHttpView};
 
 use super::bounded;
 use super::call::Reply;
+use super::growing;
 use super::request::Incoming;
 use crate::guest::state::GuestState;
 
@@ -37,6 +38,7 @@ pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         Box::pin(async move { Ok((send(caller, request).await?,)) })
     })?;
     bounded::link_service(linker)?;
+    growing::link_service(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }

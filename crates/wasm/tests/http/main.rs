@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
 mod notes;
+mod resources;
 mod reuse;
 mod service;
 mod sockets;

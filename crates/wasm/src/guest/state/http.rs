@@ -5,10 +5,8 @@ use std::future::Future;
 use rusm_serve::http::{Request, Response};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
+use crate::guest::state::resources::{BODY_CHUNK_BYTES, FIELDS_BYTES_MAX};
 use crate::http::outgoing::{self, Finished};
-
-/// Maximum size of the fields of one resource, in bytes: room for the largest head that a server accepts.
-const FIELDS_BYTES_MAX: usize = 32 * 1024;
 
 /// State of `wasi:http` of one guest.
 pub(crate) struct HttpState {
@@ -36,5 +34,9 @@ impl WasiHttpHooks for Hooks {
         _: Finished,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Finished), Error>> + Send> {
         Box::new(outgoing::send(request, options))
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK_BYTES
     }
 }

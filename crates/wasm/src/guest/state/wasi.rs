@@ -11,6 +11,7 @@ use wasmtime_wasi::p1::WasiP1Ctx;
 
 #[cfg(feature = "http")]
 use crate::guest::guest_info::GuestInfo;
+use crate::guest::state::resources::ResourceMemory;
 use crate::wasi::name_lookups::GuestLookups;
 
 /// Output of a guest that may go on in another process.
@@ -35,6 +36,8 @@ pub(crate) enum Wasi {
 pub(crate) struct Preview2 {
     pub(crate) ctx: WasiCtx,
     pub(crate) table: ResourceTable,
+    /// Memory of the resources in the table.
+    pub(crate) memory: ResourceMemory,
     pub(crate) lookups: GuestLookups,
     #[cfg(feature = "http")]
     pub(crate) http: super::http::HttpState,

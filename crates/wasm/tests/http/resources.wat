@@ -1,0 +1,52 @@
+;; A component that makes resources of the node; the test writes its code.
+(component
+  (import "wasi:io/poll@0.2.0" (instance $poll (export "pollable" (type (sub resource)))))
+  (alias export $poll "pollable" (type $pollable))
+  (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
+    (export "pollable" (type $p (eq $pollable)))
+    (export "subscribe-duration" (func (param "when" u64) (result (own $p))))))
+  (import "wasi:http/types@0.2.0" (instance $http
+    (export "fields" (type $fields (sub resource)))
+    (export "outgoing-response" (type $response (sub resource)))
+    (export "outgoing-body" (type $body (sub resource)))
+    (type $refused' (variant (case "invalid-syntax") (case "forbidden") (case "immutable")))
+    (export "header-error" (type $refused (eq $refused')))
+    (export "[constructor]fields" (func (result (own $fields))))
+    (export "[method]fields.append"
+      (func (param "self" (borrow $fields)) (param "name" string) (param "value" (list u8)) (result (result (error $refused)))))
+    (export "[method]fields.clone" (func (param "self" (borrow $fields)) (result (own $fields))))
+    (export "[constructor]outgoing-response" (func (param "headers" (own $fields)) (result (own $response))))
+    (export "[method]outgoing-response.body" (func (param "self" (borrow $response)) (result (result (own $body)))))))
+  (alias export $http "fields" (type $fields))
+  (core module $memory (memory (export "memory") 1))
+  (core instance $memory (instantiate $memory))
+  (core func $fields (canon lower (func $http "[constructor]fields")))
+  (core func $append (canon lower (func $http "[method]fields.append") (memory (core memory $memory "memory"))))
+  (core func $clone (canon lower (func $http "[method]fields.clone")))
+  (core func $drop (canon resource.drop $fields))
+  (core func $response (canon lower (func $http "[constructor]outgoing-response")))
+  (core func $body (canon lower (func $http "[method]outgoing-response.body") (memory (core memory $memory "memory"))))
+  (core func $wait (canon lower (func $clock "subscribe-duration")))
+  (core module $program
+    (import "memory" "memory" (memory 1))
+    (import "host" "fields" (func $fields (result i32)))
+    (import "host" "append" (func $append (param i32 i32 i32 i32 i32 i32)))
+    (import "host" "clone" (func $clone (param i32) (result i32)))
+    (import "host" "drop" (func $drop (param i32)))
+    (import "host" "response" (func $response (param i32) (result i32)))
+    (import "host" "body" (func $body (param i32 i32)))
+    (import "host" "wait" (func $wait (param i64) (result i32)))
+    (data (i32.const 16) "x-a")
+    (func (export "run") (result i32) (local $i i32) (local $f i32)
+      (memory.fill (i32.const 1024) (i32.const 97) (i32.const 8000))
+      CODE
+      (i32.const 0)))
+  (core instance $program (instantiate $program
+    (with "memory" (instance $memory))
+    (with "host" (instance
+      (export "fields" (func $fields)) (export "append" (func $append)) (export "clone" (func $clone))
+      (export "drop" (func $drop)) (export "response" (func $response)) (export "body" (func $body))
+      (export "wait" (func $wait))))))
+  (func $run (result (result)) (canon lift (core func $program "run")))
+  (instance $exports (export "run" (func $run)))
+  (export "wasi:cli/run@0.2.0" (instance $exports)))
