@@ -10,6 +10,7 @@
 //! A job runs at least once: if the node ends before the acknowledgement is on disk, the job runs again. What a job writes
 //! to the store happens exactly once, if it is written by the transaction of its acknowledgement, [`Done::with`].
 
+mod crontab;
 mod record;
 mod worker;
 
@@ -23,8 +24,9 @@ use rusm_runtime::{Handle, Pid, check_name};
 use crate::error::StoreError;
 use crate::store::{Bucket, Store};
 use crate::transaction::Transaction;
-use record::{Record, key, parts};
+use record::{Record, Repeat, key, parts};
 
+pub use crontab::CrontabError;
 pub use worker::{Done, Job, Retry, Worker};
 
 /// A queue of jobs on a store; cheap to clone.
@@ -87,19 +89,22 @@ impl fmt::Debug for Jobs {
 /// let reminder = NewJob::new("remind ada").after(Duration::from_secs(3_600)).unique("reminder of ada");
 /// // Each day.
 /// let report = NewJob::new("report").every(Duration::from_secs(86_400));
+/// // At nine o'clock in Paris, from Monday to Friday.
+/// let greeting = NewJob::new("good morning").crontab("0 9 * * MON-FRI Europe/Paris")?.unique("greeting");
+/// # Ok::<(), rusm_store::jobs::CrontabError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewJob {
     payload: Bytes,
     after: Duration,
-    every: Duration,
+    repeat: Repeat,
     unique: Bytes,
 }
 
 impl NewJob {
     /// Creates a job that is due at once.
     pub fn new(payload: impl Into<Bytes>) -> Self {
-        Self { payload: payload.into(), after: Duration::ZERO, every: Duration::ZERO, unique: Bytes::new() }
+        Self { payload: payload.into(), after: Duration::ZERO, repeat: Repeat::Never, unique: Bytes::new() }
     }
 
     /// Delays the job. The clock is that of the store: the delay goes on while no node runs.
@@ -107,10 +112,24 @@ impl NewJob {
         Self { after, ..self }
     }
 
-    /// Runs the job again and again, `interval` after each time that it was done. Combine it with
+    /// Runs the job again and again, `interval` after each time that it was done or has failed for good. Combine it with
     /// [`unique`](Self::unique), so that each start of the program does not add another one.
     pub fn every(self, interval: Duration) -> Self {
-        Self { every: interval, ..self }
+        let repeat =
+            if interval.is_zero() { Repeat::Never } else { Repeat::After((interval.as_millis() as u64).max(1)) };
+        Self { repeat, ..self }
+    }
+
+    /// Runs the job at each time of a crontab expression: minute, hour, day of the month, month, and day of the week, then
+    /// the time zone, which is UTC if it is missing. The first run is at the first such time, after the
+    /// [delay](Self::after). Times that pass while no worker runs, or while the job runs, are made up for by one run.
+    /// Combine it with [`unique`](Self::unique), so that each start of the program does not add another one.
+    ///
+    /// # Errors
+    /// [`CrontabError`] if the expression is not valid, longer than 255 bytes, or has no time in the next four years.
+    pub fn crontab(self, expression: &str) -> Result<Self, CrontabError> {
+        crontab::check(expression)?;
+        Ok(Self { repeat: Repeat::Crontab(Bytes::copy_from_slice(expression.as_bytes())), ..self })
     }
 
     /// Does not add the job while one with the same key, of at most 1,024 bytes, is enqueued or runs.
@@ -191,9 +210,12 @@ impl Jobs {
         if !unique.is_empty() && tx.get(&self.unique, &unique)?.is_some() {
             return Ok(Enqueued::Exists);
         }
-        let record =
-            Record { attempt: 0, interval_ms: job.every.as_millis() as u64, unique, payload: job.payload.clone() };
-        self.add(tx, &record, self.now_ms().saturating_add(job.after.as_millis() as u64))?;
+        let record = Record { attempt: 0, repeat: job.repeat.clone(), unique, payload: job.payload.clone() };
+        let mut due_ms = self.now_ms().saturating_add(job.after.as_millis() as u64);
+        if let Repeat::Crontab(expression) = &job.repeat {
+            due_ms = crontab::next_ms(expression, due_ms).unwrap_or(due_ms);
+        }
+        self.add(tx, &record, due_ms)?;
         Ok(Enqueued::New)
     }
 
@@ -277,14 +299,22 @@ impl Jobs {
             return Ok(false);
         }
         self.remove(tx, key, record)?;
-        if record.interval_ms > 0 {
-            let next = Record { attempt: 0, ..record.clone() };
-            self.add(tx, &next, self.now_ms().saturating_add(record.interval_ms))?;
-        }
+        self.add_next(tx, record)?;
         Ok(true)
     }
 
-    /// Delays a job that has failed; without a delay, it is dead.
+    /// Adds the next run of a job, if it has one.
+    fn add_next(&self, tx: &mut Transaction<'_, '_>, record: &Record) -> Result<(), StoreError> {
+        let now_ms = self.now_ms();
+        let due_ms = match &record.repeat {
+            Repeat::Never => None,
+            Repeat::After(interval_ms) => Some(now_ms.saturating_add(*interval_ms)),
+            Repeat::Crontab(expression) => crontab::next_ms(expression, now_ms),
+        };
+        due_ms.map_or(Ok(()), |due_ms| self.add(tx, &Record { attempt: 0, ..record.clone() }, due_ms))
+    }
+
+    /// Delays a job that has failed; without a delay, it is dead. The next run of a repeated job is another job.
     fn fail(
         &self,
         tx: &mut Transaction<'_, '_>,
@@ -300,8 +330,13 @@ impl Jobs {
         if delay.is_some() {
             return self.add(tx, record, due_ms);
         }
+        self.add_next(tx, record)?;
         let number = parts(key).map_or(0, |(_, number)| number);
-        tx.put(&self.dead, record::key(due_ms, number), record.encode())
+        let mut dead = record.clone();
+        if record.repeat != Repeat::Never {
+            (dead.repeat, dead.unique) = (Repeat::Never, Bytes::new());
+        }
+        tx.put(&self.dead, record::key(due_ms, number), dead.encode())
     }
 
     fn remove(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<(), StoreError> {

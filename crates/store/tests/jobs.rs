@@ -117,6 +117,76 @@ fn a_delayed_job_waits_for_its_time_and_an_interval_comes_again() {
 }
 
 #[test]
+fn a_crontab_is_followed_in_its_time_zone_and_missed_times_are_made_up_for_once() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "crontab").unwrap();
+    let (failing, fails) = (Arc::new(AtomicU32::new(0)), AT_ONCE.attempts);
+    // 1970-01-01 was a Thursday; nine o'clock in Paris was eight o'clock in UTC.
+    let greeting = NewJob::new("greeting").crontab("0 9 * * MON-FRI Europe/Paris").unwrap().unique("greeting");
+    runtime.block_on(move |ctx| async move {
+        let (seen, failing) = (ctx.pid(), Arc::clone(&failing));
+        let (tested, advanced) = (jobs.clone(), clock.clone());
+        let worker = jobs.worker({
+            let failing = Arc::clone(&failing);
+            move |ctx, job: Job| {
+                let fails = failing.load(Ordering::Relaxed) > 0;
+                async move {
+                    ctx.send(seen, job.attempt()).await;
+                    if fails { Err("no luck") } else { Ok(Done::new()) }
+                }
+            }
+        });
+        worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
+        jobs.enqueue(greeting.clone()).await.unwrap();
+        let advance = |hours: u64| {
+            advanced.advance(Duration::from_hours(hours));
+            tested.wake();
+        };
+        let runs = async |attempts: u32| {
+            for attempt in 1..=attempts {
+                assert_eq!(ctx.receive_of::<u32>().await, attempt);
+            }
+            until(&ctx, || jobs.counts().0 == 1).await;
+            assert!(ctx.receive_timeout(Duration::from_millis(20)).await.is_none());
+        };
+
+        advance(7);
+        assert!(ctx.receive_timeout(Duration::from_millis(20)).await.is_none(), "seven o'clock in UTC");
+        advance(1);
+        runs(1).await;
+        // Monday, noon: Friday and Monday are made up for by one run.
+        advance(4 + 4 * 24);
+        runs(1).await;
+        assert_eq!(jobs.enqueue(greeting).await, Ok(Enqueued::Exists));
+        // A run that fails for good is dead; the next one comes nevertheless.
+        failing.store(1, Ordering::Relaxed);
+        advance(24);
+        runs(fails).await;
+        failing.store(0, Ordering::Relaxed);
+        advance(24);
+        runs(1).await;
+        assert_eq!(jobs.counts(), (1, 1));
+        assert_eq!(jobs.revive(1).await, Ok(1));
+        assert_eq!(ctx.receive_of::<u32>().await, 1);
+        until(&ctx, || jobs.counts() == (1, 0)).await;
+    });
+}
+
+#[test]
+fn a_crontab_that_is_not_valid_or_never_comes_is_refused_in_one_line() {
+    let refused = |expression: &str| NewJob::new("").crontab(expression).unwrap_err().to_string();
+    assert_eq!(refused("0 25 * * *"), "crontab \"0 25 * * *\": value must be in range 0..=23; found 25");
+    assert_eq!(
+        refused("0 9 * * 1 Mars/Olympus"),
+        "crontab \"0 9 * * 1 Mars/Olympus\": failed to find timezone Mars/Olympus"
+    );
+    assert_eq!(refused("0 0 30 2 *"), "crontab \"0 0 30 2 *\": it has no time in the next four years");
+    assert_eq!(refused("* *\n\u{1b}"), "crontab \"* *\\n\\u{1b}\": malformed expression");
+    assert!(refused(&"1,".repeat(200)).ends_with("it is longer than 255 bytes"));
+}
+
+#[test]
 fn a_unique_job_is_there_once_and_a_transaction_adds_a_job_or_nothing() {
     let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
     let store = store(&home, &clock);

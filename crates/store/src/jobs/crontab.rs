@@ -1,0 +1,50 @@
+//! Times of a crontab expression.
+
+use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
+use thiserror::Error;
+
+/// Maximum length of an expression, in bytes.
+const BYTES_MAX: usize = u8::MAX as usize;
+
+/// Reason why a crontab expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("crontab {expression:?}: {reason}")]
+pub struct CrontabError {
+    expression: String,
+    reason: String,
+}
+
+/// Checks an expression: it is valid, and has a next time.
+pub(super) fn check(expression: &str) -> Result<(), CrontabError> {
+    let reason = if expression.len() > BYTES_MAX {
+        format!("it is longer than {BYTES_MAX} bytes")
+    } else {
+        match parse(expression) {
+            Ok(crontab) if next(&crontab, 0).is_some() => return Ok(()),
+            Ok(_) => "it has no time in the next four years".to_owned(),
+            Err(error) => error,
+        }
+    };
+    Err(CrontabError { expression: expression.chars().take(BYTES_MAX).collect(), reason })
+}
+
+/// Returns the first time of an expression after another time, both in milliseconds since 1970.
+pub(super) fn next_ms(expression: &[u8], after_ms: u64) -> Option<u64> {
+    next(&parse(std::str::from_utf8(expression).ok()?).ok()?, after_ms)
+}
+
+fn next(crontab: &Crontab, after_ms: u64) -> Option<u64> {
+    let after = MakeTimestamp::from_millisecond(after_ms.try_into().ok()?).ok()?;
+    u64::try_from(crontab.find_next(after).ok()?.timestamp().as_millisecond()).ok()
+}
+
+fn parse(expression: &str) -> Result<Crontab, String> {
+    let mut options = ParseOptions::default();
+    options.fallback_timezone_option = FallbackTimezoneOption::UTC;
+    parse_crontab_with(expression, options).map_err(|error| {
+        // The parser shows the expression in a line of its own, with an arrow below it, and then the reason.
+        let error = error.to_string();
+        let reason = error.rsplit_once("^ ").map_or("not valid", |(_, reason)| reason);
+        reason.split("; for a list").next().unwrap_or(reason).to_owned()
+    })
+}
