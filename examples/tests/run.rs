@@ -157,6 +157,37 @@ async fn tcp_echo_answers_each_of_its_connections() {
 }
 
 /// Returns the first message of the wanted type for which `fits` is true; skips all other messages.
+/// Sends a request, and returns the status line and the body of the response.
+async fn http(address: &str, path: &str) -> (String, String) {
+    let mut stream = soon("a connection", TcpStream::connect(address)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    soon("a response", stream.read_to_string(&mut response)).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn axum_app_answers_each_request_in_a_process_that_may_crash() {
+    let home = tempfile::tempdir().unwrap();
+    let mut app = Example::start(env!("CARGO_BIN_EXE_axum_app"), &["0"], home.path());
+    let line = app.line().await;
+    let address = line.strip_prefix("http://").and_then(|rest| rest.split(' ').next()).expect("an address first");
+
+    let (status, first) = http(address, "/pages/tea").await;
+    assert!(status.ends_with("200 OK") && first.starts_with("visit 1 of tea, by process <"), "{status} {first}");
+    assert!(http(address, "/crash").await.0.ends_with("500 Internal Server Error"));
+    assert!(http(address, "/nowhere").await.0.ends_with("404 Not Found"));
+    let (_, second) = http(address, "/pages/tea").await;
+    assert!(second.starts_with("visit 2 of tea, by process <"), "{second}");
+    assert_ne!(first.split("process").nth(1), second.split("process").nth(1));
+    app.interrupt();
+    let (_, status) = app.end().await;
+
+    assert!(status.success());
+}
+
 async fn hear(socket: &mut WebSocketStream<UnixStream>, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {
     soon(wanted, async {
         loop {
