@@ -14,6 +14,7 @@ use crate::endpoint::private_dir::runtime_dir;
 use crate::host::{Host, NoScenarios};
 use crate::lints::levels::LintLevels;
 use crate::lints::thresholds::LintThresholds;
+use crate::serving::readiness::Readiness;
 
 /// Rate at which a node samples its counters.
 ///
@@ -79,7 +80,7 @@ fn socket_dir(variable: Option<OsString>) -> PathBuf {
 /// use rusm_console::{ConsoleConfig, TickRate};
 ///
 /// let config = ConsoleConfig {
-///     listen: Some(([127, 0, 0, 1], 4000).into()), // WebSockets, /healthz and /metrics
+///     listen: Some(([127, 0, 0, 1], 4000).into()), // WebSockets, /healthz, /readyz and /metrics
 ///     tick: TickRate::from_hz(20)?,
 ///     read_only: true,
 ///     ..ConsoleConfig::named("shop")
@@ -113,6 +114,8 @@ pub struct ConsoleConfig {
     pub log_lines: Option<Arc<dyn LogLines>>,
     /// Replaces the filter of the log for clients with the control role. Default: none.
     pub log_filter: Option<LogFilter>,
+    /// Answer of `GET /readyz`. Default: ready.
+    pub readiness: Readiness,
     /// True if no client may change the node, whatever its token. Default: false.
     pub read_only: bool,
     /// Version shown to observers. Default: the version of this crate.
@@ -135,6 +138,7 @@ impl ConsoleConfig {
             log: None,
             log_lines: None,
             log_filter: None,
+            readiness: Readiness::default(),
             read_only: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }

@@ -40,5 +40,6 @@ pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use lints::{LintLevel, LintLevels, LintThresholds};
 pub use serving::metrics_reader::MetricsReader;
+pub use serving::readiness::Readiness;
 
 pub use rusm_protocol::{Lint, LogLine, LogSnapshot};

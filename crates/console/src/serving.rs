@@ -1,6 +1,7 @@
 //! The console's thread: one reactor for the clock, both listeners and every session.
 
 pub(super) mod metrics_reader;
+pub(super) mod readiness;
 mod ticker;
 
 use std::io;
@@ -82,7 +83,8 @@ async fn serve(
     let (newest, frames) = watch::channel(Arc::new(Sample::default()));
     let info = node_info(&runtime, &config);
     let lints = LintConfig { levels: config.lints, thresholds: config.lint_thresholds };
-    let setup = NodeSetup { host: config.host, limits: config.limits, recorder: config.recorder, info, tick };
+    let ConsoleConfig { host, limits, recorder, readiness, .. } = config;
+    let setup = NodeSetup { host, limits, recorder, info, tick, readiness };
     let node = Node::new(runtime.clone(), setup, frames, stopping.clone());
     let node = Rc::new(node.with_log(config.log_lines, config.log_filter).read_only(config.read_only));
     let work = async {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rusm_bench::Engine;
 use rusm_console::{
     Console, ConsoleConfig, ConsoleError, Host, LogFilter, LogLine, LogLines, LogSnapshot, LogSource, NoScenarios,
-    runtime_dir,
+    Readiness, runtime_dir,
 };
 use rusm_log::{Log, RecentLine, RecentLines};
 use rusm_runtime::{Handle, Runtime, ShutdownReport, observe};
@@ -26,6 +26,7 @@ use crate::settings::app::App;
 pub(crate) struct Node {
     // Dropped in this order: first the observers, then the scenario runs, then the processes.
     console: Console,
+    readiness: Readiness,
     engine: Option<Arc<Engine>>,
     runtime: Runtime,
     store: Option<Store>,
@@ -56,10 +57,11 @@ impl Node {
         engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
         let engine = Arc::new(engine);
         let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
-        let (console, drain) = (open(&runtime, settings, default_name, host)?, settings.drain);
+        let readiness = not_ready();
+        let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
         observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
-        Ok(Self { console, engine: Some(engine), runtime, store, cluster, sites: None, drain })
+        Ok(Self { console, readiness, engine: Some(engine), runtime, store, cluster, sites: None, drain })
     }
 
     /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
@@ -70,10 +72,12 @@ impl Node {
     ) -> Result<Self, Failure> {
         let observed = Observed::default();
         let (runtime, store) = start(settings, store, &observed)?;
-        let (console, drain) = (open(&runtime, settings, default_name, Arc::new(NoScenarios))?, settings.drain);
+        let readiness = not_ready();
+        let host = Arc::new(NoScenarios);
+        let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
         observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
-        Ok(Self { console, engine: None, runtime, store, cluster, sites: None, drain })
+        Ok(Self { console, readiness, engine: None, runtime, store, cluster, sites: None, drain })
     }
 
     /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
@@ -110,6 +114,11 @@ impl Node {
         &self.runtime
     }
 
+    /// Says that the application has started: `/readyz` answers 200 until the node stops.
+    pub(crate) fn is_up(&self) {
+        self.readiness.set(true);
+    }
+
     /// Returns the path of the socket to which observers attach.
     pub(crate) fn socket(&self) -> &Path {
         self.console.socket()
@@ -122,6 +131,7 @@ impl Node {
     /// Ends the run, then the servers, then the processes, then the connections of the observers. Servers and processes
     /// together have the time of the drain.
     pub(crate) fn stop(self) -> ShutdownReport {
+        self.readiness.set(false);
         if let Some(engine) = &self.engine {
             engine.stop();
         }
@@ -177,11 +187,18 @@ fn join(runtime: &Handle, settings: &Settings, console: &Console) -> Result<Opti
     cluster::join(runtime, &name, dir, cluster).map(Some)
 }
 
+fn not_ready() -> Readiness {
+    let readiness = Readiness::default();
+    readiness.set(false);
+    readiness
+}
+
 fn open(
     runtime: &Handle,
     settings: &Settings,
     default_name: DefaultName<'_>,
     host: Arc<dyn Host>,
+    readiness: &Readiness,
 ) -> Result<Console, Failure> {
     let (DefaultName::Fixed(name) | DefaultName::Free(name)) = default_name;
     let config = ConsoleConfig {
@@ -195,6 +212,7 @@ fn open(
         log: logging::log().map(|log| Arc::new(move || snapshot(log)) as LogSource),
         log_lines: log_lines(runtime),
         log_filter: logging::has_filter().then(|| Arc::new(logging::set_filter) as LogFilter),
+        readiness: readiness.clone(),
         read_only: settings.read_only,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))

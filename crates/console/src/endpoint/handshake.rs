@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   bytes ──▶ head (≤ 8 KiB, ≤ 5 s) ──▶ judge ──▶ Upgrade(role)
-//!                                           ├──▶ Health, Metrics      TCP only
+//!                                           ├──▶ Health, Ready, Metrics    TCP only
 //!                                           └──▶ Refuse(status, why)
 //! ```
 //!
@@ -47,13 +47,20 @@ impl std::fmt::Debug for Tokens {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeOutcome {
     /// Switch to a WebSocket with this role; the text answers the request.
-    Upgrade { role: Role, response: String },
+    Upgrade {
+        role: Role,
+        response: String,
+    },
     /// Answer that the node is alive.
     Health,
+    Ready,
     /// Answer with the node's counters.
     Metrics,
     /// Refuse with a status line and one sentence.
-    Refuse { status: &'static str, why: String },
+    Refuse {
+        status: &'static str,
+        why: String,
+    },
 }
 
 fn refuse(status: &'static str, why: impl Into<String>) -> HandshakeOutcome {
@@ -111,9 +118,10 @@ pub(crate) fn check_request(head: &[u8], transport: &Transport) -> HandshakeOutc
     let path = request.path.unwrap_or("/");
     match (path.split('?').next().unwrap_or("/"), transport) {
         ("/healthz", Transport::Tcp { .. }) => HandshakeOutcome::Health,
+        ("/readyz", Transport::Tcp { .. }) => HandshakeOutcome::Ready,
         ("/metrics", Transport::Tcp { .. }) => HandshakeOutcome::Metrics,
         ("/", _) => upgrade(&head, request.version, transport),
-        _ => refuse("404 Not Found", "attach at /; TCP also has /healthz and /metrics"),
+        _ => refuse("404 Not Found", "attach at /; TCP also has /healthz, /readyz and /metrics"),
     }
 }
 
@@ -248,7 +256,7 @@ mod tests {
                         );
                         assert_eq!(response.matches("\r\n\r\n").count(), 1, "no field was added: {response:?}");
                     }
-                    HandshakeOutcome::Health | HandshakeOutcome::Metrics => {}
+                    HandshakeOutcome::Health | HandshakeOutcome::Ready | HandshakeOutcome::Metrics => {}
                 }
             }
         });

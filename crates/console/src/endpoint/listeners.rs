@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   accept ──▶ pending handshakes (64 each, 5 s) ──▶ client slot (32) ──▶ session
-//!                        ├──▶ /healthz, /metrics, a refusal: answered and closed
+//!                        ├──▶ /healthz, /readyz, /metrics, a refusal: answered and closed
 //!                        └──▶ no free slot: 503
 //! ```
 //!
@@ -194,6 +194,10 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
             return Some((session(node, stream, rest, Peer { name, role }).await, client_slot));
         }
         HandshakeOutcome::Health => respond(stream, "200 OK", "text/plain", "ok\n").await,
+        HandshakeOutcome::Ready if node.readiness.is_ready() => {
+            respond(stream, "200 OK", "text/plain", "ready\n").await
+        }
+        HandshakeOutcome::Ready => respond(stream, "503 Service Unavailable", "text/plain", "not ready\n").await,
         HandshakeOutcome::Metrics => {
             respond(stream, "200 OK", metrics::CONTENT_TYPE, &node.metrics()).await;
         }

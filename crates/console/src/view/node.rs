@@ -18,6 +18,7 @@ use crate::rate_limit::{ALL_REFUSALS_PER_SEC, TokenBucket};
 use crate::recorder::recording::Recording;
 use crate::sampler::memory::{MemoryProbe, ReportedBytes};
 use crate::sampler::sample::{MemoryReading, Sample};
+use crate::serving::readiness::Readiness;
 use crate::view::cpu::looks::CpuLooks;
 use crate::view::filter::Filter;
 use crate::view::table::ranking::{self, Order};
@@ -40,6 +41,8 @@ pub(crate) struct Node {
     pub(crate) log_lines: Option<Arc<dyn LogLines>>,
     /// Replaces the filter of the program's log, if the program allows it.
     pub(crate) log_filter: Option<LogFilter>,
+    /// Answer of `GET /readyz`.
+    pub(crate) readiness: Readiness,
     /// True if no client may change the node.
     pub(crate) read_only: bool,
     pub(crate) recording: RefCell<Recording>,
@@ -68,6 +71,7 @@ pub(crate) struct NodeSetup {
     pub(crate) recorder: RecorderConfig,
     pub(crate) info: NodeInfo,
     pub(crate) tick: Duration,
+    pub(crate) readiness: Readiness,
 }
 
 impl Node {
@@ -77,7 +81,7 @@ impl Node {
         frames: watch::Receiver<Arc<Sample>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let NodeSetup { host, limits, recorder, info, tick } = setup;
+        let NodeSetup { host, limits, recorder, info, tick, readiness } = setup;
         Self {
             runtime,
             host,
@@ -86,6 +90,7 @@ impl Node {
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             log_lines: None,
             log_filter: None,
+            readiness,
             read_only: false,
             recording: RefCell::new(Recording::new(recorder)),
             info,

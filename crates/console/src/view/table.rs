@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
     use crate::view::node::NodeSetup;
-    use crate::{Limits, NoScenarios, RecorderConfig};
+    use crate::{Limits, NoScenarios, Readiness, RecorderConfig};
     use rusm_runtime::observe::ProcessState;
     use rusm_runtime::{Config, ExitReason, Runtime};
 
@@ -239,6 +239,7 @@ mod tests {
             recorder: RecorderConfig::default(),
             info: NodeInfo::default(),
             tick: Duration::from_millis(50),
+            readiness: Readiness::default(),
         };
         let node = Node::new(runtime.clone(), setup, frames, stopping);
         let pids: Vec<Pid> = (0..processes).map(|_| parked(&runtime)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::{DEADLINE, Node, node, node_with};
-use rusm_console::TickRate;
+use rusm_console::{Readiness, TickRate};
 use rusm_runtime::ExitReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -53,6 +53,22 @@ async fn a_live_node_is_healthy() {
 
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert_eq!(body, "ok\n");
+}
+
+#[tokio::test]
+async fn a_node_is_ready_while_its_application_says_so() {
+    let readiness = Readiness::default();
+    let node = node_with(|config| config.readiness = readiness.clone());
+    let ready = async || {
+        let (head, body) = get(&node, "/readyz").await;
+        (head.split(' ').nth(1).map(str::to_owned), body)
+    };
+
+    assert_eq!(ready().await, (Some("200".to_owned()), "ready\n".to_owned()));
+    readiness.set(false);
+    assert_eq!(ready().await, (Some("503".to_owned()), "not ready\n".to_owned()));
+    readiness.set(true);
+    assert_eq!(ready().await.0.as_deref(), Some("200"));
 }
 
 #[tokio::test]
@@ -161,7 +177,7 @@ async fn probes_check_whom_they_talk_to() {
     let node = node();
     let port = node.port();
 
-    for path in ["/healthz", "/metrics"] {
+    for path in ["/healthz", "/readyz", "/metrics"] {
         for headers in
             ["", "Host: evil.example\r\n", &format!("Host: localhost:{port}\r\nOrigin: http://localhost\r\n")]
         {

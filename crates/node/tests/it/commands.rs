@@ -198,6 +198,16 @@ fn mistakes_in_the_environment_get_the_same_words_from_a_node_and_from_a_run() {
     }
 }
 
+/// Returns the answer of a port of this machine.
+fn get(port: u16, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost:{port}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn a_node_drains_on_a_signal_and_leaves_no_files_behind() {
     use rustix::process::Signal;
@@ -205,6 +215,11 @@ fn a_node_drains_on_a_signal_and_leaves_no_files_behind() {
         let dir = tempfile::tempdir().unwrap();
         let node = Node::start(dir.path(), &["--name", "one", "--listen", "127.0.0.1:0"]);
         assert!(dir.path().join("rusm/one.sock").exists());
+        let files = std::fs::read_dir(dir.path().join("rusm")).unwrap().map(|file| file.unwrap().file_name());
+        let port =
+            files.filter_map(|file| file.to_str()?.strip_prefix("tcp-")?.strip_suffix(".token")?.parse::<u16>().ok());
+        let port = port.last().expect("the token of the TCP port");
+        assert!(get(port, "/readyz").starts_with("HTTP/1.1 200 OK\r\n"));
 
         node.signal(signal);
 
