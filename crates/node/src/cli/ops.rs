@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::shell::{ShellName, completions, manual, print};
 use crate::failure::Failure;
 
+const CONTAINERFILE: &str = include_str!("ops/Containerfile");
+
 /// Files that `rusm ops` prints.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum OpsCommand {
@@ -31,7 +33,7 @@ pub(crate) enum OpsCommand {
 pub(crate) fn run(command: OpsCommand, root: Command) -> Result<u8, Failure> {
     match command {
         OpsCommand::Systemd => print(include_bytes!("ops/rusm.service")),
-        OpsCommand::Container => print(include_bytes!("ops/Containerfile")),
+        OpsCommand::Container => print(CONTAINERFILE.as_bytes()),
         OpsCommand::Grafana => print(format!("{:#}\n", dashboard()).as_bytes()),
         OpsCommand::Completions { shell } => completions(root, shell),
         OpsCommand::Man { command } => manual(root, &command),
@@ -190,6 +192,13 @@ mod tests {
             assert!(!all.is_empty() && all.iter().all(|metric| written(metric)), "{expression}: {all:?}");
         }
         assert!(!written("rusm_unknown"));
+    }
+
+    #[test]
+    fn the_container_has_a_directory_for_sockets_that_the_node_makes_itself() {
+        let words = |key: &str| CONTAINERFILE.lines().find_map(|line| line.strip_prefix(key)).expect("such a line");
+        let (volume, sockets) = (words("VOLUME "), words("ENV RUSM_SOCKET_DIR="));
+        assert!(sockets.strip_prefix(volume).is_some_and(|rest| rest.starts_with('/')), "{sockets} in {volume}");
     }
 
     #[test]
