@@ -195,7 +195,7 @@ async fn admit<'a, S: AsyncRead + AsyncWrite + Unpin>(
         }
         HandshakeOutcome::Health => respond(stream, "200 OK", "text/plain", "ok\n").await,
         HandshakeOutcome::Ready if node.readiness.is_ready() => {
-            respond(stream, "200 OK", "text/plain", "ready\n").await
+            respond(stream, "200 OK", "text/plain", "ready\n").await;
         }
         HandshakeOutcome::Ready => respond(stream, "503 Service Unavailable", "text/plain", "not ready\n").await,
         HandshakeOutcome::Metrics => {
