@@ -67,6 +67,7 @@ impl Host for GuestState {
             }
             checked.push_back(message);
         }
+        let _share = self.share_for_item(checked.iter().map(Message::bytes).sum())?;
         waiting(topic.publish_all(&mut checked)).await.map_err(|error| refused(&error))?;
         refused_one
     }
@@ -100,11 +101,16 @@ impl Host for GuestState {
     }
 
     async fn hear(&mut self, listener: u64, timeout_ms: Option<u64>) -> Result<Option<Wire>, Error> {
-        Ok(self.next_message_of(listener, timeout_ms).await?.map(to_wire))
+        let heard = self.next_message_of(listener, timeout_ms).await?;
+        self.hold_result(heard.as_ref().map_or(0, Message::bytes))?;
+        Ok(heard.map(to_wire))
     }
 
     async fn next(&mut self, subscription: u64, timeout_ms: Option<u64>) -> Result<Option<Lease>, Error> {
-        Ok(self.next_of(subscription, timeout_ms).await?.map(to_wire_lease))
+        let next = self.next_of(subscription, timeout_ms).await?;
+        // Without room, the lease ends at its deadline, and the message comes again.
+        self.hold_result(next.as_ref().map_or(0, |lease| lease.message.bytes()))?;
+        Ok(next.map(to_wire_lease))
     }
 
     async fn next_batch(&mut self, subscription: u64, most: u32, timeout_ms: Option<u64>) -> Result<Vec<Lease>, Error> {
@@ -114,19 +120,21 @@ impl Host for GuestState {
         // A batch must fit into the guest's memory; a single message is always returned.
         let bytes_max = self.info.bounds.memory_max_bytes / 4;
         let mut next = self.next_of(subscription, timeout_ms).await?;
-        let (mut bytes, mut batch) = (0, Vec::new());
+        let (mut bytes, mut leases) = (0, Vec::new());
         while let Some(lease) = next {
             bytes += lease.message.bytes() as u64;
-            if bytes > bytes_max && !batch.is_empty() {
+            if bytes > bytes_max && !leases.is_empty() {
+                bytes -= lease.message.bytes() as u64;
                 self.topic_handles.get_or_insert_default().held.insert(subscription, lease);
                 break;
             }
-            batch.push(to_wire_lease(lease));
+            leases.push(lease);
             // If the subscription has ended meanwhile, the next call reports it.
-            let is_full = batch.len() >= most as usize;
+            let is_full = leases.len() >= most as usize;
             next = if is_full { None } else { self.consumer(subscription)?.try_next().unwrap_or(None) };
         }
-        Ok(batch)
+        self.hold_result(bytes as usize)?;
+        Ok(leases.into_iter().map(to_wire_lease).collect())
     }
 
     async fn ack(&mut self, subscription: u64, id: u64) -> Result<Settled, Error> {
@@ -157,6 +165,7 @@ impl Host for GuestState {
 impl GuestState {
     async fn publish_to(&mut self, topic: &str, message: Message) -> Result<(), Error> {
         let topic = self.topic(HostCall::TopicPublish, topic, &message)?;
+        let _share = self.share_for_item(message.bytes())?;
         waiting(topic.publish(message)).await.map_err(|error| refused(&error))
     }
 

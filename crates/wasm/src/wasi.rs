@@ -4,6 +4,7 @@
 //! The profile grants folders and variables of the environment. Sockets need the capability `network`, random bytes the
 //! capability `random`.
 
+mod descriptors;
 mod guarded;
 #[cfg(feature = "store")]
 pub(crate) mod keyvalue;

@@ -89,6 +89,8 @@ impl Wasm {
             runtime_link: RuntimeLink::default(),
             quota: Quota::of_engine(),
             shared_memory,
+            #[cfg(feature = "store")]
+            reads: tokio::sync::Semaphore::new(kv::READS_MAX),
         })))
     }
 

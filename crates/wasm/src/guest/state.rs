@@ -22,6 +22,7 @@ use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::shared_memory::MemoryShare;
 use crate::guest::traps::MemoryLimit;
+use crate::host::convert;
 use children::PendingChildren;
 use last_result::LastResult;
 use rusm_runtime::embed::guest::GuestContext;
@@ -372,6 +373,38 @@ impl GuestState {
     /// Takes a share of the memory of all guests for bytes that a core module reads in steps, if they are long.
     pub(crate) fn share_for_item(&self, bytes: usize) -> Result<Option<MemoryShare>, Error> {
         if bytes <= ITEM_UNCOUNTED { Ok(None) } else { self.share_for_stream(bytes as u64) }
+    }
+
+    /// Takes a share of the memory of all guests for the result of a call of a component, if it is long: the engine holds
+    /// it until the guest has taken it. The share ends with the next long result.
+    pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), Error> {
+        self.last_result.release();
+        self.last_result.share = self.share_for_item(bytes)?;
+        Ok(())
+    }
+
+    /// Returns a received body for a component. A long one takes a share of the memory of all guests until the next
+    /// result. Without room there, it stays charged to its sender for that time.
+    pub(crate) fn hold_body(&mut self, body: Bytes) -> Vec<u8> {
+        if self.hold_result(body.len()).is_err() {
+            self.last_result.body = body.clone().into();
+        }
+        convert::body(body)
+    }
+
+    /// Takes a share of the memory of all guests for a call that cannot return an error. Without room, the guest ends with
+    /// the limit as its reason.
+    #[cfg(feature = "http")]
+    pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<MemoryShare>, ()> {
+        match self.share_for_item(bytes) {
+            Ok(share) => Ok(share),
+            Err(_full) => {
+                let max_bytes = self.info.node.shared_memory.as_ref().map_or(0, |shared| shared.max_bytes());
+                let (reason, _) = crate::guest::traps::exit_reason(&self.exceeded(max_bytes, true, bytes as u64));
+                self.ctx.exit(self.ctx.pid(), reason);
+                Err(())
+            }
+        }
     }
 
     /// Takes a share of the memory of all guests for a stream.

@@ -99,7 +99,8 @@ impl Host for GuestState {
             }
         })
         .await;
-        reply.map(convert::body).map_err(|error| match error {
+        let reply = reply.map(|reply| self.hold_body(reply));
+        reply.map_err(|error| match error {
             rusm_runtime::CallError::CallingSelf { .. } => Error::Invalid("a process cannot call itself".to_owned()),
             rusm_runtime::CallError::NoProcess { .. } => Error::NoProcess,
             rusm_runtime::CallError::Timeout { .. } => Error::TimedOut,
@@ -291,26 +292,33 @@ impl GuestState {
 
     /// Converts the next message of a component.
     pub(super) fn received(&mut self, message: rusm_runtime::Message) -> Received {
-        let plain = |tag, body: Bytes| Received::Message(Message { tag, body: convert::body(body), reply_to: None });
         let message = match message.downcast::<InlineBytes>() {
             Ok(short) => return Received::Message(Message { tag: short.tag, body: short.to_vec(), reply_to: None }),
             Err(message) => message,
         };
         let message = match message.downcast::<Bytes>() {
-            Ok(body) => return plain(0, body),
+            Ok(body) => return self.received_bytes(0, body),
             Err(message) => message,
         };
         let message = match message.downcast::<TaggedBytes>() {
-            Ok(TaggedBytes { tag, body }) => return plain(tag, body),
+            Ok(TaggedBytes { tag, body }) => return self.received_bytes(tag, body),
             Err(message) => message,
         };
         let message = match message.downcast::<ChargedBytes>() {
+            Ok(charged) if charged.as_ref().len() > ITEM_UNCOUNTED => {
+                return self.received_bytes(charged.tag, Bytes::from_owner(charged));
+            }
             Ok(charged) => {
+                self.last_result.release();
                 return Received::Message(Message { tag: charged.tag, body: charged.into_body(), reply_to: None });
             }
             Err(message) => message,
         };
         self.received_request_or_signal(message)
+    }
+
+    fn received_bytes(&mut self, tag: u64, body: Bytes) -> Received {
+        Received::Message(Message { tag, body: self.hold_body(body), reply_to: None })
     }
 
     #[cold]
@@ -348,10 +356,10 @@ impl GuestState {
 
     fn requested(&mut self, tag: u64, body: Bytes, reply: rusm_runtime::ReplyTo<Bytes>) -> Received {
         let reply_to = Some(self.store_reply(reply));
-        Received::Message(Message { tag, body: convert::body(body), reply_to })
+        Received::Message(Message { tag, body: self.hold_body(body), reply_to })
     }
 
-    fn received_group_change_or_other(&self, message: rusm_runtime::Message) -> Received {
+    fn received_group_change_or_other(&mut self, message: rusm_runtime::Message) -> Received {
         let message = match message.downcast::<Joined>() {
             Ok(Joined { reference, group, pid }) => {
                 self.allow_sending_to(pid);
@@ -363,13 +371,12 @@ impl GuestState {
             Ok(Left { reference, group, pid }) => return change(reference, &group, pid, false),
             Err(message) => message,
         };
-        let plain = |body| Received::Message(Message { tag: 0, body, reply_to: None });
         let message = match message.downcast::<Vec<u8>>() {
-            Ok(body) => return plain(body),
+            Ok(body) => return self.received_bytes(0, body.into()),
             Err(message) => message,
         };
         match message.downcast::<String>() {
-            Ok(text) => plain(text.into_bytes()),
+            Ok(text) => self.received_bytes(0, text.into()),
             Err(message) => Received::Opaque(message.type_name().to_owned()),
         }
     }

@@ -37,6 +37,8 @@ impl Host for GuestState {
     }
 
     async fn write(&mut self, stream: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        // The rest of a long piece waits here until its reader has taken what came before.
+        let _share = self.share_for_item(bytes.len())?;
         self.write_stream(stream, &bytes).await
     }
 

@@ -34,8 +34,10 @@ use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::guest::state::exchange::{Exchange, Upgrade};
 
-/// Number of parts of a body that may wait for the client.
+/// Number of pieces of a body that may wait for the client.
 const PARTS_WAITING: usize = 2;
+/// Maximum length of a piece of a body, in bytes; a longer part is cut.
+const PIECE_BYTES: usize = 64 * 1024;
 /// Close code after the handler has returned.
 const CLOSED_NORMALLY: u16 = 1000;
 
@@ -64,6 +66,11 @@ pub(crate) async fn call(
             return Ok(());
         }
     };
+    // The record holds the body until the handler returns.
+    let Ok(_share) = store.data().share_for_item(body.len()) else {
+        drop(reply.send(Ok(try_later())));
+        return Ok(());
+    };
     let record = record(&request, body);
     let exchange = Exchange { request: Some(request), reply: Some(reply), parts: None, socket: None };
     store.data_mut().exchange = Some(Box::new(exchange));
@@ -81,6 +88,12 @@ pub(crate) async fn call(
         );
     }
     Ok(())
+}
+
+/// Returns the response of a guest that finds no memory for the body of its request.
+fn try_later() -> GuestResponse {
+    let fields = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("1"))]);
+    whole(StatusCode::SERVICE_UNAVAILABLE, fields, Bytes::from_static(b"no memory for the body of the request\n"))
 }
 
 fn record(request: &Request, body: Bytes) -> handler::Request {
@@ -144,11 +157,15 @@ impl Streaming for GuestState {
 
     async fn write(&mut self, part: Vec<u8>) -> bool {
         self.record_call(HostCall::StreamWrite);
-        let parts = self.exchange.as_deref().and_then(|exchange| exchange.parts.clone());
-        match parts {
-            Some(parts) => waiting(parts.send(part.into())).await.is_ok(),
-            None => false,
+        let Some(parts) = self.exchange.as_deref().and_then(|exchange| exchange.parts.clone()) else { return false };
+        let Ok(_share) = self.share_or_end(part.len()) else { return false };
+        // Copies: what waits for the client must not hold a long part.
+        for piece in part.chunks(PIECE_BYTES) {
+            if waiting(parts.send(Bytes::copy_from_slice(piece))).await.is_err() {
+                return false;
+            }
         }
+        true
     }
 }
 
@@ -184,6 +201,16 @@ impl Socket for GuestState {
                 Err(_) => return Event::Timeout,
             },
         };
+        let bytes = match &received {
+            Ok(Some(WsMessage::Text(text))) => text.len(),
+            Ok(Some(WsMessage::Binary(bytes))) => bytes.len(),
+            Ok(None) | Err(_) => 0,
+        };
+        self.last_result.release();
+        match self.share_or_end(bytes) {
+            Ok(share) => self.last_result.share = share,
+            Err(()) => return Event::Closed,
+        }
         match received {
             Ok(Some(WsMessage::Text(text))) => Event::Message(Message::Text(text.to_string())),
             Ok(Some(WsMessage::Binary(bytes))) => Event::Message(Message::Binary(bytes.into())),
@@ -199,6 +226,11 @@ impl Socket for GuestState {
 
     async fn send(&mut self, message: Message) -> bool {
         self.record_call(HostCall::Send);
+        let bytes = match &message {
+            Message::Text(text) => text.len(),
+            Message::Binary(bytes) => bytes.len(),
+        };
+        let Ok(_share) = self.share_or_end(bytes) else { return false };
         let Some(socket) = self.exchange.as_deref_mut().and_then(|exchange| exchange.socket.as_mut()) else {
             return false;
         };

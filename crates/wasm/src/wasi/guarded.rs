@@ -11,11 +11,13 @@ use wasmtime::{Caller, Linker as Modules, StoreContextMut};
 use wasmtime_wasi::p2::bindings::random::random::Host as Random;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::Host as Lookup;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily, Network};
+use wasmtime_wasi::p2::bindings::sockets::tcp::HostTcpSocket as Listener;
 use wasmtime_wasi::p2::bindings::sockets::tcp_create_socket::Host as Tcp;
 use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::Host as Udp;
 use wasmtime_wasi::p2::{SocketResult, TcpSocket, UdpSocket};
 use wasmtime_wasi::p3::bindings::random::random::Host as Random3;
 use wasmtime_wasi::p3::bindings::sockets::ip_name_lookup::{ErrorCode as LookupError, HostWithStore as Lookup3};
+use wasmtime_wasi::p3::bindings::sockets::types as types3;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi::{I32Exit, WasiView};
 
@@ -26,6 +28,7 @@ use crate::guest::state::GuestState;
 use crate::host::RANDOM_BYTES_MAX;
 use crate::module::load::P1;
 use crate::raw::memory_at;
+use crate::wasi::descriptors;
 use crate::wasi::name_lookups::NameLookups;
 use crate::wasi::opening;
 
@@ -37,6 +40,8 @@ const ERRNO_SUCCESS: i32 = 0;
 pub(super) const ERRNO_ACCES: i32 = 2;
 pub(super) const ERRNO_FAULT: i32 = 21;
 const ERRNO_IO: i32 = 29;
+pub(super) const ERRNO_MFILE: i32 = 33;
+pub(super) const ERRNO_NOMEM: i32 = 48;
 
 /// Replaces the guarded functions of components.
 pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::Result<()> {
@@ -47,6 +52,9 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
             let state = caller.data_mut();
             if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
+            }
+            if !descriptors::has_room() {
+                return Ok((Err(ErrorCode::NewSocketLimit),));
             }
             outcome(Tcp::create_tcp_socket(&mut state.sockets(), family))
         },
@@ -59,10 +67,22 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
                 if state.require(Capability::Network).is_err() {
                     return Ok((Err(ErrorCode::AccessDenied),));
                 }
+                if !descriptors::has_room() {
+                    return Ok((Err(ErrorCode::NewSocketLimit),));
+                }
                 let created: SocketResult<Resource<UdpSocket>> =
                     waiting(Udp::create_udp_socket(&mut state.sockets(), family)).await;
                 outcome(created)
             })
+        },
+    )?;
+    linker.instance("wasi:sockets/tcp@0.2.12")?.func_wrap(
+        "[method]tcp-socket.accept",
+        |mut caller: GuestCaller<'_>, (listener,): (Resource<TcpSocket>,)| {
+            if !descriptors::has_room() {
+                return Ok((Err(ErrorCode::NewSocketLimit),));
+            }
+            outcome(Listener::accept(&mut caller.data_mut().sockets(), listener))
         },
     )?;
     let lookups = NameLookups::new();
@@ -91,10 +111,31 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     Ok(())
 }
 
-/// Replaces the guarded functions of components of WASI 0.3. Sockets need no guard: without the capability, WASI creates
-/// none, and finds no name.
+/// Replaces the guarded functions of components of WASI 0.3. Without the capability, WASI itself creates no socket, and
+/// finds no name.
 pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
+    let mut sockets = linker.instance("wasi:sockets/types@0.3.0")?;
+    sockets.func_wrap(
+        "[static]tcp-socket.create",
+        |mut caller: GuestCaller<'_>, (family,): (types3::IpAddressFamily,)| {
+            if !descriptors::has_room() {
+                return Ok((Err(types3::ErrorCode::OutOfMemory),));
+            }
+            created(types3::HostTcpSocket::create(&mut caller.data_mut().sockets(), family))
+        },
+    )?;
+    sockets.func_wrap_async(
+        "[static]udp-socket.create",
+        |mut caller: GuestCaller<'_>, (family,): (types3::IpAddressFamily,)| {
+            Box::new(async move {
+                if !descriptors::has_room() {
+                    return Ok((Err(types3::ErrorCode::OutOfMemory),));
+                }
+                created(waiting(types3::HostUdpSocket::create(&mut caller.data_mut().sockets(), family)).await)
+            })
+        },
+    )?;
     let lookups = Arc::new(NameLookups::new());
     linker.instance("wasi:sockets/ip-name-lookup@0.3.0")?.func_wrap_concurrent(
         "resolve-addresses",
@@ -162,6 +203,16 @@ fn random_of<'a>(caller: &'a mut GuestCaller<'_>) -> wasmtime::Result<&'a mut Gu
     match state.require(Capability::Random) {
         Ok(()) => Ok(state),
         Err(_) => Err(wasmtime::format_err!("denied: {}", Capability::Random.word())),
+    }
+}
+
+type Created<T> = wasmtime::Result<(Result<Resource<T>, types3::ErrorCode>,)>;
+
+/// Converts the result of a call of WASI 0.3, as [`outcome`] does.
+fn created<T>(result: wasmtime_wasi::p3::sockets::SocketResult<Resource<T>>) -> Created<T> {
+    match result {
+        Ok(socket) => Ok((Ok(socket),)),
+        Err(error) => error.downcast().map(|code| (Err(code),)),
     }
 }
 

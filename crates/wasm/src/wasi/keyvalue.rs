@@ -17,7 +17,7 @@ use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
 use crate::guest::state::GuestState;
-use crate::kv::STEPS_MAX;
+use crate::kv::{NoMemory, STEPS_MAX};
 use crate::wasi::open_bucket::OpenBucket;
 
 /// Bucket of the identifier `""`.
@@ -58,11 +58,15 @@ impl Host for GuestState {
 impl HostBucket for GuestState {
     async fn get(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<Option<Vec<u8>>> {
         let bucket = self.opened(HostCall::KvGet, &bucket)?;
-        Ok(waiting(bucket.get(key)).await.map(|value| value.map(Vec::from)).map_err(Error::from))
+        Ok(flat(self.value_of(&bucket, key).await).map(|value| value.map(Vec::from)))
     }
 
     async fn set(&mut self, bucket: Resource<OpenBucket>, key: String, value: Vec<u8>) -> Outcome<()> {
         let bucket = self.opened(HostCall::KvPut, &bucket)?;
+        let _share = match self.hold_written(value.len()) {
+            Ok(share) => share,
+            Err(full) => return Ok(Err(full.into())),
+        };
         Ok(waiting(bucket.put(key, value)).await.map_err(Error::from))
     }
 
@@ -84,9 +88,9 @@ impl HostBucket for GuestState {
             _ => return Ok(Err(Error::Other("the cursor is not that of the page before".to_owned()))),
         };
         let bytes_max = usize::try_from(self.info.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
-        let page = match waiting(bucket.scan_within(Vec::new(), after.to_vec(), KEYS_MAX, bytes_max)).await {
+        let page = match flat(self.page_of(&bucket, (Vec::new(), after.to_vec()), KEYS_MAX, bytes_max).await) {
             Ok(page) => page,
-            Err(error) => return Ok(Err(error.into())),
+            Err(error) => return Ok(Err(error)),
         };
         let next = page.next.map(|after| (position + page.rows.len() as u64, after));
         let cursor = next.as_ref().map(|(cursor, _)| *cursor);
@@ -139,14 +143,18 @@ impl batch::Host for GuestState {
         if let Err(error) = check_steps(keys.len()) {
             return Ok(Err(error));
         }
-        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0_u64);
         for key in keys {
-            match waiting(bucket.get(&key)).await {
+            match flat(self.value_of(&bucket, &key).await) {
                 Ok(value) => {
                     bytes += value.as_ref().map_or(0, Bytes::len) as u64;
                     found.push(value.map(|value| (key, Vec::from(value))));
                 }
-                Err(error) => return Ok(Err(error.into())),
+                Err(error) => return Ok(Err(error)),
+            }
+            // The share is for all values so far.
+            if let Err(full) = self.hold_values(bytes) {
+                return Ok(Err(full.into()));
             }
             if bytes > bytes_max {
                 return Ok(Err(Error::Other(format!("the values are larger than {bytes_max} bytes together"))));
@@ -184,6 +192,10 @@ impl GuestState {
             return Ok(Err(error));
         }
         let bytes = rows.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        let _share = match self.hold_written(bytes) {
+            Ok(share) => share,
+            Err(full) => return Ok(Err(full.into())),
+        };
         let changed = store.transaction_of(bytes, move |transaction| {
             for (key, value) in rows {
                 match value {
@@ -194,6 +206,17 @@ impl GuestState {
             Ok::<_, StoreError>(())
         });
         Ok(waiting(changed).await.map_err(Error::from))
+    }
+}
+
+/// Joins the two errors of a read.
+fn flat<T>(read: Result<Result<T, StoreError>, NoMemory>) -> Result<T, Error> {
+    Ok(read??)
+}
+
+impl From<NoMemory> for Error {
+    fn from(error: NoMemory) -> Self {
+        Self::Other(error.to_string())
     }
 }
 

@@ -3,22 +3,27 @@
 //!
 //! These functions replace those of `wasmtime-wasi`, look at the path, and forward the call.
 
+use std::sync::Arc;
+
+use rustix::fs::Dir;
 use wasmtime::component::{Accessor, Linker as Components, Resource};
 use wasmtime::{AsContextMut, Caller, Extern, Linker as Modules, StoreContextMut};
+use wasmtime_wasi::WasiView;
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p1::types::{Fd, Filetype, Lookupflags};
 use wasmtime_wasi::p1::wasi_snapshot_preview1::{self, WasiSnapshotPreview1};
-use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
+use wasmtime_wasi::p2::{FsResult, ReaddirIterator};
 use wasmtime_wasi::p3::bindings::filesystem::types as concurrent;
 use wiggle::{GuestMemory, GuestPtr};
 
 use crate::engine::fiber::waiting;
 use crate::guest::state::GuestState;
 use crate::module::load::P1;
-use crate::wasi::guarded::{ERRNO_ACCES, ERRNO_FAULT};
+use crate::wasi::descriptors;
+use crate::wasi::guarded::{ERRNO_ACCES, ERRNO_FAULT, ERRNO_MFILE, ERRNO_NOMEM};
 
 type Given = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type GivenConcurrent =
@@ -37,10 +42,36 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
                 }
             })
         },
+    )?;
+    linker.instance("wasi:filesystem/types@0.2.12")?.func_wrap_async(
+        "[method]descriptor.read-directory",
+        |mut caller: StoreContextMut<'_, GuestState>, (folder,): (Resource<Descriptor>,)| {
+            Box::new(async move {
+                match waiting(list(caller.data_mut(), folder)).await {
+                    Ok(list) => Ok((Ok(list),)),
+                    Err(error) => error.downcast().map(|code| (Err::<Resource<ReaddirIterator>, _>(code),)),
+                }
+            })
+        },
     )
 }
 
+/// Lists a folder. The list holds all names, so they take room in the bound of all guests first.
+async fn list(state: &mut GuestState, folder: Resource<Descriptor>) -> FsResult<Resource<ReaddirIterator>> {
+    let file = match state.ctx().table.get(&folder)? {
+        Descriptor::Dir(dir) => Arc::clone(&dir.dir),
+        Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
+    };
+    let counted = tokio::task::spawn_blocking(move || Dir::read_from(&file).map(Iterator::count)).await;
+    let names = counted.map_err(|_stopped| ErrorCode::Interrupted)?.map_err(std::io::Error::from)?;
+    state.hold_list(names as u64).map_err(|_full| ErrorCode::InsufficientMemory)?;
+    WasiFilesystemView::filesystem(state).read_directory(folder).await
+}
+
 async fn open(state: &mut GuestState, (folder, follow, path, how, flags): Given) -> FsResult<Resource<Descriptor>> {
+    if !descriptors::has_room() {
+        return Err(ErrorCode::InsufficientMemory.into());
+    }
     let mut files = WasiFilesystemView::filesystem(state);
     let stat = files.stat_at(Resource::new_borrow(folder.rep()), follow, path.clone()).await;
     if stat.is_ok_and(|stat| !is_plain(stat.type_)) {
@@ -75,6 +106,9 @@ async fn open_concurrent(
 ) -> wasmtime_wasi::p3::filesystem::FilesystemResult<Resource<Descriptor>> {
     use concurrent::{DescriptorType as Kind, HostDescriptorWithStore};
 
+    if !descriptors::has_room() {
+        return Err(concurrent::ErrorCode::InsufficientMemory.into());
+    }
     let stat = WasiFilesystem::stat_at(files, Resource::new_borrow(folder.rep()), follow, path.clone()).await;
     if let Ok(stat) = stat
         && !matches!(stat.type_, Kind::RegularFile | Kind::Directory | Kind::SymbolicLink)
@@ -100,6 +134,23 @@ pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result
             }))
         },
     )?;
+    linker.func_wrap_async(
+        P1,
+        "fd_readdir",
+        |mut caller: Caller<'_, GuestState>, (folder, to, bytes, cookie, place): (i32, i32, i32, i64, i32)| {
+            Box::new(waiting(async move {
+                let Some(Extern::Memory(memory)) = caller.get_export("memory") else { return Ok(ERRNO_FAULT) };
+                let (memory, state) = memory.data_and_store_mut(&mut caller);
+                let memory = &mut GuestMemory::Unshared(memory);
+                let stat = state.wasi_p1().fd_filestat_get(memory, Fd::from(folder)).await;
+                // The call reads all names. A name takes less room on disk than here, by less than this factor.
+                let names = stat.map_or(0, |stat| usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_mul(8));
+                let Ok(_share) = state.share_for_item(names) else { return Ok(ERRNO_NOMEM) };
+                let wasi = state.wasi_p1();
+                wasi_snapshot_preview1::fd_readdir(wasi, memory, folder, to, bytes, cookie, place).await
+            }))
+        },
+    )?;
     Ok(())
 }
 
@@ -118,6 +169,9 @@ async fn open_of_module(
         i32,
     ),
 ) -> wasmtime::Result<i32> {
+    if !descriptors::has_room() {
+        return Ok(ERRNO_MFILE);
+    }
     let wasi = state.wasi_p1();
     if let Ok(links) = Lookupflags::try_from(follow) {
         let named = GuestPtr::new((path as u32, path_bytes as u32));

@@ -37,6 +37,18 @@ impl GuestState {
         self.hold_small_bytes(0).map_err(|max_bytes| self.exceeded(max_bytes, true, bytes))
     }
 
+    /// Takes room for a list of so many names of a folder.
+    ///
+    /// # Errors
+    /// As [`hold_resources`](Self::hold_resources).
+    pub(crate) fn hold_list(&mut self, names: u64) -> wasmtime::Result<()> {
+        // Lists that were dropped make room.
+        let (table, memory) = self.resources();
+        memory.count(table);
+        memory.list(names);
+        self.hold_resources(0)
+    }
+
     /// Counts a call that adds at most one resource, of no content. Without room for what there is, the next one that adds
     /// a resource fails.
     #[inline]

@@ -1,6 +1,7 @@
 //! Limits of single guests and of all guests together.
 
-use rusm_runtime::{ExitReason, observe};
+use rusm_runtime::ExitReason;
+use rusm_runtime::observe::{self, ProcessState};
 use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
 
 use crate::facts::{SLICES, fact};
@@ -108,6 +109,29 @@ fn a_long_message_that_finds_no_memory_is_charged_to_its_sender_until_its_receiv
 
     let limits = GuestLimits { sent_max_bytes: Some(200_000), ..GuestLimits::default() };
     assert_eq!(node.end_of(&raw("", &sends), &trusted.limits(limits)), ExitReason::Normal);
+}
+
+#[test]
+fn a_long_message_that_waits_for_the_quota_of_its_sender_counts_in_the_bound_of_all_guests() {
+    let end_with = |guests_memory_max_bytes: u64| {
+        let config = WasmConfig { capacity: 64, guests_memory_max_bytes, ..WasmConfig::default() };
+        let send = |bytes| format!("(call $send (call $self) (i64.const 0) (i32.const 0) (i32.const {bytes}))");
+        // The first message fills the quota, so the second one does not fit into it.
+        let sends = format!("(drop (memory.grow (i32.const 3))) (drop {}) (drop {})", send(200_000), send(200_001));
+        let limits = GuestLimits { sent_max_bytes: Some(200_000), ..GuestLimits::default() };
+        let node = Node::start(config);
+        let module = node.load("sends", &raw("", &sends));
+        let pid = node.spawn(&module, &GuestOptions::default().limits(limits));
+        (node, pid)
+    };
+
+    // Without room to wait, the call returns.
+    let (node, pid) = end_with(400_000);
+    node.until("it has ended", |node| !node.runtime.is_alive(pid));
+    // With room, it waits for the guest to receive the first one, which it never does.
+    let (node, pid) = end_with(700_000);
+    let waits = [ProcessState::Waiting, ProcessState::Io];
+    node.until("it waits", |node| observe::process(&node.runtime, pid).is_some_and(|seen| waits.contains(&seen.state)));
 }
 
 #[test]

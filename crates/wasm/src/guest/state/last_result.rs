@@ -22,6 +22,14 @@ pub(crate) struct LastResult {
 }
 
 impl LastResult {
+    /// Releases a long result of a component.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        if self.share.is_some() || !self.body.is_empty() {
+            (self.body, self.share) = (ReceivedBytes::default(), None);
+        }
+    }
+
     /// Stores bytes that the guest requested.
     pub(crate) fn set_bytes(&mut self, body: Vec<u8>, tag: u64) {
         self.set_message(tag, body.into());

@@ -6,10 +6,11 @@
 use std::any::Any;
 
 use wasmtime::component::ResourceTable;
+use wasmtime_wasi::p2::ReaddirIterator;
 #[cfg(feature = "http")]
 use wasmtime_wasi_http::{FieldMap, p2::types as p2, p3};
 
-/// Bytes of a resource without its content.
+/// Bytes of a resource without its content, and of a name in a folder.
 pub(crate) const RESOURCE_BYTES: u64 = 256;
 /// Bytes that calls may add before the first count.
 const UNCOUNTED_BYTES: u64 = 64 * 1024;
@@ -31,11 +32,13 @@ pub(crate) const BODY_BYTES: u64 = (3 * BODY_CHUNK_BYTES + FIELDS_BYTES_MAX) as 
 pub(crate) struct ResourceMemory {
     counted: u64,
     added: u64,
+    /// Bytes of the names in folders that are being listed.
+    listed: u64,
 }
 
 impl ResourceMemory {
     pub(crate) const fn bytes(&self) -> u64 {
-        self.counted + self.added
+        self.counted + self.added + self.listed
     }
 
     /// Adds what a call may need. Returns true if a count is due.
@@ -45,9 +48,20 @@ impl ResourceMemory {
         self.added > UNCOUNTED_BYTES && self.added > self.counted / 2
     }
 
+    /// Adds the names in a folder, until no folder is listed any more.
+    pub(crate) const fn list(&mut self, names: u64) {
+        self.listed += names * RESOURCE_BYTES;
+    }
+
     /// Counts the resources in a table.
     pub(crate) fn count(&mut self, table: &mut ResourceTable) {
-        (self.counted, self.added) = (table.iter_mut().map(|resource| bytes_of(resource)).sum(), 0);
+        let (mut counted, mut lists) = (0, false);
+        for resource in table.iter_mut() {
+            counted += bytes_of(resource);
+            lists |= resource.is::<ReaddirIterator>();
+        }
+        (self.counted, self.added) = (counted, 0);
+        self.listed = if lists { self.listed } else { 0 };
     }
 }
 
