@@ -3,9 +3,10 @@
 //!
 //! These functions replace those of `wasmtime-wasi`, look at the path, and forward the call.
 
+use std::fs::File;
 use std::sync::Arc;
 
-use rustix::fs::Dir;
+use rustix::fs::{Dir, Mode, OFlags};
 use wasmtime::component::{Accessor, Linker as Components, Resource};
 use wasmtime::{AsContextMut, Caller, Extern, Linker as Modules, StoreContextMut};
 use wasmtime_wasi::WasiView;
@@ -56,14 +57,21 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     )
 }
 
+/// Returns the number of names in a folder.
+fn names_in(folder: &File) -> std::io::Result<usize> {
+    // The descriptor of a guest may serve for paths only.
+    let names = rustix::fs::openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(Dir::new(names)?.count())
+}
+
 /// Lists a folder. The list holds all names, so they take room in the bound of all guests first.
 async fn list(state: &mut GuestState, folder: Resource<Descriptor>) -> FsResult<Resource<ReaddirIterator>> {
     let file = match state.ctx().table.get(&folder)? {
         Descriptor::Dir(dir) => Arc::clone(&dir.dir),
         Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
     };
-    let counted = tokio::task::spawn_blocking(move || Dir::read_from(&file).map(Iterator::count)).await;
-    let names = counted.map_err(|_stopped| ErrorCode::Interrupted)?.map_err(std::io::Error::from)?;
+    let counted = tokio::task::spawn_blocking(move || names_in(&file)).await;
+    let names = counted.map_err(|_stopped| ErrorCode::Interrupted)??;
     state.hold_list(names as u64).map_err(|_full| ErrorCode::InsufficientMemory)?;
     WasiFilesystemView::filesystem(state).read_directory(folder).await
 }

@@ -1,14 +1,18 @@
 //! What a component keeps in the node counts in the bound of all guests.
 
 use rusm_runtime::{Config, Context, ExitReason, Runtime};
-use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
+use rusm_wasm::{Folder, GuestOptions, Profiles, Wasm, WasmConfig};
 
 /// Runs a component with this code, on a node whose guests may have 4 MiB in all.
 fn end_of(code: &str) -> ExitReason {
-    let text = include_str!("resources.wat").replace("CODE", code);
+    end_of_text(&include_str!("resources.wat").replace("CODE", code), Profiles::default())
+}
+
+fn end_of_text(text: &str, profiles: Profiles) -> ExitReason {
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
     let wasm =
-        Wasm::start(WasmConfig { capacity: 8, guests_memory_max_bytes: 4 << 20, ..WasmConfig::default() }).unwrap();
+        Wasm::start(WasmConfig { capacity: 8, guests_memory_max_bytes: 4 << 20, profiles, ..WasmConfig::default() })
+            .unwrap();
     let module = wasm.load("keeps", &wat::parse_str(text).unwrap()).unwrap();
     let start =
         |ctx: Context| async move { wasm.spawn_watched(&ctx, &module, &GuestOptions::default()).unwrap().1.await };
@@ -64,4 +68,21 @@ fn a_component_has_as_many_pollables_as_it_may() {
     assert_eq!(end_of(&times(500, wait)), ExitReason::Normal);
     let beyond = end_of(&times(600, wait)).to_string();
     assert!(beyond.contains("resource table"), "{beyond}");
+}
+
+#[test]
+fn lists_of_folders_count_with_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..100 {
+        std::fs::write(folder.path().join(number.to_string()), "").unwrap();
+    }
+    let list = |drop: &str| {
+        let mut profiles = Profiles::default();
+        let granted = Folder { path: folder.path().into(), guest_path: "/".to_owned(), is_writable: false };
+        profiles.set_folders("sandboxed", [granted]);
+        end_of_text(&include_str!("folders.wat").replace("DROP", drop), profiles).to_string()
+    };
+
+    assert_eq!(list("(call $drop (i32.load (i32.const 84)))"), "normal");
+    assert_eq!(list(""), "trap: unreachable");
 }
