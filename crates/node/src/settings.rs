@@ -26,7 +26,7 @@ use rusm_bench::Profile;
 use rusm_console::{LintLevel, LintLevels, LintThresholds, RecorderConfig, TickRate};
 use rusm_log::Rotation;
 use rusm_runtime::Config;
-use rusm_store::Durability;
+use rusm_store::{Durability, defaults};
 use serde::Deserialize;
 
 use crate::cli::NodeFlags;
@@ -88,6 +88,7 @@ pub(crate) struct Settings {
 pub(crate) struct StoreSettings {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
+    pub(crate) cache_bytes: usize,
 }
 
 /// Settings of the log.
@@ -131,6 +132,7 @@ struct RecorderSection {
 struct StoreSection {
     path: Option<FilePath>,
     durability: Option<Word<Durability>>,
+    cache: Option<Size<{ 1 << 40 }>>,
 }
 
 /// `[log]`.
@@ -224,7 +226,10 @@ impl StoreSection {
     /// Returns the settings of the durable store, if a path is set.
     fn settings(self) -> Option<StoreSettings> {
         let durability = self.durability.map(|durability| durability.0).unwrap_or_default();
-        self.path.map(|path| StoreSettings { path: path.0, durability })
+        // An eighth of the memory: messages and guests may have the rest.
+        let usual = || (rusm_runtime::defaults::mailbox_total_bytes() as usize / 2).min(defaults::CACHE_BYTES);
+        let cache_bytes = self.cache.map_or_else(usual, |bytes| bytes.0 as usize);
+        self.path.map(|path| StoreSettings { path: path.0, durability, cache_bytes })
     }
 }
 
@@ -444,9 +449,11 @@ mod tests {
 
     #[test]
     fn a_store_is_there_when_it_has_a_path() {
-        let read = settings("[store]\npath = \"node.redb\"", &[("RUSM_STORE_DURABILITY", "eventual")]).unwrap();
+        let text = "[store]\npath = \"node.redb\"\ncache = \"8MiB\"";
+        let read = settings(text, &[("RUSM_STORE_DURABILITY", "eventual")]).unwrap();
 
-        let expected = StoreSettings { path: PathBuf::from("node.redb"), durability: Durability::Eventual };
+        let path = PathBuf::from("node.redb");
+        let expected = StoreSettings { path, durability: Durability::Eventual, cache_bytes: 8 << 20 };
         assert_eq!((read.store, settings("", &[]).unwrap().store), (Some(expected), None));
         assert_eq!(
             settings("[store]\npath = \"a\"\ndurability = \"imediate\"", &[]).unwrap_err().to_string(),

@@ -158,10 +158,20 @@ impl Node {
     }
 }
 
+/// Bytes of writes that may wait for the store, however small its cache.
+const QUEUE_BYTES_MIN: usize = 1 << 20;
+
 /// Opens the store that the settings name, if they name one.
 pub(crate) fn open_store(settings: &Settings) -> Result<Option<Store>, Failure> {
     let Some(store) = &settings.store else { return Ok(None) };
-    let config = StoreConfig { durability: store.durability, ..StoreConfig::default() };
+    let default = StoreConfig::default();
+    let config = StoreConfig {
+        durability: store.durability,
+        cache_bytes: store.cache_bytes,
+        // What waits to be written needs the memory of the cache a second time.
+        queue_bytes: default.queue_bytes.min(store.cache_bytes / 2).max(QUEUE_BYTES_MIN),
+        ..default
+    };
     Ok(Some(Store::open(&store.path, config)?))
 }
 

@@ -17,7 +17,7 @@ const SECTIONS: [&str; 7] = ["node", "lint", "recorder", "store", "cluster", "lo
 const APP_SECTIONS: [&str; 8] = ["process", "serve", "modules", "topics", "supervisor", "profile", "limits", "engine"];
 
 /// Keys that the environment can set, and the names of their variables.
-const VARIABLES: [(&str, &str); 49] = [
+const VARIABLES: [(&str, &str); 50] = [
     ("node.name", "RUSM_NAME"),
     ("node.listen", "RUSM_LISTEN"),
     ("node.observers", "RUSM_OBSERVERS"),
@@ -57,6 +57,7 @@ const VARIABLES: [(&str, &str); 49] = [
     ("recorder.memory_bytes", "RUSM_RECORDER_MEMORY_BYTES"),
     ("store.path", "RUSM_STORE"),
     ("store.durability", "RUSM_STORE_DURABILITY"),
+    ("store.cache", "RUSM_STORE_CACHE"),
     ("cluster.enabled", "RUSM_CLUSTER"),
     ("cluster.listen", "RUSM_CLUSTER_LISTEN"),
     ("cluster.join", "RUSM_CLUSTER_JOIN"),
