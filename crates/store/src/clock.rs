@@ -6,6 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A clock that counts milliseconds since 1970 and never goes back while it is used.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// use std::time::Duration;
+///
+/// use rusm_store::{Clock, Store, StoreConfig};
+///
+/// let clock = Clock::manual();
+/// let config = StoreConfig { clock: clock.clone(), ..StoreConfig::default() };
+/// let store = Store::open(&path, config)?;
+/// let sessions = store.bucket("sessions")?;
+/// sessions.put_for("ada", "token", Duration::from_secs(60)).wait()?;
+///
+/// clock.advance(Duration::from_secs(61)); // no test waits for a minute
+/// assert_eq!(sessions.get("ada").wait()?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Clock {
     // Relaxed throughout: a slightly older time is good enough.

@@ -90,6 +90,17 @@ impl InitError {
 }
 
 /// Limit that a full mailbox has reached.
+///
+/// ```
+/// use rusm_runtime::{Config, MailboxBound, Runtime, TrySendError};
+///
+/// let runtime = Runtime::start(Config { mailbox_capacity: 2, ..Config::default() })?;
+/// let busy = runtime.spawn(|_ctx| std::future::pending::<()>())?;
+/// runtime.try_send(busy, 1_u8).and(runtime.try_send(busy, 2_u8)).expect("there is room for two");
+/// let full = runtime.try_send(busy, 3_u8).expect_err("a third one");
+/// assert!(matches!(full, TrySendError::Full { bound: MailboxBound::Messages(2), .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxBound {
     /// Maximum number of messages in this mailbox.

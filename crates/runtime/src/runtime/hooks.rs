@@ -107,6 +107,23 @@ pub struct ProcessExit {
 
 /// A poll that took longer than [`Config::slow_poll`](crate::Config::slow_poll). Other processes of its scheduler have
 /// waited for it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::{Config, Hook, Runtime, SlowPoll};
+///
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let config = Config {
+///     slow_poll: Duration::from_millis(5),
+///     on_slow_poll: Some(Hook::new(move |slow: &SlowPoll| drop(tell.send(slow.took)))),
+///     ..Config::default()
+/// };
+/// let runtime = Runtime::start(config)?;
+/// runtime.spawn(|_ctx| async { std::thread::sleep(Duration::from_millis(20)) })?;
+/// assert!(told.recv()? >= Duration::from_millis(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SlowPoll {

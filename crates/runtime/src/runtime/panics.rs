@@ -57,6 +57,17 @@ pub(crate) fn take_location() -> Option<String> {
 }
 
 /// Message and location of a panic.
+///
+/// ```
+/// use rusm_runtime::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let ended = runtime.block_on(|ctx| async move { ctx.task(|_ctx| async { panic!("no disk") })?.await });
+/// let Err(ExitReason::Panic(panic)) = ended.map(|()| ()) else { unreachable!("it panics") };
+/// assert_eq!(panic.message, "no disk");
+/// assert!(panic.location.as_deref().is_some_and(|place| place.contains(':')));
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanicInfo {
     /// Message of the panic.

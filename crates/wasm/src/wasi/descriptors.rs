@@ -1,7 +1,6 @@
 //! Descriptors of files and sockets: guests leave a part of them to the node, for connections and observers.
 
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -11,11 +10,8 @@ const RESERVED_PART: u64 = 4;
 /// Returns true if a guest may open one more descriptor. The system gives out the lowest free number, so a high one says
 /// that nearly all are taken.
 pub(super) fn has_room() -> bool {
-    static LIMIT: OnceLock<u64> = OnceLock::new();
-    let limit = *LIMIT.get_or_init(|| {
-        let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        all - all / RESERVED_PART
-    });
+    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = all - all / RESERVED_PART;
     let next = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0);
     next.is_ok_and(|next| next.as_raw_fd().cast_unsigned() < u32::try_from(limit).unwrap_or(u32::MAX))
 }

@@ -54,6 +54,23 @@ pub enum ChildState {
 }
 
 /// An entry of [`SupervisorRef::which_children`].
+///
+/// ```
+/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+/// use rusm_runtime::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let children = runtime.block_on(|ctx| async move {
+///     let tree = Supervisor::new(Strategy::OneForOne)
+///         .child(ChildSpec::new("db", |_ctx| std::future::pending::<()>()))
+///         .start_link(&ctx)
+///         .await?;
+///     Ok::<_, ExitReason>(tree.which_children(&ctx).await)
+/// })?;
+/// let children = children.expect("the supervisor lives");
+/// assert_eq!((&*children[0].id, children[0].restarts_total), ("db", 0));
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildInfo {
     /// Id of the child, or of its template.

@@ -36,6 +36,25 @@ pub enum Strategy {
 }
 
 /// Selects whether a supervisor ends when its significant children have ended.
+///
+/// ```
+/// use rusm_runtime::supervisor::{AutoShutdown, ChildSpec, Restart, Strategy, Supervisor};
+/// use rusm_runtime::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let job = ChildSpec::new("job", |_ctx| async {}).restart(Restart::Transient).significant(true);
+/// let helper = ChildSpec::new("helper", |_ctx| std::future::pending::<()>());
+/// let tree = Supervisor::new(Strategy::OneForOne).auto_shutdown(AutoShutdown::AnySignificant).child(helper).child(job);
+/// let ended = runtime.block_on(|ctx| async move {
+///     ctx.trap_exits(true);
+///     let tree = tree.start_link(&ctx).await?;
+///     let exit = ctx.receive_of::<rusm_runtime::Exit>().await;
+///     assert_eq!(exit.from, tree.pid());
+///     Ok::<_, ExitReason>(exit.reason)
+/// })?;
+/// assert_eq!(ended, ExitReason::Shutdown); // the job is done, so its helper has ended too
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoShutdown {
     /// Never.

@@ -9,6 +9,16 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Number of restarts allowed within a period. Default: one in five seconds, as in OTP.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::supervisor::{Intensity, Strategy, Supervisor};
+///
+/// let intensity = Intensity { restarts: 10, period: Duration::from_secs(60) };
+/// let tree = Supervisor::new(Strategy::OneForOne).intensity(intensity.restarts, intensity.period);
+/// # drop(tree);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intensity {
     /// Number of restarts within any period that do not end the supervisor. Default 1; more hide a child that cannot

@@ -86,6 +86,26 @@ pub struct FailedChild {
 
 /// Why a supervisor gave up: its children ended more often than its intensity allows. The value of its exit reason,
 /// [`ShutdownWith`](ExitReason::ShutdownWith).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::supervisor::{ChildSpec, GaveUp, Strategy, Supervisor};
+/// use rusm_runtime::{Config, Exit, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let reason = runtime.block_on(|ctx| async move {
+///     ctx.trap_exits(true);
+///     let failing = ChildSpec::new("db", |_ctx| async { ExitReason::other("no disk") });
+///     let tree = Supervisor::new(Strategy::OneForOne).intensity(2, Duration::from_secs(5)).child(failing);
+///     tree.start_link(&ctx).await?;
+///     Ok::<_, ExitReason>(ctx.receive_of::<Exit>().await.reason)
+/// })?;
+/// let ExitReason::ShutdownWith(detail) = &reason else { unreachable!("it gives up") };
+/// let why: &GaveUp = detail.value().expect("the cause is the value");
+/// assert_eq!((&*why.child, why.ends.len()), ("db", 3));
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("child {child:?} ended again after {} restarts within {:?}: {}", intensity.restarts, intensity.period, last(ends))]
 pub struct GaveUp {
