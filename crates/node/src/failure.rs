@@ -68,6 +68,8 @@ pub(crate) enum GuestsError {
     Start(InitError),
     #[error("guest {id:?} was given up: {reason} (more than {} in {:?})", restarts(.intensity.restarts), .intensity.period)]
     GivenUp { id: String, reason: ExitReason, intensity: Intensity },
+    #[error("the supervisor of the guests was ended: {0}")]
+    Supervisor(ExitReason),
     #[error("guest {id:?} has ended: {reason}")]
     Ended { id: String, reason: ExitReason },
 }

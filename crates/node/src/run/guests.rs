@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusm_runtime::supervisor::{AutoShutdown, ChildError, ChildSpec, Restart, Supervisor, SupervisorRef};
-use rusm_runtime::{Handle, InitError, Watch};
+use rusm_runtime::supervisor::{AutoShutdown, ChildError, ChildSpec, GaveUp, Restart, Supervisor, SupervisorRef};
+use rusm_runtime::{ExitReason, Handle, InitError, Watch};
 use rusm_wasm::{GuestOptions, Wasm};
 
 use crate::failure::{Failure, GuestsError};
@@ -32,13 +32,25 @@ pub(crate) struct Guests {
     exits: ExitRecorder,
     supervisor: Option<SupervisorRef>,
     end: Option<Watch>,
+    /// Reason of the supervisor's end.
+    reason: Option<ExitReason>,
 }
 
 impl Guests {
     /// Creates the guests' descriptions; no guest runs yet.
     pub(crate) fn new(wasm: Wasm, runtime: Handle, app: Arc<App>, label: &str, waits_for_changes: bool) -> Self {
         let exits = ExitRecorder::new(app.guests() as usize);
-        Self { wasm, runtime, app, label: label.into(), waits_for_changes, exits, supervisor: None, end: None }
+        Self {
+            wasm,
+            runtime,
+            app,
+            label: label.into(),
+            waits_for_changes,
+            exits,
+            supervisor: None,
+            end: None,
+            reason: None,
+        }
     }
 
     /// Starts all guests, in order.
@@ -93,7 +105,7 @@ impl Guests {
     /// ended before.
     pub(crate) async fn ended(&mut self) {
         if let Some(end) = &mut self.end {
-            end.await;
+            self.reason = Some(end.await);
         }
         (self.end, self.supervisor) = (None, None);
         // The guests ended before their supervisor, but the notifications may still be in flight.
@@ -119,6 +131,15 @@ impl Guests {
         }
         if self.supervisor.is_some() {
             return Ok(());
+        }
+        let gave_up = match &self.reason {
+            // The guests ended before anyone could watch.
+            None | Some(ExitReason::NoProcess) => true,
+            Some(ExitReason::ShutdownWith(why)) => why.value::<GaveUp>().is_some(),
+            Some(_) => false,
+        };
+        if let Some(reason) = self.reason.clone().filter(|_| !gave_up) {
+            return Err(GuestsError::Supervisor(reason).into());
         }
         Err(GuestsError::GivenUp { id, reason, intensity: self.app.supervision.intensity }.into())
     }
