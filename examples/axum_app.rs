@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `cargo run -p rusm-examples --bin axum_app -- 8080`, then open `/pages/tea` in a browser. `/crash` ends its own process:
-//! the client gets 500, and nobody else notices.
+//! the client gets 500, and the others go on.
 
 #![expect(clippy::print_stdout, reason = "an example that prints its address")]
 

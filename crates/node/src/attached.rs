@@ -24,7 +24,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
             let mut node = Node::start(&settings, DefaultName::Free(DEFAULT_NAME))?;
             node.serve(&settings.app, None)?;
             node.follow_changes(false)?;
-            node.is_up();
+            node.set_ready();
             Ok(node)
         })
         .await?;

@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
             let mut node = Node::start(&of, DefaultName::Fixed(DEFAULT_NAME))?;
             node.serve(&of.app, None)?;
             node.follow_changes(false)?;
-            node.is_up();
+            node.set_ready();
             Ok(node)
         })
         .await?;

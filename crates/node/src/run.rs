@@ -81,7 +81,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let mut guests = Guests::new(wasm, node.handle().clone(), app, &name, flags.watch);
         let end = match guests.start().await {
             Ok(()) => {
-                node.is_up();
+                node.set_ready();
                 let flags_again = flags.clone();
                 let attended = async {
                     match &mut service {

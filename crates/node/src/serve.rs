@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
             topics::open(node.handle(), &of.app.topics, store.as_ref())?;
             node.serve(&of.app, None)?;
             node.follow_changes(watch)?;
-            node.is_up();
+            node.set_ready();
             Ok(node)
         };
         let node = start(&mut signals, starting).await?;

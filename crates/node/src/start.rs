@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// Says that the application has started: `/readyz` answers 200 until the node stops.
-    pub(crate) fn is_up(&self) {
+    pub(crate) fn set_ready(&self) {
         self.readiness.set(true);
     }
 
@@ -168,7 +168,7 @@ pub(crate) fn open_store(settings: &Settings) -> Result<Option<Store>, Failure> 
     let config = StoreConfig {
         durability: store.durability,
         cache_bytes: store.cache_bytes,
-        // What waits to be written needs the memory of the cache a second time.
+        // Writes that wait are in memory beside the cache.
         queue_bytes: default.queue_bytes.min(store.cache_bytes / 2).max(QUEUE_BYTES_MIN),
         ..default
     };

@@ -122,11 +122,11 @@ impl NewJob {
 
     /// Runs the job at each time of a crontab expression: minute, hour, day of the month, month, and day of the week, then
     /// the time zone, which is UTC if it is missing. The first run is at the first such time, after the
-    /// [delay](Self::after). Times that pass while no worker runs, or while the job runs, are made up for by one run.
+    /// [delay](Self::after). After times that pass while no worker runs, or while the job runs, it runs once.
     /// Combine it with [`unique`](Self::unique), so that each start of the program does not add another one.
     ///
     /// # Errors
-    /// [`CrontabError`] if the expression is not valid, longer than 255 bytes, or has no time in the next four years.
+    /// [`CrontabError`] if the expression is not valid, longer than 255 bytes, or does not match any time of the next four years.
     pub fn crontab(self, expression: &str) -> Result<Self, CrontabError> {
         crontab::check(expression)?;
         Ok(Self { repeat: Repeat::Crontab(Bytes::copy_from_slice(expression.as_bytes())), ..self })

@@ -155,7 +155,7 @@ fn a_crontab_is_followed_in_its_time_zone_and_missed_times_are_made_up_for_once(
         assert!(ctx.receive_timeout(Duration::from_millis(20)).await.is_none(), "seven o'clock in UTC");
         advance(1);
         runs(1).await;
-        // Monday, noon: Friday and Monday are made up for by one run.
+        // Monday, noon: one run for Friday and Monday.
         advance(4 + 4 * 24);
         runs(1).await;
         assert_eq!(jobs.enqueue(greeting).await, Ok(Enqueued::Exists));
@@ -181,7 +181,7 @@ fn a_crontab_that_is_not_valid_or_never_comes_is_refused_in_one_line() {
         refused("0 9 * * 1 Mars/Olympus"),
         "crontab \"0 9 * * 1 Mars/Olympus\": failed to find timezone Mars/Olympus"
     );
-    assert_eq!(refused("0 0 30 2 *"), "crontab \"0 0 30 2 *\": it has no time in the next four years");
+    assert_eq!(refused("0 0 30 2 *"), "crontab \"0 0 30 2 *\": it matches no time of the next four years");
     assert_eq!(refused("* *\n\u{1b}"), "crontab \"* *\\n\\u{1b}\": malformed expression");
     assert!(refused(&"1,".repeat(200)).ends_with("it is longer than 255 bytes"));
 }

@@ -9,30 +9,29 @@
 
 mod raw;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use thiserror::Error;
 use wasmtime::component::HasSelf;
 use wasmtime::{Linker, component};
 
-use super::bindings::rusm::runtime::types;
 use super::bindings::store::Storage;
 use super::bindings::store::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
 use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
 use super::guest::name::check_name;
-use super::guest::shared_memory::MemoryShare;
+use super::guest::shared_memory::MemoryFull;
 use super::guest::state::GuestState;
-use rusm_store::{Bucket, Store, StoreError};
+use rusm_store::{Bucket, Read, Store, StoreError};
 
 /// Maximum number of rows per page for a guest.
 const ROWS_MAX: u32 = 1_000;
 /// Maximum number of expectations, and of changes, in one commit; the limit of a store transaction too.
 pub(super) const STEPS_MAX: usize = 10_000;
-/// Maximum number of reads of all guests whose results do not count in their memory yet.
+/// Maximum number of reads of all guests at once: their results count in the memory of all guests after the read.
 pub(super) const READS_MAX: usize = 8;
 const COMMIT_BYTES_MAX: usize = 64 << 20;
 
@@ -48,8 +47,7 @@ pub(super) fn link(
 impl Host for GuestState {
     async fn get(&mut self, bucket: String, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         let bucket = self.bucket(HostCall::KvGet, &bucket)?;
-        let value = self.value_of(&bucket, key).await??;
-        Ok(value.map(Vec::from))
+        Ok(self.read(|| bucket.get(key), |value| value_bytes(value.as_ref())).await?.map(Vec::from))
     }
 
     async fn put(
@@ -60,7 +58,7 @@ impl Host for GuestState {
         expires_in_ms: Option<u64>,
     ) -> Result<(), Error> {
         let bucket = self.bucket(HostCall::KvPut, &bucket)?;
-        let _share = self.hold_written(value.len())?;
+        let _share = self.share_if_long(value.len())?;
         match expires_in_ms {
             Some(ms) => waiting(bucket.put_for(key, value, Duration::from_millis(ms))).await?,
             None => waiting(bucket.put(key, value)).await?,
@@ -82,7 +80,7 @@ impl Host for GuestState {
     ) -> Result<bool, Error> {
         let bucket = self.bucket(HostCall::KvCompareAndSet, &bucket)?;
         let of = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
-        let _share = self.hold_written(of(&expected) + of(&value))?;
+        let _share = self.share_if_long(of(&expected) + of(&value))?;
         let set = bucket.compare_and_set(key, expected.map(Bytes::from), value.map(Bytes::from));
         Ok(waiting(set).await?)
     }
@@ -90,7 +88,7 @@ impl Host for GuestState {
     async fn commit(&mut self, expects: Vec<Expected>, changes: Vec<Change>) -> Result<bool, Error> {
         let store = self.store(HostCall::KvCommit)?;
         let bytes = checked_bytes(&expects, &changes)?;
-        let _share = self.hold_written(bytes)?;
+        let _share = self.share_if_long(bytes)?;
         let expects =
             expects.into_iter().map(|expected| Ok((self.granted_bucket(&store, &expected.bucket)?, expected)));
         let expects: Vec<_> = expects.collect::<Result<_, Error>>()?;
@@ -121,58 +119,28 @@ impl Host for GuestState {
         }
         // A page must fit into the guest's memory; a single row is always returned.
         let bytes_max = usize::try_from(self.info.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
-        let page = self.page_of(&bucket, (prefix, after), limit as usize, bytes_max).await??;
+        let page = self.read(|| bucket.scan_within(prefix, after, limit as usize, bytes_max), page_bytes).await?;
         let row = |row: rusm_store::Row| Row { key: row.key.into(), value: row.value.into() };
         Ok(Page { rows: page.rows.into_iter().map(row).collect(), next: page.next.map(Vec::from) })
     }
 }
 
 impl GuestState {
-    /// Reads a value, which takes a share of the memory of all guests if it is long. Returns the error of the store, or the
-    /// one for too little memory.
-    pub(super) async fn value_of(
+    /// Reads from the store. A long result takes a share of the memory of all guests; `bytes` returns its length.
+    pub(super) async fn read<T: Send + 'static>(
         &mut self,
-        bucket: &Bucket,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Result<Option<Bytes>, StoreError>, NoMemory> {
+        start: impl FnOnce() -> Read<T>,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Result<T, CallError> {
         let node = Arc::clone(&self.info.node);
-        let (value, _permit) = waiting(async {
+        let (result, _permit) = waiting(async {
             let permit = node.reads.acquire().await;
-            (bucket.get(key).await, permit)
+            (start().await, permit)
         })
         .await;
-        let Ok(value) = value else { return Ok(value) };
-        self.hold_result(value.as_ref().map_or(0, Bytes::len)).map_err(NoMemory)?;
-        Ok(Ok(value))
-    }
-
-    /// Reads a page of rows, as [`value_of`](Self::value_of) reads a value.
-    pub(super) async fn page_of(
-        &mut self,
-        bucket: &Bucket,
-        (prefix, after): (Vec<u8>, Vec<u8>),
-        limit: usize,
-        bytes_max: usize,
-    ) -> Result<Result<rusm_store::Page, StoreError>, NoMemory> {
-        let node = Arc::clone(&self.info.node);
-        let (page, _permit) = waiting(async {
-            let permit = node.reads.acquire().await;
-            (bucket.scan_within(prefix, after, limit, bytes_max).await, permit)
-        })
-        .await;
-        let Ok(page) = page else { return Ok(page) };
-        self.hold_result(page.rows.iter().map(|row| row.key.len() + row.value.len()).sum()).map_err(NoMemory)?;
-        Ok(Ok(page))
-    }
-
-    /// Takes a share of the memory of all guests for several values that a call returns, if they are long.
-    pub(super) fn hold_values(&mut self, bytes: u64) -> Result<(), NoMemory> {
-        self.hold_result(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(NoMemory)
-    }
-
-    /// Takes a share of the memory of all guests for what a call writes, if it is long.
-    pub(super) fn hold_written(&self, bytes: usize) -> Result<Option<MemoryShare>, NoMemory> {
-        self.share_for_item(bytes).map_err(NoMemory)
+        let result = result?;
+        self.hold_result(bytes(&result))?;
+        Ok(result)
     }
 
     /// Returns the bucket if this guest may use it.
@@ -202,22 +170,38 @@ impl GuestState {
     }
 }
 
-/// A call that finds too little memory of all guests.
-pub(super) struct NoMemory(types::Error);
+/// Reason why a call fails that has all permissions.
+#[derive(Debug, Error)]
+pub(super) enum CallError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Memory(#[from] MemoryFull),
+}
 
-impl fmt::Display for NoMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            types::Error::Limit(line) => f.write_str(line),
-            other => write!(f, "{other:?}"),
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Store(error) => error.into(),
+            CallError::Memory(full) => full.into(),
         }
     }
 }
 
-impl From<NoMemory> for Error {
-    fn from(error: NoMemory) -> Self {
-        Self::Limit(error.to_string())
+impl From<MemoryFull> for Error {
+    fn from(full: MemoryFull) -> Self {
+        Self::Limit(full.to_string())
     }
+}
+
+/// Returns the length of a value that was read.
+pub(super) fn value_bytes(value: Option<&Bytes>) -> usize {
+    value.map_or(0, Bytes::len)
+}
+
+/// Returns the length of the rows of a page.
+pub(super) fn page_bytes(page: &rusm_store::Page) -> usize {
+    page.rows.iter().map(|row| row.key.len() + row.value.len()).sum()
 }
 
 /// Returns the number of bytes in a commit; an error if the bytes or the steps exceed their limits.

@@ -67,7 +67,7 @@ impl Host for GuestState {
             }
             checked.push_back(message);
         }
-        let _share = self.share_for_item(checked.iter().map(Message::bytes).sum())?;
+        let _share = self.share_if_long(checked.iter().map(Message::bytes).sum())?;
         waiting(topic.publish_all(&mut checked)).await.map_err(|error| refused(&error))?;
         refused_one
     }
@@ -165,7 +165,7 @@ impl Host for GuestState {
 impl GuestState {
     async fn publish_to(&mut self, topic: &str, message: Message) -> Result<(), Error> {
         let topic = self.topic(HostCall::TopicPublish, topic, &message)?;
-        let _share = self.share_for_item(message.bytes())?;
+        let _share = self.share_if_long(message.bytes())?;
         waiting(topic.publish(message)).await.map_err(|error| refused(&error))
     }
 

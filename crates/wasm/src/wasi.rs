@@ -12,6 +12,7 @@ pub(crate) mod name_lookups;
 #[cfg(feature = "store")]
 pub(crate) mod open_bucket;
 mod opening;
+pub(crate) mod outcome;
 mod resources;
 pub(crate) mod values;
 

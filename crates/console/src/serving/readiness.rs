@@ -1,9 +1,9 @@
-//! Whether the application is ready, as `GET /readyz` answers.
+//! The answer of `GET /readyz`, which the application sets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the application is ready, as `GET /readyz` answers; cheap to clone.
+/// The answer of `GET /readyz`, which the application sets; cheap to clone.
 ///
 /// ```
 /// use rusm_console::{ConsoleConfig, Readiness};

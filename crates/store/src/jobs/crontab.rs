@@ -21,7 +21,7 @@ pub(super) fn check(expression: &str) -> Result<(), CrontabError> {
     } else {
         match parse(expression) {
             Ok(crontab) if next(&crontab, 0).is_some() => return Ok(()),
-            Ok(_) => "it has no time in the next four years".to_owned(),
+            Ok(_) => "it matches no time of the next four years".to_owned(),
             Err(error) => error,
         }
     };

@@ -79,8 +79,7 @@ pub(crate) struct EngineInner {
     pub(crate) quota: Arc<Quota>,
     /// Memory of all guests; `None` without a bound.
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
-    /// Reads of the store for guests: so many results may be on their way at once, before they count in the memory of all
-    /// guests.
+    /// Permits for reads of the store by guests.
     #[cfg(feature = "store")]
     pub(crate) reads: tokio::sync::Semaphore,
     /// Budget for the log lines of all guests, and the number of cut lines.

@@ -136,7 +136,7 @@ impl GuestState {
             Unsent::Denied(error) => return Err(error),
             Unsent::Full(message) => message,
             Unsent::Quota(body) => {
-                let share = self.share_for_item(body.len())?;
+                let share = self.share_if_long(body.len())?;
                 waiting(self.quota_for(body.len())).await;
                 drop(share);
                 let bytes = self.charged(tag, body);
@@ -189,7 +189,7 @@ impl GuestState {
             return Ok((self.counted_bytes(body), timeout));
         }
         let began = Instant::now();
-        let _share = self.share_for_item(body.len())?;
+        let _share = self.share_if_long(body.len())?;
         let counted = waiting(tokio::time::timeout(timeout, self.quota_for(body.len()))).await;
         counted.map_err(|_elapsed| Error::TimedOut)?;
         Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))

@@ -3,11 +3,29 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use thiserror::Error;
+
+use crate::bindings::rusm::runtime::types;
+
 /// The bound, and what is taken of it.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     taken: AtomicU64,
     max_bytes: u64,
+}
+
+/// Error of a request for memory that would exceed the bound.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("all guests together may have at most {max_bytes} bytes of memory")]
+pub(crate) struct MemoryFull {
+    pub(crate) max_bytes: u64,
+}
+
+impl From<MemoryFull> for types::Error {
+    #[cold]
+    fn from(full: MemoryFull) -> Self {
+        Self::Limit(full.to_string())
+    }
 }
 
 /// A part of the memory, until it is dropped.
@@ -23,8 +41,9 @@ impl SharedMemory {
         (max_bytes < u64::MAX).then(|| Arc::new(Self { taken: AtomicU64::new(0), max_bytes }))
     }
 
-    pub(crate) const fn max_bytes(&self) -> u64 {
-        self.max_bytes
+    /// Returns the error for a request that exceeds the bound.
+    pub(crate) const fn full(&self) -> MemoryFull {
+        MemoryFull { max_bytes: self.max_bytes }
     }
 
     /// Returns a share, if there is room for it.

@@ -20,7 +20,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
-use crate::guest::shared_memory::MemoryShare;
+use crate::guest::shared_memory::{MemoryFull, MemoryShare};
 use crate::guest::traps::MemoryLimit;
 use crate::host::convert;
 use children::PendingChildren;
@@ -41,7 +41,7 @@ const TIMER_BYTES: u64 = 400;
 const MONITOR_BYTES: u64 = 128;
 /// Bytes of timers, monitors, children and resources that a guest has without a share.
 const SMALL_UNCOUNTED: u64 = 64 * 1024;
-/// Length of a result from which it takes a share.
+/// Length up to which arguments and results take no share, in bytes.
 pub(crate) const ITEM_UNCOUNTED: usize = 64 * 1024;
 /// Maximum number of monitors of a guest that have not fired.
 const MONITORS_MAX: u32 = 65_536;
@@ -251,11 +251,11 @@ impl GuestState {
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes_max = self.info.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
-            return self.hold_timers(bytes);
+            return Ok(self.hold_small(TIMER_BYTES as usize + bytes)?);
         }
         self.remove_fired_timers();
         if self.timers.fit(bytes, bytes_max) {
-            return self.hold_timers(bytes);
+            return Ok(self.hold_small(TIMER_BYTES as usize + bytes)?);
         }
         Err(Error::Limit(format!(
             "a process may have at most {TIMERS_MAX} timers with messages of {bytes_max} bytes in all: cancel some"
@@ -327,9 +327,8 @@ fn too_long(bytes: usize, most: usize) -> Error {
 }
 
 impl GuestState {
-    /// Takes a share of the memory of all guests, for linear memory and what is small. Returns the bound if it would be
-    /// exceeded.
-    fn hold(&mut self, memory_bytes: u64, small_bytes: u64) -> Result<(), u64> {
+    /// Takes a share of the memory of all guests, for linear memory and what is small.
+    fn hold(&mut self, memory_bytes: u64, small_bytes: u64) -> Result<(), MemoryFull> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(()) };
         let bytes = memory_bytes + small_bytes;
         let has_room = match &mut self.share {
@@ -339,7 +338,7 @@ impl GuestState {
                 share.is_some()
             }
         };
-        if has_room { Ok(()) } else { Err(shared.max_bytes()) }
+        if has_room { Ok(()) } else { Err(shared.full()) }
     }
 
     #[cold]
@@ -355,31 +354,23 @@ impl GuestState {
     }
 
     /// Stores bytes that a core module reads in steps, without what came with those before.
-    pub(crate) fn set_item(&mut self, bytes: Vec<u8>, tag: u64) -> Result<(), Error> {
+    pub(crate) fn set_item(&mut self, bytes: Vec<u8>, tag: u64) -> Result<(), MemoryFull> {
         self.last_result.set_bytes(Vec::new(), tag);
         self.set_body(bytes)
     }
 
-    /// Stores bytes that a core module reads in steps. Long ones take a share of the memory of all guests until the next
-    /// result.
-    pub(crate) fn set_body(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
-        // The bytes before make room.
-        (self.last_result.body, self.last_result.share) = Default::default();
-        self.last_result.share = self.share_for_item(bytes.len())?;
+    /// Stores bytes that a core module reads in steps, until the next result.
+    pub(crate) fn set_body(&mut self, bytes: Vec<u8>) -> Result<(), MemoryFull> {
+        self.hold_result(bytes.len())?;
         self.last_result.body = bytes.into();
         Ok(())
     }
 
-    /// Takes a share of the memory of all guests for bytes that a core module reads in steps, if they are long.
-    pub(crate) fn share_for_item(&self, bytes: usize) -> Result<Option<MemoryShare>, Error> {
-        if bytes <= ITEM_UNCOUNTED { Ok(None) } else { self.share_for_stream(bytes as u64) }
-    }
-
-    /// Takes a share of the memory of all guests for the result of a call of a component, if it is long: the engine holds
-    /// it until the guest has taken it. The share ends with the next long result.
-    pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), Error> {
+    /// Takes a share of the memory of all guests for the result of a call, if it is long; the share before is released.
+    /// The result of a component is on its way until the guest has taken it.
+    pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         self.last_result.release();
-        self.last_result.share = self.share_for_item(bytes)?;
+        self.last_result.share = self.share_if_long(bytes)?;
         Ok(())
     }
 
@@ -395,37 +386,30 @@ impl GuestState {
     /// Takes a share of the memory of all guests for a call that cannot return an error. Without room, the guest ends with
     /// the limit as its reason.
     #[cfg(feature = "http")]
-    pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<MemoryShare>, ()> {
-        match self.share_for_item(bytes) {
-            Ok(share) => Ok(share),
-            Err(_full) => {
-                let max_bytes = self.info.node.shared_memory.as_ref().map_or(0, |shared| shared.max_bytes());
-                let (reason, _) = crate::guest::traps::exit_reason(&self.exceeded(max_bytes, true, bytes as u64));
-                self.ctx.exit(self.ctx.pid(), reason);
-                Err(())
-            }
+    pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<MemoryShare>, MemoryFull> {
+        let share = self.share_if_long(bytes);
+        if let Err(full) = &share {
+            let (reason, _) = crate::guest::traps::exit_reason(&self.exceeded(full.max_bytes, true, bytes as u64));
+            self.ctx.exit(self.ctx.pid(), reason);
         }
+        share
     }
 
-    /// Takes a share of the memory of all guests for a stream.
-    pub(crate) fn share_for_stream(&self, bytes: u64) -> Result<Option<MemoryShare>, Error> {
+    /// Takes a share of the memory of all guests for bytes outside of its linear memory, if they are long: the arguments of
+    /// a call that waits, or a result.
+    pub(crate) fn share_if_long(&self, bytes: usize) -> Result<Option<MemoryShare>, MemoryFull> {
+        if bytes <= ITEM_UNCOUNTED { Ok(None) } else { self.share_of(bytes as u64) }
+    }
+
+    /// Takes a share of the memory of all guests.
+    pub(crate) fn share_of(&self, bytes: u64) -> Result<Option<MemoryShare>, MemoryFull> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(None) };
-        shared.take(bytes).map(Some).ok_or_else(|| no_memory(shared.max_bytes()))
+        shared.take(bytes).map(Some).ok_or_else(|| shared.full())
     }
 
-    /// Takes a share of the memory of all guests for one more timer.
-    fn hold_timers(&mut self, bytes: usize) -> Result<(), Error> {
-        self.hold_small(TIMER_BYTES as usize + bytes)
-    }
-
-    /// Takes a share of the memory of all guests for more timers, monitors or children of a supervisor, for many of them at
-    /// a time.
-    pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), Error> {
-        self.hold_small_bytes(bytes).map_err(no_memory)
-    }
-
-    /// As `hold_small`; returns the bound if it would be exceeded.
-    pub(crate) fn hold_small_bytes(&mut self, bytes: usize) -> Result<(), u64> {
+    /// Takes a share of the memory of all guests for more timers, monitors, children of a supervisor or resources, for many
+    /// of them at a time.
+    pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let held = self.small_bytes_with(bytes as u64);
         if held > self.small_bytes {
             self.hold(self.memory_bytes, held)?;
@@ -446,11 +430,6 @@ impl GuestState {
         let needed = timers + monitors + children + resources + bytes;
         if needed > SMALL_UNCOUNTED { needed.next_multiple_of(SMALL_UNCOUNTED) } else { 0 }
     }
-}
-
-#[cold]
-fn no_memory(max_bytes: u64) -> Error {
-    Error::Limit(format!("all guests together may have at most {max_bytes} bytes of memory"))
 }
 
 impl ResourceLimiter for GuestState {
@@ -477,8 +456,8 @@ impl ResourceLimiter for GuestState {
         if total > self.info.bounds.memory_max_bytes {
             return Err(self.exceeded(self.info.bounds.memory_max_bytes, false, total));
         }
-        if let Err(max_bytes) = self.hold(total, self.small_bytes) {
-            return Err(self.exceeded(max_bytes, true, total));
+        if let Err(full) = self.hold(total, self.small_bytes) {
+            return Err(self.exceeded(full.max_bytes, true, total));
         }
         self.info.memory_bytes.store(total, Ordering::Relaxed);
         self.process().account_memory(total - self.memory_bytes);

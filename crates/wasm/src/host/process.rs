@@ -233,7 +233,7 @@ impl GuestState {
     #[cold]
     fn store_long(&mut self, charged: ChargedBytes) -> i32 {
         self.last_result.set_received(None);
-        match self.share_for_item(charged.as_ref().len()) {
+        match self.share_if_long(charged.as_ref().len()) {
             Ok(share) => {
                 let kind = self.last_result.set_message(charged.tag, charged.into_body().into());
                 self.last_result.share = share;
@@ -255,13 +255,13 @@ impl GuestState {
     fn store_received(&mut self, received: Received) -> i32 {
         let bytes = if let Received::Message(message) = &received { message.body.len() } else { 0 };
         self.last_result.set_received(None);
-        match self.share_for_item(bytes) {
+        match self.share_if_long(bytes) {
             Ok(share) => {
                 let kind = self.last_result.set_received(Some(received));
                 self.last_result.share = share;
                 kind
             }
-            Err(error) => self.last_result.fail(error),
+            Err(full) => self.last_result.fail(full.into()),
         }
     }
 

@@ -38,7 +38,7 @@ impl Host for GuestState {
 
     async fn write(&mut self, stream: u64, bytes: Vec<u8>) -> Result<(), Error> {
         // The rest of a long piece waits here until its reader has taken what came before.
-        let _share = self.share_for_item(bytes.len())?;
+        let _share = self.share_if_long(bytes.len())?;
         self.write_stream(stream, &bytes).await
     }
 
@@ -63,7 +63,7 @@ impl GuestState {
             return Err(Error::Invalid(why));
         }
         self.has_room_for_stream()?;
-        let share = self.share_for_stream(capacity.into())?;
+        let share = self.share_of(capacity.into())?;
         let builder = Builder::new(capacity as usize).label("guest's stream").holding(share);
         let (writer, reader) = stream::pipe_of(builder).map_err(|error| Error::Limit(error.to_string()))?;
         let to = super::convert::pid_of(to);

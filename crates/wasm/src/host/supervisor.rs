@@ -69,7 +69,7 @@ impl GuestState {
         let mut supervisor = Supervisor::new(strategy).intensity(intensity, Duration::from_millis(period_ms));
         let texts = |child: &ChildSpec| child.id.len() + child.options.args.iter().map(String::len).sum::<usize>();
         let bytes = memory_of(children.len(), children.iter().map(texts).sum());
-        let share = self.share_for_item(bytes as usize)?.map(Arc::new);
+        let share = self.share_if_long(bytes as usize)?.map(Arc::new);
         for child in children {
             supervisor = supervisor.child(self.child(child, share.clone()).await?);
         }

@@ -2,18 +2,19 @@
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentNamedList, Lift, Linker, LinkerInstance, Lower, Resource};
-use wasmtime_wasi::TrappableError;
+use wasmtime_wasi_http::p2::HeaderResult;
 use wasmtime_wasi_http::p2::bindings::http::types as p2;
 use wasmtime_wasi_http::p3::bindings::http::types as p3;
 use wasmtime_wasi_http::{FieldMap, WasiHttpCtxView, WasiHttpView};
 
 use crate::guest::state::GuestState;
 use crate::guest::state::resources::{BODY_BYTES, FIELDS_BYTES_MAX, of_field};
+use crate::wasi::outcome::{Outcome, outcome};
 
 type Fields = Resource<FieldMap>;
 type Value = Vec<u8>;
 
-/// Links a call that adds at most so many bytes to the resources of the guest.
+/// Links a call that adds at most `bytes` bytes to the resources of the guest.
 fn growing<P, R>(
     types: &mut LinkerInstance<'_, GuestState>,
     name: &str,
@@ -51,17 +52,14 @@ const fn of_clone(_: &(Fields,)) -> u64 {
 /// Replaces the calls of `wasi:http` 0.2.
 pub(super) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     use p2::{HostFields, HostOutgoingRequest, HostOutgoingResponse};
-    use wasmtime_wasi_http::p2::HeaderError;
     let types = &mut linker.instance("wasi:http/types@0.2.12")?;
     growing(types, "[method]fields.append", of_append, |http, (fields, name, value)| {
-        outcome(http.append(fields, name, value), HeaderError::downcast)
+        refused(http.append(fields, name, value))
     })?;
     growing(types, "[method]fields.set", of_set, |http, (fields, name, values)| {
-        outcome(http.set(fields, name, values), HeaderError::downcast)
+        refused(http.set(fields, name, values))
     })?;
-    growing(types, "[static]fields.from-list", of_list, |http, (list,)| {
-        outcome(http.from_list(list), HeaderError::downcast)
-    })?;
+    growing(types, "[static]fields.from-list", of_list, |http, (list,)| refused(http.from_list(list)))?;
     growing(types, "[method]fields.clone", of_clone, |http, (fields,)| Ok((HostFields::clone(http, fields)?,)))?;
     growing(
         types,
@@ -82,24 +80,19 @@ pub(super) fn link_service(linker: &mut Linker<GuestState>) -> wasmtime::Result<
     use p3::HostFields;
     let types = &mut linker.instance("wasi:http/types@0.3.0")?;
     growing(types, "[method]fields.append", of_append, |http, (fields, name, value)| {
-        outcome(http.append(fields, name, value), TrappableError::downcast)
+        outcome(http.append(fields, name, value))
     })?;
     growing(types, "[method]fields.set", of_set, |http, (fields, name, values)| {
-        outcome(http.set(fields, name, values), TrappableError::downcast)
+        outcome(http.set(fields, name, values))
     })?;
-    growing(types, "[static]fields.from-list", of_list, |http, (list,)| {
-        outcome(http.from_list(list), TrappableError::downcast)
-    })?;
+    growing(types, "[static]fields.from-list", of_list, |http, (list,)| outcome(http.from_list(list)))?;
     growing(types, "[method]fields.clone", of_clone, |http, (fields,)| Ok((HostFields::clone(http, fields)?,)))
 }
 
-/// Converts the result of a call: a value, an error for the guest, or a trap.
-fn outcome<T, E, G>(
-    result: Result<T, E>,
-    downcast: impl FnOnce(E) -> wasmtime::Result<G>,
-) -> wasmtime::Result<(Result<T, G>,)> {
+/// Converts a result of `wasi:http` 0.2, which has another type of error, as [`outcome`] does.
+fn refused<T>(result: HeaderResult<T>) -> Outcome<T, p2::HeaderError> {
     match result {
         Ok(value) => Ok((Ok(value),)),
-        Err(error) => Ok((Err(downcast(error)?),)),
+        Err(error) => Ok((Err(error.downcast()?),)),
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn call(
         }
     };
     // The record holds the body until the handler returns.
-    let Ok(_share) = store.data().share_for_item(body.len()) else {
+    let Ok(_share) = store.data().share_if_long(body.len()) else {
         drop(reply.send(Ok(try_later())));
         return Ok(());
     };
@@ -209,7 +209,7 @@ impl Socket for GuestState {
         self.last_result.release();
         match self.share_or_end(bytes) {
             Ok(share) => self.last_result.share = share,
-            Err(()) => return Event::Closed,
+            Err(_full) => return Event::Closed,
         }
         match received {
             Ok(Some(WsMessage::Text(text))) => Event::Message(Message::Text(text.to_string())),

@@ -68,7 +68,7 @@ impl Output for Page {
     fn into_integer(self, state: &mut GuestState) -> i32 {
         match state.set_item(encode_page(&self), u64::from(self.next.is_some())) {
             Ok(()) => self.rows.len() as i32,
-            Err(error) => status(state, error),
+            Err(full) => status(state, full.into()),
         }
     }
 }

@@ -39,7 +39,7 @@ fn processes(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     })?;
     function!(linker, async "call"(to: pid(to), tag: number(tag), body: bytes(p, n), ms: milliseconds(ms)) => |state| {
         let reply = Process::call(state, to, tag, body, ms.unwrap_or(u64::MAX)).await;
-        reply.and_then(|reply| state.set_body(reply))
+        reply.and_then(|reply| Ok(state.set_body(reply)?))
     })?;
     function!(linker, "reply"(to: number(to), body: bytes(p, n)) => |state| Process::reply(state, to, body))?;
     linker.func_wrap(MODULE, "link", |mut caller: GuestCaller<'_>, other: i64| {

@@ -122,7 +122,8 @@ fn supervisors(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
             let (args, profile, name) = ((args_p, args_n), (profile_p, profile_n), (name_p, name_n));
             let bytes = [id_n, n, args_n, profile_n, name_n].map(|n| n as u32 as usize).iter().sum();
             let state = caller.data_mut();
-            if let Err(error) = has_room(state, bytes).and_then(|()| state.hold_small(memory_of(1, bytes) as usize)) {
+            let held = has_room(state, bytes).and_then(|()| Ok(state.hold_small(memory_of(1, bytes) as usize)?));
+            if let Err(error) = held {
                 return status(state, error);
             }
             let id = or_return!(text(&mut caller, id_p, id_n));

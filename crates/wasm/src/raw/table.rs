@@ -169,7 +169,7 @@ impl Output for Item {
     fn into_integer(self, state: &mut GuestState) -> i32 {
         match state.set_item(self.0, 0) {
             Ok(()) => OK,
-            Err(error) => status(state, error),
+            Err(full) => status(state, full.into()),
         }
     }
 }
@@ -193,7 +193,7 @@ impl Output for Pids {
         let bytes = self.0.iter().flat_map(|pid| number(*pid).to_le_bytes()).collect();
         match state.set_item(bytes, 0) {
             Ok(()) => self.0.len() as i32,
-            Err(error) => status(state, error),
+            Err(full) => status(state, full.into()),
         }
     }
 }

@@ -107,10 +107,10 @@ fn overflow_of(number: u32, capacity: u32) -> Result<Overflow, Error> {
 
 fn hold(state: &mut GuestState, lease: Lease) -> i32 {
     state.last_result.set_received(None);
-    let share = match state.share_for_item(lease.message.payload().len()) {
+    let share = match state.share_if_long(lease.message.payload().len()) {
         Ok(share) => share,
         // The lease ends at its deadline, and the message comes again.
-        Err(error) => return status(state, error),
+        Err(full) => return status(state, full.into()),
     };
     let key = lease.message.key().unwrap_or_default().to_owned();
     state.topic_handles.get_or_insert_default().key = key;
@@ -123,7 +123,7 @@ fn hold_message(state: &mut GuestState, message: Message) -> i32 {
     message.key().unwrap_or_default().clone_into(&mut state.topic_handles.get_or_insert_default().key);
     match state.set_item(message.into_payload().into(), 0) {
         Ok(()) => 1,
-        Err(error) => status(state, error),
+        Err(full) => status(state, full.into()),
     }
 }
 

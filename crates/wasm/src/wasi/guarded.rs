@@ -31,9 +31,9 @@ use crate::raw::memory_at;
 use crate::wasi::descriptors;
 use crate::wasi::name_lookups::NameLookups;
 use crate::wasi::opening;
+use crate::wasi::outcome::{Outcome, outcome};
 
 type GuestCaller<'a> = StoreContextMut<'a, GuestState>;
-type Outcome<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// Error numbers of WASI preview 1.
 const ERRNO_SUCCESS: i32 = 0;
@@ -48,7 +48,7 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     linker.allow_shadowing(true);
     linker.instance("wasi:sockets/tcp-create-socket@0.2.12")?.func_wrap(
         "create-tcp-socket",
-        |mut caller: GuestCaller<'_>, (family,): (IpAddressFamily,)| -> Outcome<Resource<TcpSocket>> {
+        |mut caller: GuestCaller<'_>, (family,): (IpAddressFamily,)| -> Outcome<Resource<TcpSocket>, ErrorCode> {
             let state = caller.data_mut();
             if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
@@ -122,7 +122,7 @@ pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::
             if !descriptors::has_room() {
                 return Ok((Err(types3::ErrorCode::OutOfMemory),));
             }
-            created(types3::HostTcpSocket::create(&mut caller.data_mut().sockets(), family))
+            outcome(types3::HostTcpSocket::create(&mut caller.data_mut().sockets(), family))
         },
     )?;
     sockets.func_wrap_async(
@@ -132,7 +132,7 @@ pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::
                 if !descriptors::has_room() {
                     return Ok((Err(types3::ErrorCode::OutOfMemory),));
                 }
-                created(waiting(types3::HostUdpSocket::create(&mut caller.data_mut().sockets(), family)).await)
+                outcome(waiting(types3::HostUdpSocket::create(&mut caller.data_mut().sockets(), family)).await)
             })
         },
     )?;
@@ -203,23 +203,5 @@ fn random_of<'a>(caller: &'a mut GuestCaller<'_>) -> wasmtime::Result<&'a mut Gu
     match state.require(Capability::Random) {
         Ok(()) => Ok(state),
         Err(_) => Err(wasmtime::format_err!("denied: {}", Capability::Random.word())),
-    }
-}
-
-type Created<T> = wasmtime::Result<(Result<Resource<T>, types3::ErrorCode>,)>;
-
-/// Converts the result of a call of WASI 0.3, as [`outcome`] does.
-fn created<T>(result: wasmtime_wasi::p3::sockets::SocketResult<Resource<T>>) -> Created<T> {
-    match result {
-        Ok(socket) => Ok((Ok(socket),)),
-        Err(error) => error.downcast().map(|code| (Err(code),)),
-    }
-}
-
-/// Converts the result of a call: a value, an error for the guest, or a trap.
-fn outcome<T>(result: SocketResult<T>) -> Outcome<T> {
-    match result {
-        Ok(value) => Ok((Ok(value),)),
-        Err(error) => error.downcast().map(|code| (Err(code),)),
     }
 }

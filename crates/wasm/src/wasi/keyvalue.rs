@@ -16,8 +16,9 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
+use crate::guest::shared_memory::MemoryFull;
 use crate::guest::state::GuestState;
-use crate::kv::{NoMemory, STEPS_MAX};
+use crate::kv::{CallError, STEPS_MAX, page_bytes, value_bytes};
 use crate::wasi::open_bucket::OpenBucket;
 
 /// Bucket of the identifier `""`.
@@ -58,12 +59,13 @@ impl Host for GuestState {
 impl HostBucket for GuestState {
     async fn get(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<Option<Vec<u8>>> {
         let bucket = self.opened(HostCall::KvGet, &bucket)?;
-        Ok(flat(self.value_of(&bucket, key).await).map(|value| value.map(Vec::from)))
+        let value = self.read(|| bucket.get(key), |value| value_bytes(value.as_ref())).await;
+        Ok(value.map(|value| value.map(Vec::from)).map_err(Error::from))
     }
 
     async fn set(&mut self, bucket: Resource<OpenBucket>, key: String, value: Vec<u8>) -> Outcome<()> {
         let bucket = self.opened(HostCall::KvPut, &bucket)?;
-        let _share = match self.hold_written(value.len()) {
+        let _share = match self.share_if_long(value.len()) {
             Ok(share) => share,
             Err(full) => return Ok(Err(full.into())),
         };
@@ -88,9 +90,10 @@ impl HostBucket for GuestState {
             _ => return Ok(Err(Error::Other("the cursor is not that of the page before".to_owned()))),
         };
         let bytes_max = usize::try_from(self.info.bounds.memory_max_bytes / 4).unwrap_or(usize::MAX);
-        let page = match flat(self.page_of(&bucket, (Vec::new(), after.to_vec()), KEYS_MAX, bytes_max).await) {
+        let scan = || bucket.scan_within(Vec::new(), after.to_vec(), KEYS_MAX, bytes_max);
+        let page = match self.read(scan, page_bytes).await {
             Ok(page) => page,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(Err(error.into())),
         };
         let next = page.next.map(|after| (position + page.rows.len() as u64, after));
         let cursor = next.as_ref().map(|(cursor, _)| *cursor);
@@ -143,20 +146,17 @@ impl batch::Host for GuestState {
         if let Err(error) = check_steps(keys.len()) {
             return Ok(Err(error));
         }
-        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0_u64);
+        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
         for key in keys {
-            match flat(self.value_of(&bucket, &key).await) {
+            // The share is for all values up to this one.
+            match self.read(|| bucket.get(&key), |value| bytes + value_bytes(value.as_ref())).await {
                 Ok(value) => {
-                    bytes += value.as_ref().map_or(0, Bytes::len) as u64;
+                    bytes += value_bytes(value.as_ref());
                     found.push(value.map(|value| (key, Vec::from(value))));
                 }
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(error.into())),
             }
-            // The share is for all values so far.
-            if let Err(full) = self.hold_values(bytes) {
-                return Ok(Err(full.into()));
-            }
-            if bytes > bytes_max {
+            if bytes as u64 > bytes_max {
                 return Ok(Err(Error::Other(format!("the values are larger than {bytes_max} bytes together"))));
             }
         }
@@ -192,7 +192,7 @@ impl GuestState {
             return Ok(Err(error));
         }
         let bytes = rows.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
-        let _share = match self.hold_written(bytes) {
+        let _share = match self.share_if_long(bytes) {
             Ok(share) => share,
             Err(full) => return Ok(Err(full.into())),
         };
@@ -209,14 +209,15 @@ impl GuestState {
     }
 }
 
-/// Joins the two errors of a read.
-fn flat<T>(read: Result<Result<T, StoreError>, NoMemory>) -> Result<T, Error> {
-    Ok(read??)
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        Self::Other(error.to_string())
+    }
 }
 
-impl From<NoMemory> for Error {
-    fn from(error: NoMemory) -> Self {
-        Self::Other(error.to_string())
+impl From<MemoryFull> for Error {
+    fn from(full: MemoryFull) -> Self {
+        Self::Other(full.to_string())
     }
 }
 

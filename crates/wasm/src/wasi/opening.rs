@@ -25,6 +25,10 @@ use crate::guest::state::GuestState;
 use crate::module::load::P1;
 use crate::wasi::descriptors;
 use crate::wasi::guarded::{ERRNO_ACCES, ERRNO_FAULT, ERRNO_MFILE, ERRNO_NOMEM};
+use crate::wasi::outcome::outcome;
+
+/// Bytes in memory for each byte of a folder's file.
+const BYTES_OF_LISTED: usize = 8;
 
 type Given = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type GivenConcurrent =
@@ -35,24 +39,13 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
     linker.instance("wasi:filesystem/types@0.2.12")?.func_wrap_async(
         "[method]descriptor.open-at",
         |mut caller: StoreContextMut<'_, GuestState>, given: Given| {
-            Box::new(async move {
-                let opened: FsResult<Resource<Descriptor>> = waiting(open(caller.data_mut(), given)).await;
-                match opened {
-                    Ok(opened) => Ok((Ok(opened),)),
-                    Err(error) => error.downcast().map(|code| (Err::<Resource<Descriptor>, _>(code),)),
-                }
-            })
+            Box::new(async move { outcome(waiting(open(caller.data_mut(), given)).await) })
         },
     )?;
     linker.instance("wasi:filesystem/types@0.2.12")?.func_wrap_async(
         "[method]descriptor.read-directory",
         |mut caller: StoreContextMut<'_, GuestState>, (folder,): (Resource<Descriptor>,)| {
-            Box::new(async move {
-                match waiting(list(caller.data_mut(), folder)).await {
-                    Ok(list) => Ok((Ok(list),)),
-                    Err(error) => error.downcast().map(|code| (Err::<Resource<ReaddirIterator>, _>(code),)),
-                }
-            })
+            Box::new(async move { outcome(waiting(list(caller.data_mut(), folder)).await) })
         },
     )
 }
@@ -99,10 +92,7 @@ pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::
         |caller: &Accessor<GuestState>, given: GivenConcurrent| {
             Box::pin(async move {
                 let files = caller.with_getter::<WasiFilesystem>(WasiFilesystemView::filesystem);
-                match open_concurrent(&files, given).await {
-                    Ok(opened) => Ok((Ok(opened),)),
-                    Err(error) => error.downcast().map(|code| (Err::<Resource<Descriptor>, _>(code),)),
-                }
+                outcome(open_concurrent(&files, given).await)
             })
         },
     )
@@ -151,9 +141,10 @@ pub(crate) fn link_modules(linker: &mut Modules<GuestState>) -> wasmtime::Result
                 let (memory, state) = memory.data_and_store_mut(&mut caller);
                 let memory = &mut GuestMemory::Unshared(memory);
                 let stat = state.wasi_p1().fd_filestat_get(memory, Fd::from(folder)).await;
-                // The call reads all names. A name takes less room on disk than here, by less than this factor.
-                let names = stat.map_or(0, |stat| usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_mul(8));
-                let Ok(_share) = state.share_for_item(names) else { return Ok(ERRNO_NOMEM) };
+                // The call reads all names. This is an estimate: a name takes more room here than in the folder's file.
+                let names = stat
+                    .map_or(0, |stat| usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_mul(BYTES_OF_LISTED));
+                let Ok(_share) = state.share_if_long(names) else { return Ok(ERRNO_NOMEM) };
                 let wasi = state.wasi_p1();
                 wasi_snapshot_preview1::fd_readdir(wasi, memory, folder, to, bytes, cookie, place).await
             }))

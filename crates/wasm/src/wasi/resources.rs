@@ -26,7 +26,7 @@ impl GuestState {
         if memory.add(bytes) {
             memory.count(table);
         }
-        if self.hold_small_bytes(0).is_ok() {
+        if self.hold_small(0).is_ok() {
             return Ok(());
         }
         // The figure may be too high.
@@ -34,10 +34,10 @@ impl GuestState {
         memory.count(table);
         memory.add(bytes);
         let bytes = memory.bytes();
-        self.hold_small_bytes(0).map_err(|max_bytes| self.exceeded(max_bytes, true, bytes))
+        self.hold_small(0).map_err(|full| self.exceeded(full.max_bytes, true, bytes))
     }
 
-    /// Takes room for a list of so many names of a folder.
+    /// Takes room for the list of a folder with this number of names.
     ///
     /// # Errors
     /// As [`hold_resources`](Self::hold_resources).
@@ -46,7 +46,11 @@ impl GuestState {
         let (table, memory) = self.resources();
         memory.count(table);
         memory.list(names);
-        self.hold_resources(0)
+        let held = self.hold_resources(0);
+        if held.is_err() {
+            self.resources().1.forget_list(names);
+        }
+        held
     }
 
     /// Counts a call that adds at most one resource, of no content. Without room for what there is, the next one that adds

@@ -1,9 +1,9 @@
-//! What a component keeps in the node counts in the bound of all guests.
+//! Resources of a component count in the bound of all guests.
 
 use rusm_runtime::{Config, Context, ExitReason, Runtime};
 use rusm_wasm::{Folder, GuestOptions, Profiles, Wasm, WasmConfig};
 
-/// Runs a component with this code, on a node whose guests may have 4 MiB in all.
+/// Runs a component with this code, with a bound of 4 MiB for all guests.
 fn end_of(code: &str) -> ExitReason {
     end_of_text(&include_str!("resources.wat").replace("CODE", code), Profiles::default())
 }
@@ -40,7 +40,7 @@ fn fields_count_with_their_content() {
     let fields = format!("(local.set $f (call $fields)) {APPEND} {APPEND} {APPEND} {APPEND}");
     assert_eq!(end_of(&times(100, &fields)), ExitReason::Normal);
     assert_eq!(end_of(&times(1_000, &fields)), limit());
-    // What is dropped makes room.
+    // Dropped fields make room.
     assert_eq!(end_of(&times(1_000, &format!("{fields} (call $drop (local.get $f))"))), ExitReason::Normal);
 }
 

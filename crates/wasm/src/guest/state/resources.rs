@@ -23,7 +23,7 @@ const FIELD_BYTES: u64 = 64;
 /// Maximum number of bytes that a guest of `wasi:http` 0.2 writes to a body at once.
 #[cfg(feature = "http")]
 pub(crate) const BODY_CHUNK_BYTES: usize = 32 * 1024;
-/// Bytes of a body of `wasi:http` 0.2 that nobody reads: two chunks in its queue, one before it, and the trailers.
+/// Bytes of an unread body of `wasi:http` 0.2: two chunks in its queue, one before it, and the trailers.
 #[cfg(feature = "http")]
 pub(crate) const BODY_BYTES: u64 = (3 * BODY_CHUNK_BYTES + FIELDS_BYTES_MAX) as u64;
 
@@ -51,6 +51,11 @@ impl ResourceMemory {
     /// Adds the names in a folder, until no folder is listed any more.
     pub(crate) const fn list(&mut self, names: u64) {
         self.listed += names * RESOURCE_BYTES;
+    }
+
+    /// Removes the names of a list that was not made.
+    pub(crate) const fn forget_list(&mut self, names: u64) {
+        self.listed = self.listed.saturating_sub(names * RESOURCE_BYTES);
     }
 
     /// Counts the resources in a table.
