@@ -140,12 +140,20 @@ impl Lints {
             found.extend(self.storms.check(&observe::restart_pressure(runtime), restarts, now));
             self.active.sweep(now, |pid| observe::process_ref(runtime, pid).is_some());
         }
-        found.extend(self.surveys.check(runtime, sample, now));
         sample.waits = self.waits.read(runtime, now);
         found.extend(self.waits.cycles(self.config.thresholds.wait_cycle_after, now));
         self.raise(runtime, found, now);
         sample.lints_total = self.active.len() as u64;
         sample.lints = self.active.most_urgent(rusm_protocol::LINTS_SHOWN);
+    }
+
+    /// Makes a survey if one is due and an observer is attached, and raises its findings. Surveys have a budget of their
+    /// own.
+    pub(super) fn survey(&mut self, runtime: &Handle, sample: &Sample) {
+        if self.awake {
+            let found = self.surveys.check(runtime, sample, sample.uptime);
+            self.raise(runtime, found, sample.uptime);
+        }
     }
 
     /// Returns the detectors that look at every process of a census, if an observer is attached.

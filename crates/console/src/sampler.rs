@@ -157,9 +157,10 @@ impl Sampler {
         sample.run = run;
         self.lints.tick(&self.runtime, &mut sample);
         sample.cost_us = thread_cpu_since(cpu_before).as_secs_f64() * 1e6;
-        // The census has a budget of its own.
+        // The census and the surveys have budgets of their own.
         self.take_census(now, totals.live);
         sample.census = self.census;
+        self.lints.survey(&self.runtime, &sample);
         sample.duty_pct = self.duty.pct(now);
         sample
     }

@@ -138,6 +138,7 @@ async fn sample(
 ) {
     let mut recorder = Recorder::new();
     let mut last = None;
+    let mut cost_before = 0.0;
     loop {
         let run = node.host.sample();
         let this = Some((run.run_id, run.scenario.is_some()));
@@ -149,7 +150,9 @@ async fn sample(
         if node.clients() > 0 {
             sample.memory = node.memory(&sample);
         }
-        let pause = sampling_pause(node.tick(), Duration::from_secs_f64(sample.cost_us / 1e6));
+        // One sample that was expensive by chance, for example on a machine that was short of CPU, delays nothing.
+        let cost_us = sample.cost_us.min(std::mem::replace(&mut cost_before, sample.cost_us));
+        let pause = sampling_pause(node.tick(), Duration::from_secs_f64(cost_us / 1e6));
         node.set_pause(pause);
         recorder.tick(node, &sample, Instant::now());
         newest.send_replace(Arc::new(sample));

@@ -45,6 +45,8 @@ impl EventsWatch {
         if self.sent == Some(newest) {
             return None;
         }
+        // First the event in full: the list that is read after it contains it, even if it is noted just now.
+        let opened = self.request.open.and_then(|seq| encode::detail(&node.runtime, seq)).map(Box::new);
         let len = std::mem::replace(&mut self.next_len, SHOWN);
         let mut events = encode::events(&node.runtime, len);
         if let Some(lines) = lines {
@@ -52,7 +54,7 @@ impl EventsWatch {
         }
         self.sent = Some(newest);
         events.log_refusal.clone_from(&self.refusal);
-        events.opened = self.request.open.and_then(|seq| encode::detail(&node.runtime, seq)).map(Box::new);
+        events.opened = opened;
         Some(ServerMessage::Events(events))
     }
 }
