@@ -249,9 +249,9 @@ impl Sites {
                 .is_some_and(|tls| changed.iter().any(|path| *path == tls.certificate || *path == tls.key));
             if is_new {
                 match running.server.reload_certificate() {
-                    Ok(()) => tracing::info!(target: "rusm::serve", "certificate has changed, and is in use"),
+                    Ok(()) => tracing::info!(target: "rusm::serve", "certificate was read again, and is in use"),
                     Err(error) => {
-                        tracing::error!(target: "rusm::serve", "certificate has changed, but the old one stays: {error}");
+                        tracing::error!(target: "rusm::serve", "cannot use the certificate that was read again; the old one stays: {error}");
                     }
                 }
             }
@@ -270,10 +270,10 @@ impl Sites {
                 for (running, router) in self.servers.iter().zip(new) {
                     running.server.set_router(router);
                 }
-                tracing::info!(target: "rusm::serve", "module has changed, and answers from now on");
+                tracing::info!(target: "rusm::serve", "module was read again, and answers from now on");
             }
             Err(error) => {
-                tracing::error!(target: "rusm::serve", "module has changed, but the old one stays: {error}");
+                tracing::error!(target: "rusm::serve", "cannot use the module that was read again; the old one stays: {error}");
             }
         }
     }

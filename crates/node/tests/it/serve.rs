@@ -253,7 +253,7 @@ fn a_changed_component_answers_without_a_pause() {
     bytes.extend([0, 3, 1, b'x', 0]);
     std::fs::write(dir.path().join("new.wasm"), bytes).unwrap();
     std::fs::rename(dir.path().join("new.wasm"), &module).unwrap();
-    node.wait("module has changed, and answers from now on");
+    node.wait("module was read again, and answers from now on");
 
     assert_eq!(answer(slow).0, 200, "a request in flight ends with the old one");
     assert_eq!(node.get("/").0, 200);

@@ -42,7 +42,7 @@ fn a_certificate_that_is_no_regular_file_neither_replaces_the_old_one_nor_delays
     fs::File::create(&certificate).unwrap().set_len(3 << 30).unwrap();
     let huge = node.wait("the old one stays");
     write_certificate(dir.path());
-    node.wait("certificate has changed, and is in use");
+    node.wait("certificate was read again, and is in use");
     node.signal(Signal::TERM);
 
     assert!(pipe.contains("cannot read cert.pem: it is not a regular file"), "{pipe}");
@@ -76,13 +76,13 @@ fn a_run_uses_changed_certificates_and_with_watch_changed_modules_of_its_routes(
     run.wait("guests have started");
 
     write_certificate(dir.path());
-    run.wait("certificate has changed, and is in use");
+    run.wait("certificate was read again, and is in use");
     // A custom section makes it another file with the same behaviour.
     let mut bytes = fs::read(dir.path().join("app.wasm")).unwrap();
     bytes.extend([0, 3, 1, b'x', 0]);
     fs::write(dir.path().join("new.wasm"), bytes).unwrap();
     fs::rename(dir.path().join("new.wasm"), dir.path().join("app.wasm")).unwrap();
-    run.wait("module has changed, and answers from now on");
+    run.wait("module was read again, and answers from now on");
     run.signal(Signal::TERM);
 
     assert_eq!(run.ended(), Some(0));
