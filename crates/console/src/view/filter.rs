@@ -67,6 +67,7 @@ impl FilterSubject for Subject<'_, '_> {
         let seen = self.seen;
         match field {
             FilterField::Mailbox => seen.mailbox_len(),
+            FilterField::MailboxBytes => seen.mailbox_bytes(),
             FilterField::MemoryBytes => seen.memory_bytes(),
             FilterField::Reductions => seen.reductions(),
             FilterField::Messages => seen.messages(),

@@ -378,3 +378,35 @@ impl Client {
         .await
     }
 }
+
+#[tokio::test]
+async fn links_monitors_and_the_size_of_a_mailbox_are_columns() {
+    let node = node();
+    let parked = node.parked();
+    node.runtime.send(parked, [0_u64; 100]).await;
+    let bound = node.runtime.spawn(move |ctx| async move {
+        ctx.link(parked);
+        ctx.monitor(parked);
+        ctx.monitor(parked);
+        std::future::pending::<()>().await;
+    });
+    let bound = bound.unwrap();
+    node.settles("the monitors are there", |runtime| {
+        observe::links(runtime, parked, 1).is_some_and(|bonds| bonds.monitored_by_count == 2)
+    })
+    .await;
+    let mut client = node.attach().await;
+    let columns = ["pid", "links", "monitors", "mailbox_bytes"];
+
+    let mut asked = view(1, "monitors", true, "", 0, 9);
+    asked["columns"] = json!(columns);
+    let all = client.rows(&asked).await;
+    let filtered = client.rows(&view(2, "mailbox_bytes", true, "links=1 and mailbox_bytes>500B", 0, 9)).await;
+
+    assert_eq!(all["columns"], json!(columns));
+    let rows = all["rows"].as_array().unwrap();
+    assert_eq!(rows[0], json!([bound.to_string(), 1, 2, 0]));
+    assert_eq!((&rows[1][0], &rows[1][1], &rows[1][2]), (&json!(parked.to_string()), &json!(1), &json!(0)));
+    assert!(rows[1][3].as_u64().is_some_and(|bytes| bytes >= 800), "{rows:?}");
+    assert_eq!(pids(&filtered), [parked.to_string()]);
+}

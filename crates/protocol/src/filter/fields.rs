@@ -23,6 +23,8 @@ pub enum FilterField {
     Parent,
     /// Number of messages that wait in the mailbox.
     Mailbox,
+    /// Bytes of the messages that wait in the mailbox.
+    MailboxBytes,
     /// Bytes of control block, future and mailbox.
     MemoryBytes,
     /// Bytes of linear memory; 0 for native processes.
@@ -131,7 +133,7 @@ const fn info(
 }
 
 /// All fields.
-pub const FILTER_FIELDS: [FilterFieldInfo; 20] = [
+pub const FILTER_FIELDS: [FilterFieldInfo; 21] = [
     info(FilterField::Name, &["name", "label"], FilterValues::Text, "registered name or label"),
     info(FilterField::Module, &["module"], FilterValues::Text, "module of a guest"),
     info(FilterField::Kind, &["kind"], FilterValues::Kind, "native or wasm"),
@@ -152,6 +154,7 @@ pub const FILTER_FIELDS: [FilterFieldInfo; 20] = [
     info(FilterField::AgeMs, &["age", "age_ms"], FilterValues::Millis, "time since the spawn"),
     info(FilterField::Links, &["links"], FilterValues::Count, "linked processes"),
     info(FilterField::Monitors, &["monitors"], FilterValues::Count, "monitored processes"),
+    info(FilterField::MailboxBytes, &["mailbox_bytes"], FilterValues::Bytes, "size of the messages that wait"),
 ];
 
 /// Returns the field with a name, whatever its case.

@@ -34,8 +34,8 @@ pub enum Column {
     Parent,
     /// `native` or `wasm`.
     Kind,
-    /// Source of its body, for example the name of a module. This column and those below are empty for native
-    /// processes.
+    /// Source of its body, for example the name of a module. This column and those from here to `SentBytes` are empty for
+    /// native processes.
     Module,
     /// Profile: the set of capabilities that the process has.
     Profile,
@@ -49,11 +49,17 @@ pub enum Column {
     LastHostCall,
     /// Bytes of messages that it sent and that are not received yet.
     SentBytes,
+    /// Size of the messages waiting in the mailbox, in bytes.
+    MailboxBytes,
+    /// Number of linked processes.
+    Links,
+    /// Number of processes that it monitors.
+    Monitors,
 }
 
 impl Column {
     /// All columns, in the order used if a view requests no particular columns.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Pid,
         Self::Name,
         Self::State,
@@ -74,6 +80,9 @@ impl Column {
         Self::EpochSlices,
         Self::LastHostCall,
         Self::SentBytes,
+        Self::MailboxBytes,
+        Self::Links,
+        Self::Monitors,
     ];
 
     /// Returns the name of the column on the wire and in a filter.
@@ -87,10 +96,13 @@ impl Column {
             Self::BusyPct => "busy_pct",
             Self::MemoryBytes => "memory_bytes",
             Self::MailboxLen => "mailbox_len",
+            Self::MailboxBytes => "mailbox_bytes",
             Self::MsgsPerSec => "msgs_per_sec",
             Self::Messages => "messages",
             Self::AgeMs => "age_ms",
             Self::Parent => "parent",
+            Self::Links => "links",
+            Self::Monitors => "monitors",
             Self::Kind => "kind",
             Self::Module => "module",
             Self::Profile => "profile",

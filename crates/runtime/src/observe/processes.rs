@@ -302,8 +302,8 @@ pub fn links(runtime: &Handle, pid: Pid, limit: usize) -> Option<ProcessLinks> {
 
 /// Returns the number of links and the number of monitors on others of a viewed process.
 pub fn link_counts(seen: &ProcessRef<'_>) -> (u64, u64) {
-    let links = SideTables::links_and_monitors(seen.table_slot(), seen.pid(), 0);
-    links.map_or((0, 0), |links| (links.link_count as u64, links.monitor_count as u64))
+    let counts = |side_table: &SideTable| (side_table.links.len() as u64, side_table.monitors.len() as u64);
+    SideTables::read(seen.table_slot(), seen.pid(), counts).unwrap_or_default()
 }
 
 /// Returns the first registered name and the label of a process.

@@ -10,7 +10,7 @@ mod text;
 mod trace;
 mod waits;
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::text::{Line, Span};
 use rusm_protocol::{Column, ParameterMeta};
 
@@ -244,9 +244,12 @@ fn other_node(painter: &mut Painter<'_>, node: &str, before: &str) {
 
 fn sort_menu(painter: &mut Painter<'_>, model: &Model, at: usize) {
     let theme = painter.theme;
-    let height = Column::ALL.len() as u16 + 2;
+    // Tabs and keys stay visible.
+    let height = (Column::ALL.len() as u16 + 2).min(painter.area().height.saturating_sub(2));
     let inner = painter.popup(34, height, &Line::from(" sort by "));
     let first = (at as u16 + 1).saturating_sub(inner.height);
+    let panel = inner.outer(Margin::new(2, 1));
+    painter.scrollbar(panel, first.into(), inner.height.into(), Column::ALL.len() as u64);
     for (index, &column) in Column::ALL.iter().enumerate().skip(first.into()).take(inner.height.into()) {
         let row = painter::row(inner, index as u16 - first);
         let sorts = column == model.table.sort.key;

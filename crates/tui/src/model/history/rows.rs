@@ -12,7 +12,7 @@ use rusm_protocol::{
 /// # Errors
 /// Returns one line if the past cannot be filtered like that.
 pub(crate) fn select(recorded: &Rows, sort: SortKey, filter: &str) -> Result<Rows, String> {
-    let filter = parse(filter)?;
+    let filter = parse(recorded, filter)?;
     let matches = |row: &&Vec<Cell>| filter.matches(&RecordedProcess { rows: recorded, row });
     let mut rows: Vec<&Vec<Cell>> = recorded.rows.iter().filter(matches).collect();
     let key = |row: &[Cell]| cell(recorded, row, sort.key).cloned().unwrap_or(Cell::Empty(()));
@@ -59,11 +59,17 @@ pub(crate) fn detail(recorded: &Rows, pid: &str) -> Option<ProcessDetail> {
     })
 }
 
-/// Parses a filter, in the language of the process table.
-fn parse(filter: &str) -> Result<ProcessFilter, String> {
+/// Parses a filter of recorded rows, in the language of the process table.
+fn parse(recorded: &Rows, filter: &str) -> Result<ProcessFilter, String> {
     let filter = ProcessFilter::parse(filter).map_err(|error| error.to_string())?;
-    let is_missing =
-        |field: &FilterField| matches!(field, FilterField::Links | FilterField::Monitors | FilterField::BusyNs);
+    let is_missing = |field: &FilterField| match field {
+        FilterField::BusyNs => true,
+        // Nodes of earlier versions did not record them.
+        FilterField::Links => !recorded.columns.contains(&Column::Links),
+        FilterField::Monitors => !recorded.columns.contains(&Column::Monitors),
+        FilterField::MailboxBytes => !recorded.columns.contains(&Column::MailboxBytes),
+        _ => false,
+    };
     match filter.fields().into_iter().find(is_missing) {
         None => Ok(filter),
         Some(missing) => {
@@ -84,6 +90,9 @@ impl FilterSubject for RecordedProcess<'_> {
         let value = |column| cell(self.rows, self.row, column).and_then(number).unwrap_or(0.0).max(0.0) as u64;
         match field {
             FilterField::Mailbox => value(Column::MailboxLen),
+            FilterField::MailboxBytes => value(Column::MailboxBytes),
+            FilterField::Links => value(Column::Links),
+            FilterField::Monitors => value(Column::Monitors),
             FilterField::MemoryBytes => value(Column::MemoryBytes),
             FilterField::LinearBytes => value(Column::LinearMemoryBytes),
             FilterField::Reductions => value(Column::Reds),

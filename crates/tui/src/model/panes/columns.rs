@@ -33,7 +33,7 @@ pub(crate) enum ColumnSet {
 
 impl ColumnSet {
     /// Returns all columns in the order in which they get space.
-    const fn priority(self) -> &'static [Column; 20] {
+    const fn priority(self) -> &'static [Column; 23] {
         match self {
             Self::Usual => &[
                 Column::Pid,
@@ -49,6 +49,9 @@ impl ColumnSet {
                 Column::Messages,
                 Column::Parent,
                 Column::Kind,
+                Column::Links,
+                Column::Monitors,
+                Column::MailboxBytes,
                 Column::Module,
                 Column::LinearMemoryBytes,
                 Column::EpochSlices,
@@ -78,6 +81,9 @@ impl ColumnSet {
                 Column::Reds,
                 Column::Messages,
                 Column::Parent,
+                Column::Links,
+                Column::Monitors,
+                Column::MailboxBytes,
             ],
         }
     }
@@ -100,6 +106,9 @@ const fn width_of(column: Column) -> u16 {
         Column::BusyPct
         | Column::MemoryBytes
         | Column::MailboxLen
+        | Column::MailboxBytes
+        | Column::Links
+        | Column::Monitors
         | Column::AgeMs
         | Column::Kind
         | Column::TableElements => 6,
@@ -115,7 +124,7 @@ const fn width_in(column: Column, width: u16) -> u16 {
 }
 
 /// Usual order of the columns on the screen.
-pub(crate) const ORDER: [Column; 20] = [
+pub(crate) const ORDER: [Column; 23] = [
     Column::Pid,
     Column::Name,
     Column::Module,
@@ -129,9 +138,12 @@ pub(crate) const ORDER: [Column; 20] = [
     Column::EpochSlices,
     Column::LastHostCall,
     Column::MailboxLen,
+    Column::MailboxBytes,
     Column::MsgsPerSec,
     Column::Messages,
     Column::SentBytes,
+    Column::Links,
+    Column::Monitors,
     Column::AgeMs,
     Column::Profile,
     Column::Kind,
@@ -163,10 +175,13 @@ pub(crate) const fn heading(column: Column) -> &'static str {
         Column::BusyPct => "CPU%",
         Column::MemoryBytes => "MEM",
         Column::MailboxLen => "MAILQ",
+        Column::MailboxBytes => "MAILB",
         Column::MsgsPerSec => "MSGS/s",
         Column::Messages => "MSGS",
         Column::AgeMs => "AGE",
         Column::Parent => "PARENT",
+        Column::Links => "LINKS",
+        Column::Monitors => "MONS",
         Column::Kind => "KIND",
         Column::Module => "MODULE",
         Column::Profile => "PROFILE",
@@ -189,10 +204,13 @@ pub(crate) const fn label(column: Column) -> &'static str {
         Column::BusyPct => "cpu",
         Column::MemoryBytes => "memory",
         Column::MailboxLen => "mailbox length",
+        Column::MailboxBytes => "mailbox size",
         Column::MsgsPerSec => "messages/s",
         Column::Messages => "messages",
         Column::AgeMs => "age",
         Column::Parent => "parent",
+        Column::Links => "links",
+        Column::Monitors => "monitors",
         Column::Kind => "kind",
         Column::Module => "module",
         Column::Profile => "profile",

@@ -7,6 +7,7 @@
 
 mod field;
 mod filter;
+pub(crate) mod trends;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use rusm_protocol::{Cell, Column, QueryError, Rows, SortKey, VIEW_ROWS_MAX, View
 use crate::model::panes::columns;
 use crate::model::panes::columns::chosen::Columns;
 use crate::model::panes::table::field::FilterField;
+use crate::model::panes::table::trends::Trends;
 use crate::model::selection::wrapped;
 
 /// Maximum number of requested rows, unless more are visible. A page of this size stays below 20 KB.
@@ -43,6 +45,7 @@ pub(crate) enum Selection {
 pub(crate) struct Table {
     pub(crate) rows: Option<Rows>,
     pub(crate) rows_at: Duration,
+    pub(crate) trends: Trends,
     pub(crate) sort: SortKey,
     pub(crate) columns: Columns,
     pub(crate) filter: String,
@@ -210,6 +213,7 @@ impl Table {
     pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
         rows.rows.truncate(VIEW_ROWS_MAX as usize);
         self.fold_ended(&mut rows);
+        self.trends.take(&rows, now);
         self.rows = Some(rows);
         self.rows_at = now;
         self.shown = answers.map(|view| (view.sort, view.filter.clone()));

@@ -174,6 +174,11 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>,
 }
 
 fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
+    if model.greeted {
+        // A node introduces itself once for each connection. One that says again and again that it is another node would
+        // open its question faster than any key closes it.
+        return;
+    }
     model.dirty = true;
     if hello.protocol_version > PROTOCOL_VERSION {
         let theirs = hello.protocol_version;

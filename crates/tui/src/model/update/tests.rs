@@ -95,6 +95,12 @@ fn attached(tab: Tab) -> Model {
     model
 }
 
+/// Connects to a node that says `hello`.
+fn connect(model: &mut Model, hello: Box<Hello>) {
+    update(model, Msg::Link(LinkEvent::Connected), Duration::ZERO);
+    update(model, Msg::Server(ServerMessage::Hello(hello)), Duration::ZERO);
+}
+
 fn press_all(model: &mut Model, keys: &[Key]) -> Vec<Effect> {
     keys.iter().flat_map(|&key| update(model, Msg::Key(key), model.now)).collect()
 }

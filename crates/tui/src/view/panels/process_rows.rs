@@ -90,7 +90,9 @@ fn value(column: Column, cell: Option<&Cell>, width: u16, theme: Theme) -> (Stri
     };
     let count = number.max(0.0) as u64;
     let text = match column {
-        Column::MemoryBytes | Column::LinearMemoryBytes | Column::SentBytes => format::bytes_short(count),
+        Column::MemoryBytes | Column::MailboxBytes | Column::LinearMemoryBytes | Column::SentBytes => {
+            format::bytes_short(count)
+        }
         Column::AgeMs => format::age(count),
         Column::BusyPct => format!("{number:.1}"),
         Column::MailboxLen => format::count_within(count, width.into()),

@@ -8,6 +8,7 @@ use rusm_protocol::QueryError;
 use crate::model::input::complete::Vocabulary;
 use crate::model::panes::columns;
 use crate::model::panes::table::Selection;
+use crate::model::panes::table::trends::POINTS;
 use crate::model::{Model, format, layout};
 use crate::view::painter::{self, Painter};
 use crate::view::panels::query_field::{self, QueryField};
@@ -64,6 +65,8 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
         return painter.note(inner, text);
     }
     let folded = table.folded();
+    let has_trends = has_trends(painter, inner, model);
+    let top = table.trends.top();
     for at in 0..inner.height.saturating_sub(1) {
         let position = table.top + u64::from(at);
         let area = painter::row(inner, at + 1);
@@ -77,6 +80,10 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
         } else if table.row(position).is_some() {
             let at = (position - page.offset) as usize;
             process_rows::row(painter, area, model, &slots, (page, at));
+            if let Some(pid) = table.pid_at(position).filter(|_| has_trends) {
+                let points = painter::spark(theme, &table.trends.points(&pid), top);
+                painter.line_right(area, 0, &Line::from(Span::styled(points, theme.style(Role::Flow))));
+            }
         } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
             painter.line(area, 0, &Line::from(Span::styled(format!(" {dots}"), theme.style(Role::Dim))));
@@ -85,6 +92,17 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
             mark(painter, area, model);
         }
     }
+}
+
+/// Draws the heading of the trends. Returns true if there are any: the past has none.
+fn has_trends(painter: &mut Painter<'_>, inner: Rect, model: &Model) -> bool {
+    let width = model.table.columns.trend_width(inner.width.saturating_sub(1));
+    let has_trends = width > 0 && !model.past.is_on();
+    if has_trends {
+        let text = format!("{:<points$}", format!("CPU% {POINTS} s"), points = POINTS);
+        painter.line_right(inner, 0, &Line::from(Span::styled(text, painter.theme.style(Role::Dim))));
+    }
+    has_trends
 }
 
 /// Draws the cursor: solid if a process is selected, hollow if the selected process is not on the page.

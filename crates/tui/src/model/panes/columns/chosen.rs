@@ -3,6 +3,10 @@
 use rusm_protocol::{Column, SortKey};
 
 use super::{ColumnSet, ColumnSlot, fit, fit_chosen};
+use crate::model::panes::table::trends::POINTS;
+
+/// Minimum width of a table with trends, in cells.
+const TRENDS_FROM: u16 = 110;
 
 /// Columns of the process table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,9 +26,15 @@ impl Columns {
     /// Returns the columns that fit into `width` cells.
     pub(crate) fn fit(&self, width: u16, sort: SortKey) -> Vec<ColumnSlot> {
         match self.chosen() {
-            [] => fit(width, sort, self.set),
+            [] => fit(width - self.trend_width(width), sort, self.set),
             chosen => fit_chosen(width, sort, chosen),
         }
+    }
+
+    /// Returns the width of the trends at the right end of a table of `width` cells, with the gap before them; 0 if the
+    /// table is too narrow for them, or its columns are chosen by the user.
+    pub(crate) fn trend_width(&self, width: u16) -> u16 {
+        if width >= TRENDS_FROM && self.chosen().is_empty() { POINTS as u16 + 1 } else { 0 }
     }
 
     /// Returns the chosen columns of the set that is shown; empty for those that fit.

@@ -8,16 +8,16 @@ fn a_question_about_a_process_of_the_node_before_is_withdrawn() {
     let hello = |os_pid| {
         let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
         hello.node.os_pid = os_pid;
-        Msg::Server(ServerMessage::Hello(hello))
+        hello
     };
-    drop(update(&mut model, hello(1), Duration::ZERO));
+    connect(&mut model, hello(1));
     let (pid, name, reason) = ("<0.1.1>".to_owned(), String::new(), KillReason::Kill);
     model.overlay = Some(Overlay::Kill { pid, name, reason, typed: String::new(), words: None });
     model.table.selection = Selection::Here("<0.1.1>".to_owned());
 
-    drop(update(&mut model, hello(1), Duration::ZERO));
+    connect(&mut model, hello(1));
     assert!(matches!(model.overlay, Some(Overlay::Kill { .. })), "the same node again");
-    drop(update(&mut model, hello(2), Duration::ZERO));
+    connect(&mut model, hello(2));
 
     assert_eq!((model.overlay, model.table.selection), (None, Selection::None));
     assert!(model.status.is_some_and(|status| status.text.contains("nothing was ended")));
@@ -62,12 +62,27 @@ fn a_node_that_started_at_another_time_is_another_whatever_its_process_id() {
     model.top = model.table.rows.clone();
     model.frame = Some(Box::default());
 
-    drop(update(&mut model, Msg::Server(ServerMessage::Hello(hello.clone())), Duration::ZERO));
-    assert!(model.frame.is_some() && model.events.newest.is_some() && model.top.is_some(), "the same node again");
+    let mut reconnect = |hello: &Hello| {
+        connect(&mut model, Box::new(hello.clone()));
+        (model.frame.is_some(), model.events.newest.is_some(), model.top.is_some(), model.table.rows.is_some())
+    };
+    assert_eq!(reconnect(&hello), (true, true, true, true), "the same node again");
     hello.node.started_unix_ms += 1;
-    drop(update(&mut model, Msg::Server(ServerMessage::Hello(hello)), Duration::ZERO));
+    assert_eq!(reconnect(&hello), (false, false, false, false));
+}
 
-    assert_eq!((model.frame, model.events.newest, model.top, model.table.rows), (None, None, None, None));
+#[test]
+fn a_node_introduces_itself_once_for_each_connection() {
+    let mut model = attached(Tab::Processes);
+    let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
+    hello.node.name = "another".to_owned();
+    hello.node.os_pid += 1;
+
+    drop(update(&mut model, Msg::Server(ServerMessage::Hello(hello.clone())), Duration::ZERO));
+    assert_eq!(model.overlay, None);
+
+    connect(&mut model, hello);
+    assert!(matches!(model.overlay, Some(Overlay::OtherNode { .. })), "{:?}", model.overlay);
 }
 
 #[test]

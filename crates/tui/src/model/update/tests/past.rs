@@ -252,7 +252,7 @@ fn another_node_ends_the_past_and_must_be_confirmed() {
     let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
     (hello.node.name, hello.node.os_pid) = ("shop".to_owned(), 812);
 
-    update(&mut model, Msg::Server(ServerMessage::Hello(hello)), Duration::ZERO);
+    connect(&mut model, hello);
 
     assert!(!model.past.is_on() && !model.paused && model.frame.is_none());
     assert!(matches!(&model.overlay, Some(Overlay::OtherNode { node, .. }) if node == "shop, pid 812"));
@@ -268,7 +268,7 @@ fn a_node_that_has_restarted_is_announced() {
     let ServerMessage::Hello(mut hello) = Demo::new(1).hello() else { unreachable!("it says hello") };
     hello.node.os_pid = 813;
 
-    update(&mut model, Msg::Server(ServerMessage::Hello(hello)), Duration::ZERO);
+    connect(&mut model, hello);
 
     assert_eq!(model.status.map(|status| status.text).as_deref(), Some("demo has restarted: pid 813, before pid 4242"));
 }
