@@ -47,7 +47,7 @@ use crate::failure::{Failure, system};
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
-    signals::file_size::ignore_signal();
+    rusm_log::ignore_file_size_signal();
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {

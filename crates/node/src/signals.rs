@@ -1,7 +1,6 @@
 //! The signals that ask a program to end: the first one drains its node or stops its measurement, a second one ends it
 //! at once.
 
-pub(crate) mod file_size;
 pub(crate) mod own_thread;
 pub(crate) mod service;
 

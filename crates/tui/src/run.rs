@@ -32,7 +32,7 @@ use crate::once::{act, diagnose};
 use crate::replay::recording::Recording;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
-use crate::terminal::{self, BackgroundQuery, Guard, QUERY, Screen, TerminalColors};
+use crate::terminal::{self, BackgroundQuery, Guard, Output, QUERY, Screen, TerminalColors};
 
 /// Interval at which ages and countdowns are updated.
 const TICK: Duration = Duration::from_millis(100);
@@ -80,10 +80,11 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
     }
     let first = Options { source: picker::pick(&options.source).await?, ..options };
     let mut sources = Sources::new(first);
+    let output = Output::start().map_err(Error::Terminal)?;
     loop {
         let inbox = Inbox::default();
         let outgoing = start::attach(&sources.now, &inbox).await?;
-        let mut event_loop = EventLoop::new(&sources.now, inbox, outgoing)?;
+        let mut event_loop = EventLoop::new(&sources.now, &output, inbox, outgoing)?;
         event_loop.attach_beside().await?;
         let ended = event_loop.serve().await;
         let lines = summary(event_loop.nodes.first(), event_loop.start.elapsed());
@@ -94,7 +95,8 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
             return ended;
         }
         if !sources.advance(next) {
-            if let Some(lines) = lines {
+            // A terminal that nobody reads would block the program.
+            if let Some(lines) = lines.filter(|_| output.is_idle()) {
                 drop(writeln!(io::stdout().lock(), "{lines}"));
             }
             return ended;
@@ -111,7 +113,8 @@ struct EventLoop {
     nodes: Nodes,
     signals: Signals,
     guard: Guard,
-    screen: Screen<io::Stdout>,
+    output: Output,
+    screen: Screen<Output>,
     start: Instant,
     pace: Pace,
     drawn_at: Option<Instant>,
@@ -128,11 +131,11 @@ struct EventLoop {
 }
 
 impl EventLoop {
-    fn new(options: &Options, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
+    fn new(options: &Options, output: &Output, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
         // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
         // it.
         let signals = Signals::take().map_err(Error::Terminal)?;
-        let guard = Guard::take(options.mouse).map_err(Error::Terminal)?;
+        let guard = Guard::take(output, options.mouse).map_err(Error::Terminal)?;
         let size = terminal::size();
         let start = start::start(options, size, outgoing.over_ssh);
         let recording = match &options.record {
@@ -140,13 +143,14 @@ impl EventLoop {
             None => None,
         };
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
-        let mut screen = Screen::new(io::stdout(), size, start.capabilities.ascii);
+        let mut screen = Screen::new(output.clone(), size, start.capabilities.ascii);
         let mut background = BackgroundQuery::default();
         if TerminalColors::from_env(options.color).is_open(options) {
             screen.send(QUERY).map_err(Error::Terminal)?;
             background = BackgroundQuery::asked();
         }
         Ok(Self {
+            output: output.clone(),
             screen,
             nodes: Nodes::new(
                 Watched { source: options.source.clone(), model: Model::new(start), inbox, outgoing },
@@ -221,13 +225,13 @@ impl EventLoop {
                     SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
                 saved = export::finished(&mut self.exporting) => self.feed_focused(Msg::Saved(saved))?,
-                () = tokio::time::sleep_until(draw_at), if is_dirty => {}
+                () = async { tokio::join!(tokio::time::sleep_until(draw_at), self.output.idle()); }, if is_dirty => {}
             }
             if let Some(ending) = self.ending.take() {
                 return ending;
             }
             is_dirty |= self.nodes.take_dirty();
-            if is_dirty && Instant::now() >= draw_at {
+            if is_dirty && Instant::now() >= draw_at && self.output.is_idle() {
                 self.draw()?;
                 (is_dirty, by_key) = (false, false);
             }
@@ -333,19 +337,18 @@ impl EventLoop {
     }
 
     fn draw(&mut self) -> Result<(), Error> {
-        let began = Instant::now();
         match self.nodes.shown() {
             Some(nodes) => self.screen.draw_nodes(&nodes, self.nodes.indices().len()),
             None => self.screen.draw(&self.nodes.focused().model),
         }
         .map_err(Error::Terminal)?;
-        self.pace.drawn_in(began.elapsed());
+        self.pace.drawn_in(self.output.took());
         self.drawn_at = Some(Instant::now());
         Ok(())
     }
 }
 
-/// Time between two draws: doubled after a slow write, and gradually reduced again after fast ones.
+/// Time between two draws, adapted to the time that the frame before took to be written: doubled after a slow write, and gradually reduced again after fast ones.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     frame_time: Duration,

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
+use super::output::Output;
 use crate::model::input::key::Size;
 
 /// Sequence that enters the alternate screen, hides the cursor and enables bracketed paste.
@@ -20,10 +22,14 @@ const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[?2004l\x1b[m\x1b[?2
 /// too (`panics.rs`). The hook must restore the terminal at such a panic, because no other code runs after it.
 const ABORTS: &str = "panic in a ";
 
+/// Time for which a change of the modes waits for a terminal that reads nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Owns the terminal while it exists. `Drop` restores the terminal; the event loop calls `leave` and `enter` around a
 /// suspension.
 #[derive(Debug)]
 pub struct Guard {
+    output: Output,
     mouse: bool,
     /// True while the terminal is taken over. The panic hook shares it, and stays installed after the guard is dropped.
     taken: Arc<AtomicBool>,
@@ -36,17 +42,17 @@ impl Guard {
     ///
     /// # Errors
     /// If the terminal cannot be switched to raw mode or written to.
-    pub fn take(mouse: bool) -> io::Result<Self> {
-        let guard = Self { mouse, taken: Arc::new(AtomicBool::new(false)) };
+    pub fn take(output: &Output, mouse: bool) -> io::Result<Self> {
+        let guard = Self { output: output.clone(), mouse, taken: Arc::new(AtomicBool::new(false)) };
         guard.enter()?;
-        let taken = Arc::clone(&guard.taken);
+        let (output, taken) = (output.clone(), Arc::clone(&guard.taken));
         let owner = std::thread::current().id();
         let next = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == owner
                 || panic.payload_as_str().is_some_and(|text| text.starts_with(ABORTS))
             {
-                give_back(&taken);
+                give_back(&output, &taken);
             }
             next(panic);
         }));
@@ -61,12 +67,12 @@ impl Guard {
         if self.mouse {
             bytes.extend_from_slice(MOUSE_ON);
         }
-        write(&bytes)
+        write(&self.output, &bytes)
     }
 
     /// Restores the terminal.
     pub(crate) fn leave(&self) {
-        give_back(&self.taken);
+        give_back(&self.output, &self.taken);
     }
 }
 
@@ -76,18 +82,18 @@ impl Drop for Guard {
     }
 }
 
-fn give_back(taken: &AtomicBool) {
+fn give_back(output: &Output, taken: &AtomicBool) {
     if taken.swap(false, Ordering::SeqCst) {
         // Errors are ignored: nothing else can be done if the terminal cannot be restored.
-        write(LEAVE).ok();
+        write(output, LEAVE).ok();
         disable_raw_mode().ok();
     }
 }
 
-fn write(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+fn write(output: &Output, bytes: &[u8]) -> io::Result<()> {
+    output.clone().write_all(bytes)?;
+    output.finish(PATIENCE);
+    Ok(())
 }
 
 /// Returns the terminal's size, or 80x24 if it is unknown.

@@ -16,6 +16,29 @@ fn cells(n: u16) -> NonZero<u16> {
     NonZero::new(n).expect("a size")
 }
 
+/// Starts a program in a new terminal.
+fn spawn(
+    mut command: CommandBuilder,
+    rows: u16,
+    cols: u16,
+) -> (Box<dyn MasterPty + Send>, Box<dyn Child + Send + Sync>) {
+    let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+    let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
+    command.env_remove("NO_COLOR");
+    command.env_remove("SSH_CONNECTION");
+    command.env("TERM", "xterm-256color");
+    command.env("LC_ALL", "C.UTF-8");
+    let child = pair.slave.spawn_command(command).expect("the program starts");
+    (pair.master, child)
+}
+
+/// Sends a signal to a program.
+fn send_signal(child: &dyn Child, signal: rustix::process::Signal) {
+    let pid = child.process_id().and_then(|pid| i32::try_from(pid).ok());
+    let pid = pid.and_then(rustix::process::Pid::from_raw).expect("a pid");
+    rustix::process::kill_process(pid, signal).expect("the signal is sent");
+}
+
 /// A program in a terminal that the test can read.
 pub(crate) struct Terminal {
     master: Box<dyn MasterPty + Send>,
@@ -30,17 +53,10 @@ impl Terminal {
         Self::open_sized(command, ROWS, COLUMNS)
     }
 
-    fn open_sized(mut command: CommandBuilder, rows: u16, cols: u16) -> Self {
-        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
-        command.env_remove("NO_COLOR");
-        command.env_remove("SSH_CONNECTION");
-        command.env("TERM", "xterm-256color");
-        command.env("LC_ALL", "C.UTF-8");
-        let child = pair.slave.spawn_command(command).expect("the program starts");
-        drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().expect("a reader");
-        let keys = pair.master.take_writer().expect("a writer");
+    fn open_sized(command: CommandBuilder, rows: u16, cols: u16) -> Self {
+        let (master, child) = spawn(command, rows, cols);
+        let mut reader = master.try_clone_reader().expect("a reader");
+        let keys = master.take_writer().expect("a writer");
         let (sender, output) = sync_channel(1024);
         std::thread::spawn(move || {
             let mut buffer = [0; 16 * 1024];
@@ -50,7 +66,7 @@ impl Terminal {
                 }
             }
         });
-        Self { master: pair.master, child, keys, output, parser: Parser::new(cells(rows), cells(cols), 0) }
+        Self { master, child, keys, output, parser: Parser::new(cells(rows), cells(cols), 0) }
     }
 
     /// Starts a shell with job control.
@@ -116,9 +132,7 @@ impl Terminal {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
-        let pid = pid.and_then(rustix::process::Pid::from_raw).expect("a pid");
-        rustix::process::kill_process(pid, signal).expect("the signal is sent");
+        send_signal(&*self.child, signal);
     }
 }
 
@@ -315,11 +329,36 @@ fn no_color_leaves_no_colour() {
     assert_eq!(terminal.ended(), 0);
 }
 
+#[test]
+fn a_signal_ends_it_although_nobody_reads_its_terminal() {
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_rusm-top"));
+    command.arg("--demo");
+    let (master, mut child) = spawn(command, 200, 400);
+    let mut reader = master.try_clone_reader().expect("a reader");
+    let mut read = Vec::new();
+    while !read.windows(8).any(|bytes| bytes == b"\x1b[?1049h") {
+        let mut byte = [0];
+        reader.read_exact(&mut byte).expect("it takes the terminal");
+        read.extend(byte);
+    }
+    // Each size is drawn in full, until the terminal takes no more.
+    for less in 0..20 {
+        let size = PtySize { rows: 200 - less, cols: 400 - less, pixel_width: 0, pixel_height: 0 };
+        master.resize(size).expect("a new size");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+
+    send_signal(&*child, rustix::process::Signal::TERM);
+
+    assert_eq!(child.wait().expect("the program ends").exit_code(), 143);
+}
+
 /// Not a test on its own: the next test runs it in a terminal.
 #[test]
 fn child_that_panics() {
     if std::env::var_os("RUSM_TOP_TEST_PANICS").is_some() {
-        let _guard = rusm_tui::terminal::Guard::take(true).expect("a terminal");
+        let _guard =
+            rusm_tui::terminal::Guard::take(&rusm_tui::terminal::Output::start().unwrap(), true).expect("a terminal");
         panic!("deliberate");
     }
 }
