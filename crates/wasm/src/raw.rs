@@ -2,8 +2,8 @@
 //! `memory`.
 //!
 //! The calls are those of the world `rusm:runtime/actor`, for guests written by hand or by a compiler without
-//! component support. A pid is an `i64` that is valid on this node only; 0 means no process. `p, n` are an address in
-//! memory and a number of bytes.
+//! component support. A pid is an `i64` of a process on this node; 0 means no process, or one of another node of a
+//! cluster, which only components can address. `p, n` are an address in memory and a number of bytes.
 //!
 //! | Function | Gives | |
 //! |---|---|---|
@@ -27,7 +27,7 @@
 //! | `sleep(ms)`, `yield()` | | |
 //! | `register(p, n)`, `unregister(p, n)`, `join(p, n)`, `leave(p, n)` | status | |
 //! | `whereis(p, n)` | `i64` | a pid or 0 |
-//! | `members(p, n)` | `i32` | number of members of a group, or a status; their pids, `i64` each, are the item |
+//! | `members(p, n)` | `i32` | number of members of a group on this node, or a status; their pids, `i64` each, are the item |
 //! | `group_monitor(p, n)`, `group_demonitor(ref)` | `i64`, `i32` | a reference, or a status, with the members as above; 1 if the monitor existed |
 //! | `send_after(to, ms, tag, p, n)`, `send_every(to, ms, tag, p, n)` | `i64` | a timer, or a status |
 //! | `cancel(timer)` | `i64` | milliseconds left, or -1 |

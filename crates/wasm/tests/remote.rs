@@ -11,13 +11,71 @@ use rusm_cluster::node::Node;
 use rusm_cluster::{BootId, Config as NodeConfig, MemoryNetwork};
 use rusm_runtime::remote::{Decoder, Encoder, Exports, Portable};
 use rusm_runtime::{Config, Context, Down, ExitReason, Runtime};
-use rusm_wasm::{GuestCode, RemoteGuestError, RemoteGuests, SANDBOXED, Wasm, WasmConfig};
+use rusm_wasm::{
+    Capability, GuestCode, GuestOptions, Profiles, RemoteGuestError, RemoteGuests, SANDBOXED, Wasm, WasmConfig,
+};
 
 const SOON: Duration = Duration::from_mins(1);
 /// A guest that ends at once, and one that traps.
 const ENDS: &str = r#"(module (func (export "run")))"#;
 const TRAPS: &str = r#"(module (func (export "run") unreachable))"#;
 const NO_ARGS: [&str; 0] = [];
+
+/// A component that sends to guessed processes of the first other node, and traps if it may.
+const GUESSES: &str = r#"(component
+  (import "rusm:runtime/types@0.1.0" (instance $types
+    (type $pid' (record (field "node" u32) (field "slot" u32) (field "generation" u32)))
+    (export "pid" (type $pid (eq $pid')))
+    (type $reason' (variant (case "normal") (case "shutdown") (case "shutdown-with" string) (case "killed")
+      (case "no-process") (case "no-connection") (case "panic" string) (case "other" string)))
+    (export "exit-reason" (type $reason (eq $reason')))
+    (type $error' (variant (case "denied" string) (case "no-process") (case "mailbox-full") (case "timed-out")
+      (case "callee-exited" $reason) (case "no-such" string) (case "taken" string) (case "limit" string)
+      (case "invalid" string)))
+    (export "error" (type $error (eq $error')))))
+  (alias export $types "pid" (type $pid))
+  (alias export $types "error" (type $error))
+  (import "rusm:runtime/process@0.1.0" (instance $process
+    (export "pid" (type $p (eq $pid)))
+    (export "error" (type $e (eq $error)))
+    (export "send" (func (param "to" $p) (param "tag" u64) (param "body" (list u8)) (result (result (error $e)))))))
+  (core module $memory
+    (memory (export "memory") 1)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) i32.const 8192))
+  (core instance $memory (instantiate $memory))
+  (alias core export $memory "memory" (core memory $m))
+  (alias core export $memory "realloc" (core func $realloc))
+  (alias export $process "send" (func $send))
+  (core func $send' (canon lower (func $send) (memory $m) (realloc $realloc)))
+  (core module $guest
+    (import "node" "send" (func $send (param i32 i32 i32 i64 i32 i32 i32)))
+    (import "node" "memory" (memory 1))
+    (func (export "run") (param i32 i32) (result i32)
+      (local $slot i32)
+      (local.set $slot (i32.const 1))
+      (loop $again
+        (call $send (i32.const 1) (local.get $slot) (i32.const 1) (i64.const 0) (i32.const 0) (i32.const 4) (i32.const 512))
+        (if (i32.eqz (i32.load8_u (i32.const 512))) (then unreachable))
+        (local.set $slot (i32.add (local.get $slot) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $slot) (i32.const 32))))
+      i32.const 1024))
+  (core instance $guest (instantiate $guest (with "node" (instance
+    (export "send" (func $send'))
+    (export "memory" (memory $m))))))
+  (func (export "run") (param "args" (list string)) (result (result (error string)))
+    (canon lift (core func $guest "run") (memory $m) (realloc $realloc))))"#;
+/// A core module that traps unless its group has one member, which is a process.
+const COUNTS: &str = r#"(module
+  (import "rusm" "members" (func $members (param i32 i32) (result i32)))
+  (import "rusm" "item_len" (func $len (result i32)))
+  (import "rusm" "item_read" (func $read (param i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "group")
+  (func (export "run")
+    (if (i32.ne (call $members (i32.const 0) (i32.const 5)) (i32.const 1)) (then unreachable))
+    (if (i32.ne (call $len) (i32.const 8)) (then unreachable))
+    (drop (call $read (i32.const 16) (i32.const 8) (i32.const 0)))
+    (if (i64.eqz (i64.load (i32.const 16))) (then unreachable))))"#;
 
 struct Member {
     guests: RemoteGuests,
@@ -28,7 +86,11 @@ struct Member {
 
 fn start(network: &MemoryNetwork, name: &str, guests: RemoteGuests, exports: Exports) -> Member {
     let runtime = Runtime::start(Config { schedulers: 1, exports, ..Config::default() }).unwrap();
-    let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() }).unwrap();
+    let mut profiles = Profiles::default();
+    for (name, capability) in [("sends", Capability::Send), ("groups", Capability::Groups)] {
+        profiles.set(name, [capability].into_iter().collect());
+    }
+    let wasm = Wasm::start(WasmConfig { capacity: 10, profiles, ..WasmConfig::default() }).unwrap();
     guests.attach(&wasm);
     let link = Arc::new(network.join(name.parse().unwrap()));
     // The two nodes have started at different times.
@@ -76,6 +138,46 @@ fn ask<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     };
     member.runtime.spawn(run).unwrap();
     take.recv_timeout(SOON).unwrap()
+}
+
+/// Runs a guest with a profile; returns why it ended.
+fn end_of(member: &Member, guest: &str, profile: &str) -> ExitReason {
+    let module = member.wasm.load("guest", &bytes(guest)).unwrap();
+    let options = GuestOptions::default().profile(profile).monitored();
+    let wasm = member.wasm.clone();
+    ask(member, move |ctx, _| async move {
+        wasm.spawn_from(&ctx, &module, &options).unwrap();
+        ctx.receive_of::<Down>().await.reason
+    })
+}
+
+#[test]
+fn a_guest_without_the_capability_sends_to_no_process_of_another_node_that_it_guesses() {
+    let (a, b) = two(SANDBOXED);
+    let silent: Vec<_> = (0..8).map(|_| b.runtime.spawn(|_| std::future::pending::<()>()).unwrap()).collect();
+    assert!(silent.iter().any(|pid| (1..32).contains(&pid.slot())), "the guest guesses well: {silent:?}");
+
+    assert_eq!(end_of(&a, GUESSES, SANDBOXED), ExitReason::Normal);
+    assert!(matches!(end_of(&a, GUESSES, "sends"), ExitReason::Other(_)), "it may, so it traps");
+}
+
+#[test]
+fn a_core_module_knows_the_members_of_a_group_on_its_own_node() {
+    let (a, b) = two(SANDBOXED);
+    for member in [&a, &b] {
+        let joins = |ctx: Context| async move {
+            ctx.join("group").unwrap();
+            std::future::pending::<()>().await;
+        };
+        member.runtime.spawn(joins).unwrap();
+    }
+    let until = Instant::now() + SOON;
+    while a.runtime.members("group").len() != 2 {
+        assert!(Instant::now() < until, "the groups are not the same");
+        std::thread::yield_now();
+    }
+
+    assert_eq!(end_of(&a, COUNTS, "groups"), ExitReason::Normal);
 }
 
 #[test]

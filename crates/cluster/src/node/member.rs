@@ -29,6 +29,11 @@ use crate::wire::{Kind, Packet};
 
 /// Maximum number of peers that a node knows, with those that have gone. Each has a thread.
 const PEERS_MAX: usize = 256;
+/// Part of all mailboxes, as a divisor, that messages of one node may have beyond their room. The runtime allows four
+/// such nodes.
+const HELD_SHARE: u64 = 8;
+/// Minimum of this part, in bytes.
+const HELD_BYTES_MIN: u64 = 1 << 20;
 /// Time within which a peer has to say something. After it, it makes room for another one.
 const SILENT_MAX: Duration = Duration::from_secs(10);
 
@@ -113,6 +118,8 @@ impl Node {
         config: Config,
         names: NamesConfig,
     ) -> Result<Self, NodeError> {
+        let room = runtime.config().mailbox_total_bytes / HELD_SHARE;
+        let config = Config { held_bytes: config.held_bytes.min(room.max(HELD_BYTES_MIN)), ..config };
         let identity = Identity { name: link.name().clone(), boot };
         let environment = Arc::new(Environment::new(link));
         let shared = Arc::new(Shared {

@@ -6,6 +6,10 @@ use super::fault::Fault;
 use crate::wire::limits::{CHUNK_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::wire::{Features, Version};
 
+/// Length of the messages that may wait at a node that says nothing about it, and from one, in bytes: nodes that are older
+/// than this limit in HELLO.
+pub(super) const HELD_BYTES_OF_OLD_NODES: u64 = 256 << 20;
+
 /// Limits and times of a session. The defaults are those that were measured on one machine; over long distances, the
 /// window is what grows.
 #[derive(Clone, Debug)]
@@ -24,7 +28,8 @@ pub struct Config {
     pub target_bytes: u64,
     /// Maximum number of messages that all processes of the other node together have not taken. Default 262,144.
     pub held_messages: u64,
-    /// Maximum length of these messages, in bytes. Default 256 MiB.
+    /// Maximum length of the messages of the other node that the processes of this one together have not taken, in bytes.
+    /// The other node is told. Default 256 MiB; a member of a cluster allows less if its mailboxes are small.
     pub held_bytes: u64,
     /// Maximum length of a chunk, in bytes. Default 64 KiB.
     pub chunk_bytes: usize,
@@ -57,7 +62,7 @@ impl Default for Config {
             target_messages: 4_096,
             target_bytes: 4 << 20,
             held_messages: 1 << 18,
-            held_bytes: 256 << 20,
+            held_bytes: HELD_BYTES_OF_OLD_NODES,
             chunk_bytes: CHUNK_BYTES_MAX,
             message_bytes: MESSAGE_BYTES_MAX,
             waiting_signals: 1 << 20,
@@ -79,8 +84,8 @@ impl Config {
     }
 
     /// Returns the maximum number of long messages under way: what may be held or wait, in chunks, and those in flight.
-    pub(super) fn parts_max(&self) -> usize {
-        let bytes = self.held_bytes as usize + self.waiting_signal_bytes + self.window_bytes as usize;
+    pub(super) fn parts_max(&self, held_bytes: u64) -> usize {
+        let bytes = held_bytes as usize + self.waiting_signal_bytes + self.window_bytes as usize;
         bytes / self.chunk_bytes.max(1) + 2
     }
 

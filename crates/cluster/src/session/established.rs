@@ -41,7 +41,7 @@ impl Established {
             tag_in: proposal.tag_in,
             tag_out: proposal.tag_out,
             outbound: Outbound::new(proposal.tag_out, proposal.window),
-            inbound: Inbound::new(proposal.epoch),
+            inbound: Inbound::new(proposal.epoch, proposal.held_bytes),
             liveness: Liveness::new(now, proposal.version.has_ping()),
             leaves_at: None,
         }

@@ -27,6 +27,8 @@ use crate::wire::{Frame, Kind, Stream};
 #[derive(Debug)]
 pub(super) struct Inbound {
     epoch: Epoch,
+    /// Maximum length of the messages for which credit was not returned, in bytes.
+    held_bytes_max: u64,
     /// Number of the next frame.
     expected: u64,
     /// Number of frames and bytes that arrived after the last acknowledgement.
@@ -75,9 +77,10 @@ pub(super) enum Returned {
 }
 
 impl Inbound {
-    pub(super) fn new(epoch: Epoch) -> Self {
+    pub(super) fn new(epoch: Epoch, held_bytes_max: u64) -> Self {
         Self {
             epoch,
+            held_bytes_max,
             expected: 0,
             unacknowledged: (0, 0),
             ack_at: None,
@@ -175,7 +178,7 @@ impl Inbound {
         let messages = target.waiting + target.messages;
         let exceeds_target =
             messages > config.target_messages || messages > 1 && target.held_bytes > config.target_bytes;
-        let exceeds_all = self.held.0 > config.held_messages || self.held.0 > 1 && self.held.1 > config.held_bytes;
+        let exceeds_all = self.held.0 > config.held_messages || self.held.0 > 1 && self.held.1 > self.held_bytes_max;
         if exceeds_target || exceeds_all { Err(DownReason::Protocol) } else { Ok(()) }
     }
 
@@ -199,7 +202,8 @@ impl Inbound {
         let part = Part { kind, total, bytes: BytesMut::from(chunk) };
         let earlier = self.parts.insert((from, to), part);
         let signal_bytes_max = config.waiting_signal_bytes + config.message_bytes;
-        let is_too_much = self.signal_parts_bytes > signal_bytes_max as u64 || self.parts.len() > config.parts_max();
+        let is_too_much = self.signal_parts_bytes > signal_bytes_max as u64
+            || self.parts.len() > config.parts_max(self.held_bytes_max);
         if earlier.is_some() || is_too_much { Err(DownReason::Protocol) } else { Ok(()) }
     }
 

@@ -279,6 +279,7 @@ impl Session {
             target_messages: self.config.target_messages,
             from: self.local.name.clone(),
             to: self.peer.clone(),
+            held_bytes: self.config.versions.1.has_held_bytes().then_some(self.config.held_bytes),
         }
     }
 

@@ -30,6 +30,7 @@ pub(super) struct Window {
     pub(super) frames: usize,
     pub(super) bytes: usize,
     pub(super) target_messages: u32,
+    pub(super) held_bytes: u64,
 }
 
 /// Frames to the other node.
@@ -110,7 +111,7 @@ impl Outbound {
     /// Checks that a message of a length has credit and room. If not, room is reported later.
     pub(super) fn check_room(&mut self, to: Address, length: usize, config: &Config) -> Result<(), Busy> {
         let has_room = self.has_room(DATA_HEADER_BYTES + length.min(config.chunk_bytes));
-        let checked = self.targets.check(to, length, self.window.target_messages, config);
+        let checked = self.targets.check(to, length, &self.window, config);
         let checked = if has_room { checked } else { checked.and(Err(Busy::Pair)) };
         self.is_waited_for |= checked == Err(Busy::Pair);
         checked
@@ -207,7 +208,7 @@ impl Outbound {
         // Reporting the first free place would make the senders wait again at once.
         let is_free = self.in_flight.len() <= self.window.frames / 4 * 3
             && self.in_flight_bytes <= self.window.bytes / 4 * 3
-            && self.targets.have_room(config);
+            && self.targets.have_room(&self.window, config);
         if self.is_waited_for && is_free && !config.has(Fault::ForgetsRoom) {
             self.is_waited_for = false;
             events.push_back(Event::Room { to: None });

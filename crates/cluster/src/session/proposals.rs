@@ -5,7 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::config::Config;
+use super::config::{Config, HELD_BYTES_OF_OLD_NODES};
 use super::fault::Fault;
 use super::outbound::Window;
 use crate::identity::{BootId, Epoch};
@@ -29,6 +29,8 @@ pub(super) struct Proposal {
     pub(super) version: Version,
     pub(super) features: Features,
     pub(super) window: Window,
+    /// Maximum length of the messages of the other node that processes of this node may have waiting, in bytes.
+    pub(super) held_bytes: u64,
 }
 
 /// The proposed sessions, newest last.
@@ -51,6 +53,11 @@ impl Proposal {
                 frames: hello.window_frames.min(config.window_frames) as usize,
                 bytes: hello.window_bytes.min(config.window_bytes) as usize,
                 target_messages: hello.target_messages.min(config.target_messages),
+                held_bytes: hello.held_bytes.unwrap_or(HELD_BYTES_OF_OLD_NODES),
+            },
+            held_bytes: match hello.held_bytes {
+                Some(_) => config.held_bytes,
+                None => config.held_bytes.max(HELD_BYTES_OF_OLD_NODES),
             },
         }
     }

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::config::Config;
 use super::event::Busy;
 use super::fault::Fault;
+use super::outbound::Window;
 use crate::identity::Address;
 use crate::wire::stream::Credit;
 
@@ -47,12 +48,13 @@ impl Targets {
     }
 
     /// Checks that a message may be sent, and remembers the target of one that may not.
-    pub(super) fn check(&mut self, to: Address, length: usize, limit: u32, config: &Config) -> Result<(), Busy> {
+    pub(super) fn check(&mut self, to: Address, length: usize, limits: &Window, config: &Config) -> Result<(), Busy> {
         if config.has(Fault::IgnoresTargetCredit) {
             return Ok(());
         }
         if let Some(target) = self.by_address.get_mut(&to) {
-            let is_full = target.messages >= limit || target.bytes + length as u64 > config.target_bytes;
+            let is_full =
+                target.messages >= limits.target_messages || target.bytes + length as u64 > config.target_bytes;
             if target.messages > 0 && is_full {
                 self.waiting += usize::from(!target.is_waited_for);
                 target.is_waited_for = true;
@@ -62,7 +64,7 @@ impl Targets {
         if config.has(Fault::StallsOnOneTarget) && self.waiting > 0 {
             return Err(Busy::Pair);
         }
-        let is_full = self.messages >= config.held_messages || self.bytes + length as u64 > config.held_bytes;
+        let is_full = self.messages >= config.held_messages || self.bytes + length as u64 > limits.held_bytes;
         if self.messages > 0 && is_full { Err(Busy::Pair) } else { Ok(()) }
     }
 
@@ -97,10 +99,10 @@ impl Targets {
     }
 
     /// Returns true if at least a quarter of what all targets together may hold is free.
-    pub(super) fn have_room(&self, config: &Config) -> bool {
+    pub(super) fn have_room(&self, limits: &Window, config: &Config) -> bool {
         if config.has(Fault::StallsOnOneTarget) && self.waiting > 0 {
             return false;
         }
-        self.messages == 0 || self.messages <= config.held_messages / 4 * 3 && self.bytes <= config.held_bytes / 4 * 3
+        self.messages == 0 || self.messages <= config.held_messages / 4 * 3 && self.bytes <= limits.held_bytes / 4 * 3
     }
 }

@@ -32,6 +32,9 @@ pub struct Hello {
     pub from: NodeName,
     /// Name of the node that this HELLO is for.
     pub to: NodeName,
+    /// Maximum length of the messages that all processes of the sender together may have waiting, in bytes. `None` from
+    /// nodes that are older than this field.
+    pub held_bytes: Option<u64>,
 }
 
 /// The answer to a HELLO: a HELLO of its own, and the proof that the other one arrived.
@@ -68,6 +71,9 @@ impl Hello {
             out.put_u8(name.as_str().len() as u8);
             out.put_slice(name.as_str().as_bytes());
         }
+        if let Some(held_bytes) = self.held_bytes {
+            out.put_u64_le(held_bytes);
+        }
     }
 
     /// Reads a HELLO. Bytes after its last field belong to fields of newer versions, and are left.
@@ -85,6 +91,7 @@ impl Hello {
             target_messages: cursor.u32("the credit of a target")?,
             from: name(cursor, "the sender's name")?,
             to: name(cursor, "the receiver's name")?,
+            held_bytes: if cursor.is_empty() { None } else { Some(cursor.u64("the credit of all targets")?) },
         };
         let is_within = |value: u32, (min, max): (u32, u32)| (min..=max).contains(&value);
         if hello.versions.0 > hello.versions.1 {
@@ -95,6 +102,9 @@ impl Hello {
         }
         if !is_within(hello.target_messages, TARGET_MESSAGES) {
             return Err(WireError::Invalid("the credit of a target"));
+        }
+        if hello.held_bytes == Some(0) {
+            return Err(WireError::Invalid("the credit of all targets"));
         }
         if hello.epoch.0 == 0 || hello.epoch.0 == u64::MAX {
             return Err(WireError::Invalid("the epoch"));

@@ -9,13 +9,19 @@ pub struct Version(pub u16);
 impl Version {
     /// The oldest version that this build speaks.
     pub const OLDEST: Self = Self(1);
-    /// The newest version that this build speaks. Version 2 added PING and PONG.
-    pub const NEWEST: Self = Self(2);
+    /// The newest version that this build speaks. Version 2 added PING and PONG, version 3 the credit of all processes in
+    /// HELLO.
+    pub const NEWEST: Self = Self(3);
 
     /// Returns the newest version in both ranges, which include their ends.
     pub fn negotiated(ours: (Self, Self), theirs: (Self, Self)) -> Option<Self> {
         let (oldest, newest) = (ours.0.max(theirs.0), ours.1.min(theirs.1));
         (oldest <= newest).then_some(newest)
+    }
+
+    /// Returns true if nodes of this version say what all their processes together may have waiting.
+    pub const fn has_held_bytes(self) -> bool {
+        self.0 >= 3
     }
 
     /// Returns true if nodes of this version send PING and answer it.

@@ -95,6 +95,7 @@ fn a_flood_of_hellos_leaves_a_session_as_it_was() {
             target_messages: 256,
             from: name("b"),
             to: name("a"),
+            held_bytes: None,
         };
         pair.a.on_packet(pair.now, hello.encode());
     }

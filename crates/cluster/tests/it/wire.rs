@@ -42,7 +42,7 @@ pub(crate) fn assert_golden(file: &str, text: &str) {
 
 fn hello() -> Hello {
     Hello {
-        versions: (Version(1), Version(2)),
+        versions: (Version(1), Version(3)),
         features: Features::NAMES.union(Features::GROUPS),
         boot: BootId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
         epoch: Epoch(7),
@@ -51,6 +51,7 @@ fn hello() -> Hello {
         target_messages: 256,
         from: name("north"),
         to: name("south-1"),
+        held_bytes: Some(64 << 20),
     }
 }
 
@@ -106,6 +107,13 @@ fn a_packet_that_ends_early_is_an_error_or_has_the_frames_that_are_whole() {
     for (name, packet) in examples() {
         for length in 0..packet.len() {
             let Ok(read) = Packet::decode(packet.slice(..length)) else { continue };
+            if let Packet::Hello(Hello { held_bytes: None, .. }) = read {
+                // A HELLO of an older node.
+                continue;
+            }
+            if matches!(&read, Packet::HelloAck(ack) if ack.hello.held_bytes.is_none()) {
+                continue;
+            }
             let Packet::Stream(stream) = read else { panic!("{name} of {length} bytes is read as {read:?}") };
             let whole: Vec<_> = stream.frames.take_while(Result::is_ok).flatten().collect();
             assert_eq!(whole, frames_before(&packet, length));

@@ -63,14 +63,14 @@ impl GuestState {
         Err(self.refuse(Capability::Send))
     }
 
-    /// Returns true if `to` introduced itself, is a relative, or has ended: a message to an ended process is never
-    /// read.
+    /// Returns true if `to` introduced itself, is a relative, or has ended on this node: a message to an ended process is
+    /// never read. Whether a process of another node has ended is not known here.
     #[inline(never)]
     fn has_address_of(&self, to: Pid) -> bool {
         self.process().is_acquainted(to)
             || self.is_self_or_child(to)
             || self.ctx.parent() == Some(to)
-            || !self.ctx.runtime().is_alive(to)
+            || to.node() == 0 && !self.ctx.runtime().is_alive(to)
     }
 
     /// Lets the guest send to a process that the node has named to it.

@@ -88,7 +88,7 @@ pub(crate) trait Output {
 /// Bytes that become the item.
 pub(crate) struct Item(pub(crate) Vec<u8>);
 
-/// Pids that become the item; their number is the result.
+/// Pids that become the item; their number is the result. Processes of other nodes are left out.
 pub(crate) struct Pids(pub(crate) Vec<Pid>);
 
 /// An error of a host function.
@@ -190,9 +190,11 @@ impl Output for Pids {
     type Integer = i32;
 
     fn into_integer(self, state: &mut GuestState) -> i32 {
-        let bytes = self.0.iter().flat_map(|pid| number(*pid).to_le_bytes()).collect();
+        let here = self.0.iter().filter(|pid| pid.node == 0);
+        let bytes: Vec<u8> = here.flat_map(|pid| number(*pid).to_le_bytes()).collect();
+        let count = bytes.len() / size_of::<i64>();
         match state.set_item(bytes, 0) {
-            Ok(()) => self.0.len() as i32,
+            Ok(()) => count as i32,
             Err(full) => status(state, full.into()),
         }
     }

@@ -1,5 +1,7 @@
 //! Limits on what other nodes make a node keep.
 
+use rusm_runtime::observe;
+
 use super::*;
 use crate::link::{Link, LinkEvents, MemoryLink};
 
@@ -55,4 +57,55 @@ fn a_session_that_begins_after_its_peer_was_forgotten_has_a_later_number() {
 
     connected(&[&a, &b]);
     assert!(epoch(&a).unwrap() > before);
+}
+
+#[test]
+fn what_waits_beyond_the_room_of_mailboxes_has_one_limit_for_all_lives_of_other_nodes() {
+    const TOTAL: u64 = 4 << 20;
+    const MESSAGE: usize = 256 << 10;
+    let network = MemoryNetwork::new();
+    let exports = || Exports::default().call::<u64, u64>("double");
+    let config = RuntimeConfig { schedulers: 2, exports: exports(), mailbox_total_bytes: TOTAL, ..Default::default() };
+    let runtime = Runtime::start(config).unwrap();
+    let node = Node::start(&runtime, Arc::new(network.join(name("b"))), BootId(1), Config::default()).unwrap();
+    let b = Member { runtime, node };
+    let silent: Vec<Pid> = (0..32).map(|_| b.runtime.spawn(|_| std::future::pending::<()>()).unwrap()).collect();
+    let there = |a: &Member, pid: Pid| {
+        let node = a.runtime.node_named("b").unwrap();
+        Pid::from_parts(node, pid.slot(), pid.generation())
+    };
+
+    for boot in 10..16 {
+        let a = start(&network, "a", boot, 1024);
+        eventually("the connection", || a.runtime.node_named("b").is_some() && !a.runtime.nodes().is_empty());
+        let sent = Arc::new(AtomicUsize::new(0));
+        for pid in &silent {
+            let (to, sent) = (there(&a, *pid), Arc::clone(&sent));
+            let send = move |ctx: Context| async move {
+                loop {
+                    ctx.send(to, Bytes::from(vec![0; MESSAGE])).await;
+                    sent.fetch_add(1, Relaxed);
+                    ctx.yield_now().await;
+                }
+            };
+            a.runtime.spawn(send).unwrap();
+        }
+        // The first life fills the mailboxes; later ones lose their connection, or wait with what they may have there.
+        eventually("the messages", || sent.load(Relaxed) >= 3 || a.runtime.nodes().is_empty());
+        if boot == 10 {
+            eventually("full mailboxes", || observe::mailbox_bytes(&b.runtime).bytes >= TOTAL);
+        }
+    }
+    let waiting = observe::mailbox_bytes(&b.runtime).bytes;
+    assert!(waiting <= TOTAL + TOTAL / 2 + 2 * MESSAGE as u64, "{waiting} bytes");
+
+    for pid in silent {
+        b.runtime.exit(pid, ExitReason::Killed);
+    }
+    eventually("empty mailboxes", || observe::mailbox_bytes(&b.runtime).bytes == 0);
+    let server = b.runtime.spawn(double).unwrap();
+    let a = start(&network, "a", 20, 1024);
+    connected(&[&a, &b]);
+    let to = there(&a, server);
+    assert_eq!(ask(&a, move |ctx| async move { ctx.call::<u64, u64>(to, 4, SOON).await }), Ok(8));
 }

@@ -70,7 +70,7 @@ pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
             links,
             monitors,
             monitored_by,
-            slow_receivers: peer.withheld.lock().len(),
+            slow_receivers: peer.withheld.lock().values().filter(|withheld| withheld.frames > 0).count(),
             frames_sent: read(&counters.frames_sent),
             frames_received: read(&counters.frames_received),
             payload_bytes_sent: read(&counters.payload_bytes_sent),

@@ -184,7 +184,9 @@ impl RuntimeShared {
             link.announced = false;
             (before, std::mem::take(&mut *peer.bonds.lock()))
         };
-        peer.withheld.lock().clear();
+        for withheld in peer.withheld.lock().values_mut() {
+            (withheld.frames, withheld.bytes) = (0, 0);
+        }
         if matches!(before, Phase::Up | Phase::Greeting) {
             peer.counters.losses.fetch_add(1, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 //!
 //! A message enters the mailbox even if that is full, so that later signals of its sender stay behind it. Its credit is
 //! then withheld: the mailbox exceeds its capacity by at most the credit of its senders' nodes, and only these senders
-//! wait.
+//! wait. All that exceeds the room of mailboxes has a limit; a node whose message would exceed it loses its connection.
 
 use std::any::type_name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ use crate::process::pid::Pid;
 use crate::runtime::remote::codec::{Decoder, Portable};
 use crate::runtime::remote::frame::{Address, Frame, Kind};
 use crate::runtime::remote::limits::{HELLO_BYTES_MAX, LINKS_MAX, MEMBERSHIPS_MAX, MONITORS_MAX};
-use crate::runtime::remote::peers::{Bonds, Peer, Phase};
+use crate::runtime::remote::peers::{Bonds, Peer, Phase, Withheld};
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::enqueue;
 use crate::sync::atomic::Ordering;
@@ -54,6 +54,12 @@ pub enum Malformed {
     TooEarly {
         /// Kind of the frame.
         kind: Kind,
+    },
+    /// The messages that wait in full mailboxes would have too many bytes.
+    #[error("messages of other nodes that wait in full mailboxes would have more than {limit} bytes")]
+    NoRoom {
+        /// Maximum length, in bytes.
+        limit: u64,
     },
     /// The node uses more of this one than a node may.
     #[error("its processes may have {limit} {what} here, and it asks for more")]
@@ -86,14 +92,14 @@ impl RuntimeShared {
         let mut decoder = Decoder::new(&self.peers, peer.index, payload);
         let malformed = || Malformed::Payload { kind };
         let delivered = match kind {
-            Kind::Bytes => self.deliver_mail(peer, (from, to), bytes, Message::new(decoder.rest()), None),
+            Kind::Bytes => self.deliver_mail(peer, (from, to), bytes, Message::new(decoder.rest()), None)?,
             Kind::Tagged => {
                 let tag = u64::decode(&mut decoder).ok_or_else(malformed)?;
                 let message = Message::new(TaggedBytes { tag, body: decoder.rest() });
-                self.deliver_mail(peer, (from, to), bytes, message, None)
+                self.deliver_mail(peer, (from, to), bytes, message, None)?
             }
-            Kind::Value => self.deliver_value(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)?,
-            Kind::Request => self.deliver_request(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)?,
+            Kind::Value => self.deliver_value(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)??,
+            Kind::Request => self.deliver_request(peer, (from, to), bytes, &mut decoder).ok_or_else(malformed)??,
             signal => {
                 self.deliver_signal(peer, signal, (from, to), &mut decoder).ok_or_else(malformed)?;
                 Delivered::Accepted
@@ -109,13 +115,13 @@ impl RuntimeShared {
         (from, to): (Pid, Pid),
         bytes: usize,
         decoder: &mut Decoder<'_>,
-    ) -> Option<Delivered> {
+    ) -> Option<Result<Delivered, Malformed>> {
         let name = Arc::<str>::decode(decoder)?;
         let decode = self.config.exports.value(&name)?;
         // The code of the program may panic; this thread serves a whole node.
         let Some(message) = catch_unwind(AssertUnwindSafe(|| decode(decoder))).ok().flatten() else {
             self.note_undecodable(peer, (to, from), &name);
-            return Some(Delivered::Accepted);
+            return Some(Ok(Delivered::Accepted));
         };
         Some(self.deliver_mail(peer, (from, to), bytes, message, None))
     }
@@ -126,7 +132,7 @@ impl RuntimeShared {
         (from, to): (Pid, Pid),
         bytes: usize,
         decoder: &mut Decoder<'_>,
-    ) -> Option<Delivered> {
+    ) -> Option<Result<Delivered, Malformed>> {
         let call = Arc::<str>::decode(decoder)?;
         let is_monitored = bool::decode(decoder)?;
         let caller = Pid::decode(decoder)?;
@@ -138,7 +144,7 @@ impl RuntimeShared {
         let Some(message) = request.ok().flatten() else {
             self.note_undecodable(peer, (to, from), &call);
             self.no_reply_remote(&told);
-            return Some(Delivered::Accepted);
+            return Some(Ok(Delivered::Accepted));
         };
         Some(self.deliver_mail(peer, (from, to), bytes, message, is_monitored.then_some((caller, reference))))
     }
@@ -151,41 +157,52 @@ impl RuntimeShared {
         bytes: usize,
         message: Message,
         monitor: Option<(Pid, MonitorRef)>,
-    ) -> Delivered {
+    ) -> Result<Delivered, Malformed> {
         let own = monitor.map(|(caller, theirs)| (self.add_inbound(peer, theirs, to), caller, theirs));
         let Some(mut locked) = self.lock_process(to) else {
             if let Some((own, caller, _)) = own {
                 self.down_remote(caller, own, to, &ExitReason::NoProcess);
             }
-            return Delivered::Accepted;
+            return Ok(Delivered::Accepted);
         };
         if let Some((own, caller, _)) = own {
             locked.side_table().monitored_by.insert(own, caller);
         }
         let (slot, envelope) = (locked.slot(), message_envelope(to.generation(), message));
         let header = slot.header();
-        let has_room = self.has_room(header, header.gate.pending(), envelope.heap());
+        // Unlike messages of this node, whose senders have quotas, not even the first one may exceed the node's limit.
+        let has_room = !self.mailboxes.is_full() && self.has_room(header, header.gate.pending(), envelope.heap());
+        let cost = if has_room {
+            0
+        } else {
+            let limit = self.config.mailbox_total_bytes / 2;
+            self.peers.overflow.take(bytes as u64, limit).ok_or(Malformed::NoRoom { limit })?
+        };
         let is_confined = header.flags.load(Ordering::Relaxed) & CONFINED != 0 && from != Pid::NONE;
         if is_confined {
             drop(locked);
             SideTables::introduce(slot, to, from, |_| true);
             match self.lock_process(to) {
                 Some(again) => deliver_envelope(again, envelope),
-                None => return Delivered::Accepted,
+                None => {
+                    self.peers.overflow.give(cost);
+                    return Ok(Delivered::Accepted);
+                }
             }
         } else {
             deliver_envelope(locked, envelope);
         }
-        if has_room { Delivered::Accepted } else { self.withhold(peer, to, bytes as u64) }
+        Ok(if has_room { Delivered::Accepted } else { self.withhold(peer, to, bytes as u64, cost) })
     }
 
     /// Keeps the credit of a message until the mailbox has room.
-    fn withhold(self: &Arc<Self>, peer: &Arc<Peer>, to: Pid, bytes: u64) -> Delivered {
+    fn withhold(self: &Arc<Self>, peer: &Arc<Peer>, to: Pid, bytes: u64, cost: u64) -> Delivered {
         let is_first = {
             let mut withheld = peer.withheld.lock();
-            let sum = withheld.entry(to).or_insert((0, 0));
-            *sum = (sum.0 + 1, sum.1 + bytes);
-            sum.0 == 1
+            let sum = withheld.entry(to).or_default();
+            let is_first = sum.cost == 0;
+            *sum = Withheld { frames: sum.frames + 1, bytes: sum.bytes + bytes, cost: sum.cost + cost };
+            is_first
         };
         if is_first {
             let room = Arc::new(RoomWaker { shared: Arc::downgrade(self), peer: Arc::clone(peer), to });
@@ -371,9 +388,10 @@ struct RoomWaker {
 impl RoomWaker {
     fn release(&self) {
         let withheld = self.peer.withheld.lock().remove(&self.to);
-        let (Some((frames, bytes)), Some(shared)) = (withheld, self.shared.upgrade()) else { return };
-        if let Some(attached) = shared.peers.attached.get() {
-            attached.network.release(self.peer.index, self.to.into(), frames, bytes);
+        let (Some(withheld), Some(shared)) = (withheld, self.shared.upgrade()) else { return };
+        shared.peers.overflow.give(withheld.cost);
+        if let Some(attached) = shared.peers.attached.get().filter(|_| withheld.frames > 0) {
+            attached.network.release(self.peer.index, self.to.into(), withheld.frames, withheld.bytes);
         }
     }
 }

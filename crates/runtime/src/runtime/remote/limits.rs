@@ -1,4 +1,5 @@
-//! Limits on the use of this node by another one, and the count of the processes that it has spawned here.
+//! Limits on the use of this node by another one: processes that it has spawned here, and messages that wait beyond the
+//! room of their mailboxes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,29 @@ impl Drop for Spawned {
     }
 }
 
+/// Memory of a message beyond its bytes.
+const MESSAGE_COST: u64 = 64;
+
+/// Memory of messages of other nodes that wait although their mailboxes are full. Those of lost connections count until
+/// their mailboxes have room again.
+#[derive(Debug, Default)]
+pub(crate) struct Overflow(AtomicU64);
+
+impl Overflow {
+    /// Counts a message, unless all would then have more than `max` bytes: a long one may exceed it alone. Returns its
+    /// memory.
+    pub(crate) fn take(&self, bytes: u64, max: u64) -> Option<u64> {
+        let cost = bytes + MESSAGE_COST;
+        let more = |held| (held == 0 || held + cost <= max).then_some(held + cost);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_before| cost)
+    }
+
+    /// Counts the memory of messages that no longer wait beyond the room.
+    pub(crate) fn give(&self, cost: u64) {
+        self.0.fetch_sub(cost, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +78,19 @@ mod tests {
         assert!(spawned.add(&one).is_none() && spawned.add(&other).is_some());
         live.pop();
         assert!(spawned.add(&one).is_some(), "a refused one is not counted");
+    }
+
+    #[test]
+    fn messages_beyond_the_room_have_a_limit_that_a_long_one_exceeds_only_alone() {
+        let overflow = Overflow::default();
+        let long = overflow.take(5_000, 1_000).unwrap();
+        assert_eq!(overflow.take(0, 1_000), None);
+        overflow.give(long);
+
+        let costs: Vec<u64> = std::iter::from_fn(|| overflow.take(36, 1_000)).collect();
+
+        assert_eq!(costs, [36 + MESSAGE_COST; 10]);
+        costs.into_iter().for_each(|cost| overflow.give(cost));
+        assert!(overflow.take(5_000, 1_000).is_some());
     }
 }

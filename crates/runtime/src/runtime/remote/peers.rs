@@ -19,7 +19,7 @@ use crate::links::signal::MonitorRef;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::remote::frame::{Frame, Kind};
-use crate::runtime::remote::limits::SpawnedByNodes;
+use crate::runtime::remote::limits::{Overflow, SpawnedByNodes};
 use crate::runtime::remote::network::{Network, Refused};
 use crate::sync::Lock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -120,6 +120,16 @@ pub(crate) struct PeerCounters {
     pub(crate) losses: AtomicU64,
 }
 
+/// Messages for one process that wait beyond the room of its mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct Withheld {
+    /// Number and bytes of the frames of the current connection: their credit was not returned.
+    pub(crate) frames: u32,
+    pub(crate) bytes: u64,
+    /// Their memory, with that of frames of lost connections.
+    pub(crate) cost: u64,
+}
+
 /// One life of another node.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -127,8 +137,8 @@ pub(crate) struct Peer {
     pub(crate) identity: Identity,
     pub(crate) link: RwLock<LinkState>,
     pub(crate) bonds: Lock<Bonds>,
-    /// Number and bytes of the frames for each local process whose credit was not returned, because its mailbox is full.
-    pub(crate) withheld: Lock<HashMap<Pid, (u32, u64)>>,
+    /// Messages for each local process that wait beyond the room of its mailbox.
+    pub(crate) withheld: Lock<HashMap<Pid, Withheld>>,
     pub(crate) counters: PeerCounters,
 }
 
@@ -165,6 +175,8 @@ pub(crate) struct Peers {
     pub(crate) attached: OnceLock<Attached>,
     /// Live processes that other nodes have spawned.
     pub(crate) spawned: SpawnedByNodes,
+    /// Messages that wait beyond the room of their mailboxes.
+    pub(crate) overflow: Overflow,
     /// No more processes are started for other nodes.
     pub(crate) draining: AtomicBool,
     /// Processes that are told of nodes that come and go.
