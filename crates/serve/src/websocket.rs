@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{Method, StatusCode, Version};
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -218,6 +218,9 @@ where
     if request.head.method != Method::GET || request.head.version != Version::HTTP_11 || !is_upgrade {
         return plain(StatusCode::BAD_REQUEST, "this is a WebSocket: connect with `Upgrade: websocket`");
     }
+    if let Some(twice) = [SEC_WEBSOCKET_VERSION, SEC_WEBSOCKET_KEY].iter().find(|name| is_twice(&request, name)) {
+        return plain(StatusCode::BAD_REQUEST, format!("{twice} may be there once"));
+    }
     if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
         let mut response = plain(StatusCode::UPGRADE_REQUIRED, "the server speaks version 13 of WebSocket");
         response.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
@@ -241,6 +244,11 @@ where
     });
     response.extensions_mut().insert(Continuation::websocket(upgrade, serve));
     response
+}
+
+/// Returns true if there are several fields of a name: servers in front might read another one.
+fn is_twice(request: &Request, name: &HeaderName) -> bool {
+    request.head.headers.get_all(name).iter().nth(1).is_some()
 }
 
 /// Adds the protocol that the server has chosen among those that the client offers to the response of [`upgrade`].

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderValue, Method, StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::Service;
@@ -96,21 +96,20 @@ fn no_path() -> crate::Response {
     plain(StatusCode::BAD_REQUEST, "the request must have a :path")
 }
 
-/// Returns true if a request of HTTP/1.1 names exactly one valid host. Servers in front might choose another one of
-/// several, and then check another site than the one that answers.
+/// Returns true if a request names one valid host: in one Host field, which HTTP/1.1 must have, and in its target,
+/// if that has one (RFC 9113, 8.3.1). Servers in front, or the handler, might choose another one of several, and then
+/// check another site than the one that answers.
 fn has_valid_host(head: &Parts) -> bool {
-    if head.version != Version::HTTP_11 {
-        return true;
-    }
     let mut hosts = head.headers.get_all(HOST).iter();
-    let is_valid = |host: &HeaderValue| {
-        Authority::try_from(host.as_bytes()).is_ok_and(|authority| !authority.as_str().contains('@'))
-    };
-    hosts.next().is_some_and(is_valid) && hosts.next().is_none()
+    let Some(host) = hosts.next() else { return head.version != Version::HTTP_11 };
+    let is_valid = |host: &Authority| !host.as_str().contains('@');
+    let is_that_of_the_target = |host: &Authority| head.uri.authority().is_none_or(|target| target == host);
+    let host = Authority::try_from(host.as_bytes());
+    hosts.next().is_none() && host.is_ok_and(|host| is_valid(&host) && is_that_of_the_target(&host))
 }
 
 fn invalid_host() -> crate::Response {
-    plain(StatusCode::BAD_REQUEST, "the request must have one Host field with a valid host")
+    plain(StatusCode::BAD_REQUEST, "the request must have one Host field with a valid host, the same as in its target")
 }
 
 /// Runs the tasks of hyper's HTTP/2 as processes.

@@ -51,6 +51,23 @@ fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Byt
 }
 
 #[test]
+fn a_host_that_is_not_the_authority_is_refused() {
+    let (_runtime, server) = serve(router(), Limits::default());
+
+    client(async {
+        let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
+        tokio::spawn(connection);
+        for (host, status) in [("localhost", StatusCode::OK), ("other", StatusCode::BAD_REQUEST)] {
+            let mut request = request("GET", "/", "");
+            request.headers_mut().insert("host", http::HeaderValue::from_static(host));
+            assert_eq!(sender.send_request(request).await.expect("a response").status(), status, "{host}");
+        }
+    });
+}
+
+#[test]
 fn streams_of_one_connection_are_answered_apart() {
     let (_runtime, server) = serve(router(), Limits::default());
 

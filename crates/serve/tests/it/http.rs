@@ -76,6 +76,11 @@ fn a_request_without_exactly_one_valid_host_is_refused() {
         client.write(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
         assert_eq!(client.answer().text(), "hello\n", "{host}");
     }
+    for (target, status) in [("http://A/", 200), ("http://b/", 400), ("http://a:81/", 400)] {
+        let mut client = Client::connect(server.local_addr());
+        client.write(format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n"));
+        assert_eq!(client.answer().status, status, "{target}");
+    }
 }
 
 #[test]

@@ -42,6 +42,24 @@ fn close_code(socket: &mut WebSocket<TcpStream>) -> Option<CloseCode> {
 }
 
 #[test]
+fn a_handshake_with_two_keys_or_two_versions_is_refused() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let version = "sec-websocket-version: 13\r\n";
+
+    for (fields, status) in
+        [(vec![key, version], 101), (vec![key, key, version], 400), (vec![key, version, version], 400)]
+    {
+        let mut client = Client::connect(server.local_addr());
+        let fields = fields.concat();
+        client.write(format!(
+            "GET /echo HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n{fields}\r\n"
+        ));
+        assert_eq!(client.answer().status, status, "{fields}");
+    }
+}
+
+#[test]
 fn messages_come_back_and_the_socket_is_one_process() {
     let (runtime, server) = serve(router(), Limits::default());
     let mut socket = connect(&server);

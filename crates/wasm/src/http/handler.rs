@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use rusm_serve::http::header::{CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use rusm_serve::http::header::{CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use rusm_serve::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rusm_serve::websocket::WsMessage;
 use rusm_serve::{IntoResponse, Request};
@@ -96,12 +96,16 @@ fn try_later() -> GuestResponse {
     whole(StatusCode::SERVICE_UNAVAILABLE, fields, Bytes::from_static(b"no memory for the body of the request\n"))
 }
 
+/// Returns the request as a guest gets it: the host is a field of each version of HTTP.
 fn record(request: &Request, body: Bytes) -> handler::Request {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let fields = request.headers();
+    let authority = request.uri().authority().filter(|_| !fields.contains_key(HOST));
+    let host = authority.map(|authority| (HOST.to_string(), authority.to_string()));
     handler::Request {
         method: request.method().to_string(),
         target: request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
-        headers: request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        headers: host.into_iter().chain(fields.iter().map(|(name, value)| (name.to_string(), text(value)))).collect(),
         body: body.into(),
         peer: request.connection().peer.to_string(),
     }
