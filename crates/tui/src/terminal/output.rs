@@ -113,7 +113,7 @@ impl Shared {
             let mut state = self.lock();
             state.pending -= 1;
             state.took = began.elapsed();
-            state.error = written.err().or(state.error.take());
+            state.error = written.err().or_else(|| state.error.take());
             drop(state);
             self.written.notify_all();
             self.idle.notify_one();

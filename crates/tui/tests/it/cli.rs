@@ -38,6 +38,19 @@ fn error_line(output: &Output) -> String {
 }
 
 #[test]
+fn a_limit_on_file_sizes_is_an_error_in_one_line() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("manual");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" man > \"$1\"", env!("CARGO_BIN_EXE_rusm-top")]).arg(&file);
+
+    let output = command.output().expect("the shell runs");
+
+    assert_eq!(code(&output), 1, "{output:?}");
+    assert!(error_line(&output).contains("File too large"), "{output:?}");
+}
+
+#[test]
 fn stdout_that_is_no_terminal_is_refused_with_a_way_out() {
     let output = ran(&["--demo"]);
 

@@ -182,13 +182,11 @@ impl RuntimeShared {
         if is_confined {
             drop(locked);
             SideTables::introduce(slot, to, from, |_| true);
-            match self.lock_process(to) {
-                Some(again) => deliver_envelope(again, envelope),
-                None => {
-                    self.peers.overflow.give(cost);
-                    return Ok(Delivered::Accepted);
-                }
-            }
+            let Some(again) = self.lock_process(to) else {
+                self.peers.overflow.give(cost);
+                return Ok(Delivered::Accepted);
+            };
+            deliver_envelope(again, envelope);
         } else {
             deliver_envelope(locked, envelope);
         }

@@ -37,7 +37,7 @@ struct Trend {
 impl Trends {
     /// Adds the values of a page. A process that is no longer on it loses its trend.
     pub(crate) fn take(&mut self, rows: &Rows, now: Duration) {
-        if now < self.at || now - self.at > GAP {
+        if now.checked_sub(self.at).is_none_or(|since| since > GAP) {
             *self = Self { step_end: now + STEP, ..Self::default() };
         }
         self.at = now;
