@@ -461,7 +461,7 @@ impl Demo {
                 cores: SCHEDULERS as u32,
                 schedulers: SCHEDULERS as u32,
                 process_limit: 2 * PROCESSES,
-                features: ["cluster", "console", "log_filter", "past"].map(str::to_owned).to_vec(),
+                features: ["bond_columns", "cluster", "console", "log_filter", "past"].map(str::to_owned).to_vec(),
                 build: "release".to_owned(),
             },
         }))

@@ -144,6 +144,7 @@ impl Node {
     /// Lists the parts that this node has now.
     fn features(&self) -> Vec<String> {
         let parts = [
+            ("bond_columns", true),
             ("cluster", self.runtime.node().is_some()),
             ("console", true),
             ("log_filter", self.log_filter.is_some()),

@@ -114,6 +114,14 @@ impl Column {
         }
     }
 
+    /// Returns the feature of the nodes that know this column; `None` if all nodes do.
+    pub const fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::MailboxBytes | Self::Links | Self::Monitors => Some("bond_columns"),
+            _ => None,
+        }
+    }
+
     /// Returns true if the values are rates, for which the node must sample each process twice.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::RedsPerSec | Self::BusyPct | Self::MsgsPerSec)

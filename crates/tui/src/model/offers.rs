@@ -71,7 +71,7 @@ impl Model {
         self.refusal(action).is_none()
     }
 
-    fn has_feature(&self, name: &str) -> bool {
+    pub(crate) fn has_feature(&self, name: &str) -> bool {
         self.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|it| it == name))
     }
 

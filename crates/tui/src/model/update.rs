@@ -344,7 +344,12 @@ fn query(model: &Model) -> Option<View> {
     match model.tab {
         Tab::Processes => {
             let (visible, width) = (model.visible_rows(), model.table_width());
-            (visible > 0).then(|| model.table.query(model.subscription.sent(), visible, width))
+            (visible > 0).then(|| {
+                let mut view = model.table.query(model.subscription.sent(), visible, width);
+                // An older node would refuse the view.
+                view.columns.retain(|column| column.feature().is_none_or(|feature| model.has_feature(feature)));
+                view
+            })
         }
         Tab::Node => {
             let table = layout::zoom::node(model).table.inner();

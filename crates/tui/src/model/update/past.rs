@@ -20,7 +20,7 @@ pub(super) fn history_request(model: &Model) -> Option<ClientMessage> {
 }
 
 fn is_recorded(model: &Model) -> bool {
-    model.hello.as_ref().is_some_and(|hello| hello.node.features.iter().any(|feature| feature == FEATURE))
+    model.has_feature(FEATURE)
 }
 
 /// Shows an instant, once the node has sent it.

@@ -195,3 +195,16 @@ fn the_level_of_the_log_is_changed_by_a_key_and_a_line() {
     let said = model.status.as_ref().map(|status| status.text.clone());
     assert_eq!(said.as_deref(), Some("this node is read-only: observers cannot change it"));
 }
+
+#[test]
+fn an_older_node_is_not_asked_for_columns_that_it_does_not_know() {
+    let columns = |features: &[&str]| {
+        let mut model = attached(Tab::Processes);
+        model.hello.as_mut().unwrap().node.features = features.iter().map(ToString::to_string).collect();
+        update(&mut model, Msg::Resize(Size::new(240, 50)), Duration::ZERO);
+        crate::model::update::query(&model).unwrap().columns
+    };
+
+    assert!(columns(&["console", "bond_columns"]).contains(&Column::Links));
+    assert!(!columns(&["console"]).contains(&Column::Links));
+}
