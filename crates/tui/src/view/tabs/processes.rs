@@ -82,7 +82,7 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
             process_rows::row(painter, area, model, &slots, (page, at));
             if let Some(pid) = table.pid_at(position).filter(|_| has_trends) {
                 let points = painter::spark(theme, &table.trends.points(&pid), top);
-                painter.line_right(area, 0, &Line::from(Span::styled(points, theme.style(Role::Flow))));
+                painter.line_right(left_of_border(area), 0, &Line::from(Span::styled(points, theme.style(Role::Flow))));
             }
         } else if position < page.matched {
             let dots = theme.sign("⋯", "...");
@@ -100,9 +100,14 @@ fn has_trends(painter: &mut Painter<'_>, inner: Rect, model: &Model) -> bool {
     let has_trends = width > 0 && !model.past.is_on();
     if has_trends {
         let text = format!("{:<points$}", format!("CPU% {POINTS} s"), points = POINTS);
-        painter.line_right(inner, 0, &Line::from(Span::styled(text, painter.theme.style(Role::Dim))));
+        painter.line_right(left_of_border(inner), 0, &Line::from(Span::styled(text, painter.theme.style(Role::Dim))));
     }
     has_trends
+}
+
+/// Returns an area without the column before the border.
+fn left_of_border(area: Rect) -> Rect {
+    Rect { width: area.width.saturating_sub(1), ..area }
 }
 
 /// Draws the cursor: solid if a process is selected, hollow if the selected process is not on the page.

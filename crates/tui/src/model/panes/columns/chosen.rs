@@ -31,10 +31,10 @@ impl Columns {
         }
     }
 
-    /// Returns the width of the trends at the right end of a table of `width` cells, with the gap before them; 0 if the
+    /// Returns the width of the trends at the right end of a table of `width` cells, with the gaps around them; 0 if the
     /// table is too narrow for them, or its columns are chosen by the user.
     pub(crate) fn trend_width(&self, width: u16) -> u16 {
-        if width >= TRENDS_FROM && self.chosen().is_empty() { POINTS as u16 + 1 } else { 0 }
+        if width >= TRENDS_FROM && self.chosen().is_empty() { POINTS as u16 + 2 } else { 0 }
     }
 
     /// Returns the chosen columns of the set that is shown; empty for those that fit.
