@@ -115,11 +115,11 @@ impl Node {
         runtime: &Handle,
         link: Arc<dyn Link>,
         boot: BootId,
-        config: Config,
+        mut config: Config,
         names: NamesConfig,
     ) -> Result<Self, NodeError> {
         let room = runtime.config().mailbox_total_bytes / HELD_SHARE;
-        let config = Config { held_bytes: config.held_bytes.min(room.max(HELD_BYTES_MIN)), ..config };
+        config.held_bytes = config.held_bytes.min(room.max(HELD_BYTES_MIN));
         let identity = Identity { name: link.name().clone(), boot };
         let environment = Arc::new(Environment::new(link));
         let shared = Arc::new(Shared {

@@ -90,7 +90,9 @@ mod tests {
         let costs: Vec<u64> = std::iter::from_fn(|| overflow.take(36, 1_000)).collect();
 
         assert_eq!(costs, [36 + MESSAGE_COST; 10]);
-        costs.into_iter().for_each(|cost| overflow.give(cost));
+        for cost in costs {
+            overflow.give(cost);
+        }
         assert!(overflow.take(5_000, 1_000).is_some());
     }
 }
