@@ -81,14 +81,14 @@ fn what_waits_beyond_the_room_of_mailboxes_has_one_limit_for_all_lives_of_other_
         let sent = Arc::new(AtomicUsize::new(0));
         for pid in &silent {
             let (to, sent) = (there(&a, *pid), Arc::clone(&sent));
-            let send = move |ctx: Context| async move {
+            let flood = move |ctx: Context| async move {
                 loop {
                     ctx.send(to, Bytes::from(vec![0; MESSAGE])).await;
                     sent.fetch_add(1, Relaxed);
                     ctx.yield_now().await;
                 }
             };
-            a.runtime.spawn(send).unwrap();
+            a.runtime.spawn(flood).unwrap();
         }
         // The first life fills the mailboxes; later ones lose their connection, or wait with what they may have there.
         eventually("the messages", || sent.load(Relaxed) >= 3 || a.runtime.nodes().is_empty());
