@@ -79,14 +79,37 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
         return Err(Error::NoTerminal { what: "this terminal (TERM=dumb) cannot move the cursor" });
     }
     let first = Options { source: picker::pick(&options.source).await?, ..options };
+    // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring it.
+    let mut signals = Signals::take().map_err(Error::Terminal)?;
     let mut sources = Sources::new(first);
     let output = Output::start().map_err(Error::Terminal)?;
+    let mut failure = None;
     loop {
         let inbox = Inbox::default();
-        let outgoing = start::attach(&sources.now, &inbox).await?;
+        let attached = tokio::select! {
+            attached = start::attach(&sources.now, &inbox) => attached,
+            signal = signals.end() => return Ok(Exit::Signal(signal.as_raw())),
+        };
+        let outgoing = match attached {
+            Ok(outgoing) => outgoing,
+            Err(error) => {
+                // What was shown before is shown again, and says why.
+                if !sources.advance(None) {
+                    return Err(error);
+                }
+                failure = Some(error.to_string());
+                continue;
+            }
+        };
         let mut event_loop = EventLoop::new(&sources.now, &output, inbox, outgoing)?;
-        event_loop.attach_beside().await?;
-        let ended = event_loop.serve().await;
+        if let Some(failure) = failure.take() {
+            event_loop.feed(0, Msg::Saved(Err(failure)))?;
+        }
+        tokio::select! {
+            attached = event_loop.attach_beside() => attached?,
+            signal = signals.end() => return Ok(Exit::Signal(signal.as_raw())),
+        }
+        let ended = event_loop.serve(&mut signals).await;
         let lines = summary(event_loop.nodes.first(), event_loop.start.elapsed());
         let next = event_loop.next.take();
         // The terminal is restored before anything is printed.
@@ -111,7 +134,6 @@ fn unwritable(path: &std::path::Path, error: &io::Error) -> Error {
 /// State of the running screen.
 struct EventLoop {
     nodes: Nodes,
-    signals: Signals,
     guard: Guard,
     output: Output,
     screen: Screen<Output>,
@@ -132,9 +154,6 @@ struct EventLoop {
 
 impl EventLoop {
     fn new(options: &Options, output: &Output, inbox: Inbox, outgoing: ConnectionHandle) -> Result<Self, Error> {
-        // Install the handlers before taking the terminal: otherwise a signal could end the program without restoring
-        // it.
-        let signals = Signals::take().map_err(Error::Terminal)?;
         let guard = Guard::take(output, options.mouse).map_err(Error::Terminal)?;
         let size = terminal::size();
         let start = start::start(options, size, outgoing.over_ssh);
@@ -156,7 +175,6 @@ impl EventLoop {
                 Watched { source: options.source.clone(), model: Model::new(start), inbox, outgoing },
                 size,
             ),
-            signals,
             guard,
             start: Instant::now(),
             pace: Pace { frame_time, fastest: frame_time },
@@ -188,7 +206,7 @@ impl EventLoop {
         self.fit()
     }
 
-    async fn serve(&mut self) -> Result<Exit, Error> {
+    async fn serve(&mut self, signals: &mut Signals) -> Result<Exit, Error> {
         let mut events = EventStream::new().ready_chunks(INPUT_MAX);
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -219,7 +237,7 @@ impl EventLoop {
                     }
                     self.feed_all(&Msg::Tick)?;
                 }
-                signal = self.signals.next() => match signal {
+                signal = signals.next() => match signal {
                     SignalEvent::Stop => self.stop(false)?,
                     SignalEvent::Continue => self.resume()?,
                     SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),

@@ -23,6 +23,7 @@ use crate::process::context::Context;
 use crate::process::pid::Pid;
 use crate::process::running::Search;
 use crate::runtime::handle::Handle;
+use crate::runtime::remote::limits::{MEMBERSHIPS_MAX, share_of};
 use crate::runtime::shared::RuntimeShared;
 
 /// Message to a process that monitors a group: a process has joined the group.
@@ -93,6 +94,12 @@ pub enum GroupError {
         /// Pid of the process.
         pid: Pid,
     },
+    /// The node is part of a cluster, and its processes have too many memberships: the other nodes know each of them.
+    #[error("processes of one node may have {limit} memberships in groups")]
+    TooMany {
+        /// Maximum number; guests have half of what a node may have.
+        limit: usize,
+    },
     /// The name is empty or too long.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -104,7 +111,7 @@ impl Context {
     /// A process may join several times. It then counts as several members, and must leave as often.
     ///
     /// # Errors
-    /// [`GroupError::Name`] for a name that is empty or too long.
+    /// [`GroupError::Name`] for a name that is empty or too long, [`GroupError::TooMany`] in a cluster.
     pub fn join(&self, group: &str) -> Result<(), GroupError> {
         self.running().local.shared.join(self.pid(), group)
     }
@@ -168,7 +175,8 @@ impl Handle {
     /// Makes a process a member of a group; see [`Context::join`].
     ///
     /// # Errors
-    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Name`] for a name that is empty or too long.
+    /// [`GroupError::NoProcess`] if the process has ended, [`GroupError::Name`] for a name that is empty or too long,
+    /// [`GroupError::TooMany`] in a cluster.
     pub fn join(&self, pid: Pid, group: &str) -> Result<(), GroupError> {
         self.shared.join(pid, group)
     }
@@ -197,6 +205,11 @@ impl RuntimeShared {
         check_name("group", group)?;
         let mut locked = self.lock_process(pid).ok_or(GroupError::NoProcess { pid })?;
         let mut registry = self.groups.lock();
+        let limit = share_of(locked.slot().header(), MEMBERSHIPS_MAX);
+        if registry.local >= limit && self.peers.attached.get().is_some() {
+            return Err(GroupError::TooMany { limit });
+        }
+        registry.local += 1;
         registry.last_position += 1;
         let position = registry.last_position;
         let (name, group) = registry.group(group);
@@ -220,6 +233,7 @@ impl RuntimeShared {
     }
 
     fn remove_member(&self, registry: &mut Registry, pid: Pid, name: &Arc<str>, position: u64) {
+        registry.local -= usize::from(pid.node() == 0);
         registry.change(name, |group| {
             group.members.remove(&position);
             self.notify_monitors(group, |reference| Left { reference, group: Arc::clone(name), pid });

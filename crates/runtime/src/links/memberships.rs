@@ -36,6 +36,8 @@ pub(crate) struct Groups(Mutex<Registry>);
 pub(super) struct Registry {
     pub(super) groups: HashMap<Arc<str>, Group>,
     pub(super) last_position: u64,
+    /// Number of memberships of processes of this node.
+    pub(super) local: usize,
 }
 
 #[derive(Default)]

@@ -63,6 +63,22 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Waits for a signal that ends the program, while it waits for something else.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                SignalEvent::End(signal) => return signal,
+                SignalEvent::Stop => {
+                    let stopped = stop(false);
+                    tracing::debug!(?stopped, "continued");
+                }
+                SignalEvent::Continue => {}
+            }
+        }
+    }
+}
+
 /// Stops this process, or its whole job, and returns after it is continued.
 ///
 /// `TSTP` is caught, so `STOP` is sent instead. The kernel ignores `TSTP` if no shell can continue the job, for example

@@ -354,6 +354,21 @@ fn a_signal_ends_it_although_nobody_reads_its_terminal() {
     assert_eq!(child.wait().expect("the program ends").exit_code(), 143);
 }
 
+#[test]
+fn a_signal_ends_it_while_a_node_does_not_answer() {
+    let folder = tempfile::TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("silent.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_rusm-top"));
+    command.args(["--timeout", "600", &format!("unix:{}", path.display())]);
+    let (_master, mut child) = spawn(command, ROWS, COLUMNS);
+    let _silent = listener.accept().expect("it attaches");
+
+    send_signal(&*child, rustix::process::Signal::TERM);
+
+    assert_eq!(child.wait().expect("the program ends").exit_code(), 143);
+}
+
 /// Not a test on its own: the next test runs it in a terminal.
 #[test]
 fn child_that_panics() {

@@ -81,6 +81,7 @@ fn refused(error: GroupError) -> Error {
     match error {
         GroupError::NotMember { group, .. } => Error::NoSuch(format!("this process is not in group {group:?}")),
         GroupError::NoProcess { .. } => Error::NoProcess,
+        GroupError::TooMany { .. } => Error::Limit(error.to_string()),
         GroupError::Name(error) => Error::Invalid(error.to_string()),
     }
 }

@@ -109,3 +109,31 @@ fn what_waits_beyond_the_room_of_mailboxes_has_one_limit_for_all_lives_of_other_
     let to = there(&a, server);
     assert_eq!(ask(&a, move |ctx| async move { ctx.call::<u64, u64>(to, 4, SOON).await }), Ok(8));
 }
+
+#[test]
+fn what_a_node_may_have_at_another_one_is_refused_by_itself_and_ends_no_session() {
+    let network = MemoryNetwork::new();
+    let (a, b) = (start(&network, "a", 1, 1024), start(&network, "b", 2, 1024));
+    connected(&[&a, &b]);
+    let silent = b.runtime.spawn(|_| std::future::pending::<()>()).unwrap();
+    let to = Pid::from_parts(a.runtime.node_named("b").unwrap(), silent.slot(), silent.generation());
+
+    let (joined, refused) = ask(&a, |ctx| async move {
+        let joined = (0..).take_while(|_| ctx.join("group").is_ok()).count();
+        (joined, ctx.join("group").unwrap_err().to_string())
+    });
+    assert_eq!((joined, &*refused), (65_536, "processes of one node may have 65536 memberships in groups"));
+
+    let reason = ask(&a, move |ctx| async move {
+        for _ in 0..262_144 {
+            ctx.monitor(to);
+        }
+        let over = ctx.monitor(to);
+        let down = ctx.receive_of::<Down>().await;
+        assert_eq!(down.reference, over);
+        down.reason
+    });
+    assert_eq!(reason, ExitReason::NoConnection);
+    eventually("what is under way", || a.node.peers()[0].stats.in_doubt_frames == 0);
+    assert_eq!((a.node.peers()[0].stats.totals.downs, b.node.peers()[0].stats.totals.downs), (0, 0));
+}

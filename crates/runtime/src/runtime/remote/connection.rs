@@ -13,6 +13,7 @@ use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::codec::{Decoder, Encoder, Portable};
 use crate::runtime::remote::frame::{Frame, Kind};
 use crate::runtime::remote::inbound::{Delivered, Malformed};
+use crate::runtime::remote::limits::MEMBERSHIPS_MAX;
 use crate::runtime::remote::network::Network;
 use crate::runtime::remote::nodes::{NodeDown, NodeUp};
 use crate::runtime::remote::peers::{Attached, Bonds, Identity, NODE_NAME_MAX_BYTES, Peer, Phase};
@@ -109,7 +110,11 @@ impl Remote {
             link.types.clear();
             link.announced = true;
             shared.peers.signal(&peer, Kind::Hello, (Pid::NONE, Pid::NONE), encoder.into_bytes());
-            for (group, pid) in memberships {
+            // Those that joined before this node was part of a cluster may be too many.
+            if let Some(left_out) = memberships.len().checked_sub(MEMBERSHIPS_MAX + 1) {
+                tracing::error!(node = %peer.identity.name, left_out = left_out + 1, "another node is not told of all memberships in groups");
+            }
+            for (group, pid) in memberships.into_iter().take(MEMBERSHIPS_MAX) {
                 shared.peers.signal(&peer, Kind::Join, (pid, Pid::NONE), shared.payload(&peer, &group));
             }
         });

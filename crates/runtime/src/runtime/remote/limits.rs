@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::process::header::{ProcessHeader, READS_SHORT};
 use crate::sync::Lock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +18,11 @@ pub(crate) const MONITORS_MAX: usize = 262_144;
 pub(crate) const LINKS_MAX: usize = 262_144;
 /// Maximum length of the first frame of a connection, in bytes.
 pub(crate) const HELLO_BYTES_MAX: usize = 4 << 20;
+
+/// Returns the part of a limit at another node that a process may use up: guests leave half of it to native processes.
+pub(crate) fn share_of(header: &ProcessHeader, limit: usize) -> usize {
+    if header.flags.load(Ordering::Relaxed) & READS_SHORT == 0 { limit } else { limit / 2 }
+}
 
 /// Numbers of live processes that each node has spawned here, by its name: those of its earlier lives count.
 #[derive(Debug, Default)]

@@ -22,6 +22,7 @@ use crate::process::table::Slot;
 use crate::runtime::remote::codec::{Encoder, Portable};
 use crate::runtime::remote::exports::Outgoing;
 use crate::runtime::remote::frame::{Frame, Kind};
+use crate::runtime::remote::limits::{LINKS_MAX, MONITORS_MAX, share_of};
 use crate::runtime::remote::network::Refused;
 use crate::runtime::remote::peers::{LinkState, Peer, Phase};
 use crate::runtime::shared::RuntimeShared;
@@ -241,16 +242,28 @@ impl RuntimeShared {
     /// Sends the request for a link that this side has recorded.
     #[cold]
     pub(crate) fn link_remote(&self, pid: Pid, other: Pid) {
+        let limit = self.remote_share_of(pid, LINKS_MAX);
+        let mut is_refused = false;
         let linked = self.with_link(other.node(), |peer| {
             let mut bonds = peer.bonds.lock();
+            is_refused = bonds.links.len() >= limit && !bonds.links.contains_key(&(pid, other));
+            if is_refused {
+                return;
+            }
             bonds.links_sent += 1;
             let number = bonds.links_sent;
             bonds.links.entry((pid, other)).or_default().own = number;
             self.peers.signal(peer, Kind::Link, (pid, other), self.payload(peer, &number));
         });
-        if !linked {
+        if is_refused {
+            self.exit_by_link(pid, other, &ExitReason::NoConnection);
+        } else if !linked {
             self.exit_by_link(pid, other, &self.lost_reason(other.node()));
         }
+    }
+
+    fn remote_share_of(&self, pid: Pid, limit: usize) -> usize {
+        self.table.slot(pid).map_or(limit, |slot| share_of(slot.header(), limit))
     }
 
     /// Tells the other node that a link was removed.
@@ -279,13 +292,23 @@ impl RuntimeShared {
     /// call tells the other node to monitor the callee.
     #[cold]
     pub(crate) fn monitor_remote(&self, pid: Pid, reference: MonitorRef, target: Pid) {
+        let limit = self.remote_share_of(pid, MONITORS_MAX);
+        let mut is_refused = false;
         let monitored = self.with_link(target.node(), |peer| {
-            peer.bonds.lock().monitors.insert(reference, (pid, target));
+            let mut bonds = peer.bonds.lock();
+            is_refused = bonds.monitors.len() >= limit;
+            if is_refused {
+                return;
+            }
+            bonds.monitors.insert(reference, (pid, target));
+            drop(bonds);
             if !reference.is_call() {
                 self.peers.signal(peer, Kind::Monitor, (pid, target), self.payload(peer, &reference.number()));
             }
         });
-        if !monitored {
+        if is_refused {
+            self.down(pid, reference, target, &ExitReason::NoConnection);
+        } else if !monitored {
             self.down(pid, reference, target, &self.lost_reason(target.node()));
         }
     }
