@@ -61,13 +61,15 @@ impl Guard {
 
     /// Takes over the terminal again after [`Self::leave`].
     pub(crate) fn enter(&self) -> io::Result<()> {
+        // After a stop that this program could not see, the modes are those of a shell, and nobody has told `crossterm`.
+        disable_raw_mode()?;
         enable_raw_mode()?;
         self.taken.store(true, Ordering::SeqCst);
         let mut bytes = ENTER.to_vec();
         if self.mouse {
             bytes.extend_from_slice(MOUSE_ON);
         }
-        write(&self.output, &bytes)
+        write(&self.output, &bytes).map(drop)
     }
 
     /// Restores the terminal.
@@ -85,15 +87,19 @@ impl Drop for Guard {
 fn give_back(output: &Output, taken: &AtomicBool) {
     if taken.swap(false, Ordering::SeqCst) {
         // Errors are ignored: nothing else can be done if the terminal cannot be restored.
-        write(output, LEAVE).ok();
+        if !write(output, LEAVE).unwrap_or(true) {
+            // A terminal that nobody reads: when somebody does, it shall be whole.
+            output.abandon();
+            write(output, LEAVE).ok();
+        }
         disable_raw_mode().ok();
     }
 }
 
-fn write(output: &Output, bytes: &[u8]) -> io::Result<()> {
+/// Returns true if the terminal has taken the bytes.
+fn write(output: &Output, bytes: &[u8]) -> io::Result<bool> {
     output.clone().write_all(bytes)?;
-    output.finish(PATIENCE);
-    Ok(())
+    Ok(output.finish(PATIENCE))
 }
 
 /// Returns the terminal's size, or 80x24 if it is unknown.

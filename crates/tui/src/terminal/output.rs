@@ -6,19 +6,29 @@
 //! ```
 //!
 //! A terminal that nobody reads, for example after `^S` or over a connection that is frozen, blocks that thread alone:
-//! the program still handles signals, and a node in the same program goes on.
+//! the program still handles signals, and a node in the same program goes on. What such a terminal has not taken can be
+//! [abandoned](Output::abandon), so that it takes something else first.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::termios::{QueueSelector, tcflush, ttyname};
 use tokio::sync::Notify;
+
+/// Time after which a writer that waits for the terminal looks whether it still should.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A handle of the thread that writes to the terminal. The thread ends with its last handle.
 #[derive(Clone, Debug)]
 pub struct Output {
-    queue: Sender<Vec<u8>>,
+    queue: Sender<(u64, Vec<u8>)>,
     shared: Arc<Shared>,
 }
 
@@ -37,6 +47,14 @@ struct State {
     took: Duration,
     /// Error of a write that nobody has been told of.
     error: Option<io::Error>,
+    /// Number of times that output was abandoned: what was queued before the last one is not written.
+    abandoned: u64,
+}
+
+/// The terminal. It is opened again where that is possible, because another program may use the same standard output and
+/// expect that writing to it waits.
+struct Terminal {
+    nonblocking: Option<File>,
 }
 
 impl Output {
@@ -45,7 +63,7 @@ impl Output {
     /// # Errors
     /// The operating system's error if the thread cannot start.
     pub fn start() -> io::Result<Self> {
-        Self::to(io::stdout())
+        Self::to(Terminal::open())
     }
 
     fn to(writer: impl Write + Send + 'static) -> io::Result<Self> {
@@ -76,6 +94,13 @@ impl Output {
         state.pending == 0
     }
 
+    /// Drops what is not written yet, and what the terminal has not read.
+    pub(crate) fn abandon(&self) {
+        self.shared.lock().abandoned += 1;
+        // Without effect if this is no terminal.
+        tcflush(rustix::stdio::stdout(), QueueSelector::OFlush).ok();
+    }
+
     /// Returns the time that the last write took.
     pub(crate) fn took(&self) -> Duration {
         self.shared.lock().took
@@ -90,8 +115,9 @@ impl Write for Output {
             return Err(error);
         }
         state.pending += 1;
+        let abandoned = state.abandoned;
         drop(state);
-        self.queue.send(bytes.to_vec()).map_err(|_gone| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        self.queue.send((abandoned, bytes.to_vec())).map_err(|_gone| io::Error::from(io::ErrorKind::BrokenPipe))?;
         Ok(bytes.len())
     }
 
@@ -106,10 +132,10 @@ impl Shared {
     }
 
     /// Writes what is queued until all handles are gone.
-    fn write(&self, waiting: &Receiver<Vec<u8>>, mut writer: impl Write) {
-        while let Ok(bytes) = waiting.recv() {
+    fn write(&self, waiting: &Receiver<(u64, Vec<u8>)>, mut writer: impl Write) {
+        while let Ok((abandoned, bytes)) = waiting.recv() {
             let began = Instant::now();
-            let written = writer.write_all(&bytes).and_then(|()| writer.flush());
+            let written = self.write_all(&mut writer, &bytes, abandoned);
             let mut state = self.lock();
             state.pending -= 1;
             state.took = began.elapsed();
@@ -118,6 +144,47 @@ impl Shared {
             self.written.notify_all();
             self.idle.notify_one();
         }
+    }
+}
+
+impl Shared {
+    /// Writes bytes until they are abandoned.
+    fn write_all(&self, writer: &mut impl Write, mut bytes: &[u8], abandoned: u64) -> io::Result<()> {
+        while !bytes.is_empty() && self.lock().abandoned == abandoned {
+            match writer.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        writer.flush()
+    }
+}
+
+impl Terminal {
+    fn open() -> Self {
+        let path = ttyname(rustix::stdio::stdout(), Vec::new()).ok().and_then(|path| path.into_string().ok());
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        // Another user's terminal, for example after `su`, cannot be opened: then writing waits.
+        let opened =
+            path.and_then(|path| OpenOptions::new().write(true).custom_flags(flags).open(PathBuf::from(path)).ok());
+        Self { nonblocking: opened }
+    }
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(terminal) = &mut self.nonblocking else { return io::stdout().write(bytes) };
+        let written = terminal.write(bytes);
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            poll(&mut [PollFd::new(terminal, PollFlags::OUT)], Some(&LOOK)).ok();
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.nonblocking.is_some() { Ok(()) } else { io::stdout().flush() }
     }
 }
 
@@ -154,6 +221,26 @@ mod tests {
         output.idle().await;
         assert_eq!((written.recv().unwrap(), written.recv().unwrap()), (b"one".to_vec(), b"two".to_vec()));
         assert!(output.finish(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_abandoned_is_not_written_but_what_comes_after_it_is() {
+        let ((permit, permits), (sink, written)) = (channel(), channel());
+        let mut output = Output::to(Slow(permits, sink)).unwrap();
+        output.write_all(b"one").unwrap();
+        output.write_all(b"two").unwrap();
+
+        output.abandon();
+        output.write_all(b"three").unwrap();
+        // The first write may have begun.
+        permit.send(()).unwrap();
+        permit.send(()).unwrap();
+        assert!(output.finish(Duration::from_mins(1)));
+
+        drop(output);
+        let written: Vec<Vec<u8>> = written.iter().collect();
+        assert_eq!(written.last().map(Vec::as_slice), Some(&b"three"[..]));
+        assert!(!written.contains(&b"two".to_vec()), "{written:?}");
     }
 
     #[test]

@@ -272,6 +272,28 @@ fn a_stop_from_outside_gives_the_terminal_back_and_a_continue_takes_it_again() {
 }
 
 #[test]
+fn a_stop_that_it_cannot_see_gives_it_its_keys_again_with_fg() {
+    let mut terminal = Terminal::event_loop();
+    terminal.press(concat!(env!("CARGO_BIN_EXE_rusm-top"), " --demo\r"));
+    terminal.wait_text("schedulers");
+    let shell = terminal.child.process_id().expect("a pid");
+    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).expect("Linux");
+    let child = children.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("one child");
+
+    rustix::process::kill_process(child, rustix::process::Signal::STOP).expect("the signal is sent");
+    terminal.wait_text("Stopped");
+    terminal.press("fg\r");
+    terminal.wait_text("schedulers");
+    terminal.press("2");
+    terminal.wait_text("scenarios");
+    terminal.press("q");
+    terminal.wait("the shell again", |screen| !screen.alternate_screen() && screen.contents().contains("shell>"));
+    terminal.press("exit 7\r");
+
+    assert_eq!(terminal.ended(), 7);
+}
+
+#[test]
 fn a_stop_where_no_shell_could_continue_it_is_ignored() {
     let mut terminal = Terminal::top(&["--demo"]);
     terminal.wait_text("schedulers");
@@ -352,6 +374,16 @@ fn a_signal_ends_it_although_nobody_reads_its_terminal() {
     send_signal(&*child, rustix::process::Signal::TERM);
 
     assert_eq!(child.wait().expect("the program ends").exit_code(), 143);
+    drop(master);
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(n @ 1..) = reader.read(&mut buffer) {
+        read.extend(&buffer[..n]);
+    }
+    // Whoever reads it now finds a terminal that is whole.
+    let mut parser = Parser::new(cells(200), cells(400), 0);
+    parser.process(&read);
+    let screen = parser.screen();
+    assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
 }
 
 #[test]
