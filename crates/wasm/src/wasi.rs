@@ -91,7 +91,7 @@ impl Wasi {
                     memory: ResourceMemory::default(),
                     lookups: GuestLookups::default(),
                     #[cfg(feature = "http")]
-                    http: super::guest::state::http::HttpState::default(),
+                    http: super::guest::state::http::HttpState::new(Arc::clone(&state.info.node.lookups)),
                     #[cfg(feature = "http")]
                     lines: lines.map(|stream| stream.0 as Arc<dyn OutputLines>),
                 })

@@ -14,8 +14,9 @@ use super::recording::{Entry, VERSION};
 
 /// Maximum number of lines that are replayed: more than a day of a busy screen.
 pub(crate) const LINES_MAX: usize = 2_000_000;
-/// Maximum length of a line: a message with its time.
-const LINE_MAX: u64 = SERVER_MESSAGE_MAX_BYTES as u64 + 256;
+/// Maximum length of a line: a message with its time. A message is longer here than it was on the wire where it lacked
+/// fields, or had characters that no terminal gets.
+pub(super) const LINE_MAX: u64 = 4 * SERVER_MESSAGE_MAX_BYTES as u64;
 /// Number of lines that are searched for the messages of one instant.
 const SEARCHED: usize = 20_000;
 

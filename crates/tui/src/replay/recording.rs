@@ -15,6 +15,7 @@ use std::time::Duration;
 use rusm_protocol::{ServerMessage, decode_server, encode};
 
 use super::error::RecordingError;
+use super::index::LINE_MAX;
 use crate::connection::sanitise;
 use crate::model::message::{LinkEvent, Msg, OwnCost};
 
@@ -140,8 +141,10 @@ impl Recording {
     /// # Errors
     /// Returns the error of the file system; the recording is then incomplete.
     pub(crate) fn write(&mut self, msg: &Msg, now: Duration) -> std::io::Result<()> {
-        if let Some(entry) = Entry::of(msg, now) {
-            writeln!(self.file, "{}", entry.line())?;
+        let line = Entry::of(msg, now).map(|entry| entry.line());
+        // A longer one comes only from a node that is up to no good, and would make the recording useless.
+        if let Some(line) = line.filter(|line| (line.len() as u64) < LINE_MAX) {
+            writeln!(self.file, "{line}")?;
         }
         if now >= self.flushed_at + FLUSH_EVERY {
             self.flushed_at = now;

@@ -23,6 +23,7 @@ use crate::guest::shared_memory::SharedMemory;
 use crate::guest::state::GuestState;
 use crate::guest::traps;
 use crate::module::Module;
+use crate::wasi::name_lookups::NameLookups;
 
 /// WebAssembly processes of a node; cheap to clone.
 ///
@@ -79,6 +80,8 @@ pub(crate) struct EngineInner {
     pub(crate) quota: Arc<Quota>,
     /// Memory of all guests; `None` without a bound.
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+    /// Threads for the name lookups of guests.
+    pub(crate) lookups: Arc<NameLookups>,
     /// Permits for reads of the store by guests.
     #[cfg(feature = "store")]
     pub(crate) reads: tokio::sync::Semaphore,

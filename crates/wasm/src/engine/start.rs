@@ -89,6 +89,7 @@ impl Wasm {
             runtime_link: RuntimeLink::default(),
             quota: Quota::of_engine(),
             shared_memory,
+            lookups: Arc::default(),
             #[cfg(feature = "store")]
             reads: tokio::sync::Semaphore::new(kv::READS_MAX),
         })))

@@ -32,6 +32,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
+use crate::wasi::name_lookups::{GuestLookups, NameLookups};
+
 /// Timeout that the guest has not set.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// Bytes that are read at once, and maximum length of the head of a response.
@@ -49,6 +51,8 @@ pub(crate) type Finished = Box<dyn Future<Output = Result<(), Error>> + Send>;
 pub(crate) async fn send(
     mut request: Request<WasiBody>,
     options: Option<RequestOptions>,
+    lookups: Arc<NameLookups>,
+    of_guest: Arc<GuestLookups>,
 ) -> Result<(Response<WasiBody>, Finished), Error> {
     let or_default =
         |limit: fn(&RequestOptions) -> Option<Duration>| options.as_ref().and_then(limit).unwrap_or(TIMEOUT);
@@ -56,8 +60,9 @@ pub(crate) async fn send(
     let first_byte_timeout = or_default(|options| options.first_byte_timeout);
     // An interval of no length would be a panic.
     let between_bytes = or_default(|options| options.between_bytes_timeout).max(Duration::from_nanos(1));
-    let stream =
-        timeout(connect_timeout, connect(request.uri())).await.map_err(|_elapsed| Error::ConnectionTimeout)??;
+    let stream = timeout(connect_timeout, connect(request.uri(), &lookups, &of_guest))
+        .await
+        .map_err(|_elapsed| Error::ConnectionTimeout)??;
     let builder = http1::Builder::new().max_buf_size(READ_BYTES).handshake(TokioIo::new(stream));
     let (mut sender, connection) = builder.await?;
     // The scheme and the authority are for proxies only.
@@ -100,12 +105,13 @@ fn target_of(uri: &Uri) -> Result<Uri, Error> {
 }
 
 /// Opens a connection to the server of a request.
-async fn connect(uri: &Uri) -> Result<Turns, Error> {
+async fn connect(uri: &Uri, lookups: &NameLookups, of_guest: &GuestLookups) -> Result<Turns, Error> {
     let authority = uri.authority().ok_or(Error::HttpRequestUriInvalid)?;
     let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
     let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let host = authority.host();
-    let stream = TcpStream::connect(format!("{host}:{port}")).await.map_err(Error::Connect)?;
+    let addresses = addresses_of(host, port, lookups, of_guest).await?;
+    let stream = TcpStream::connect(&*addresses).await.map_err(Error::Connect)?;
     let stream: Box<dyn Stream> = if is_tls {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
         let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -115,6 +121,22 @@ async fn connect(uri: &Uri) -> Result<Turns, Error> {
         Box::new(stream)
     };
     Ok(Turns { stream, reads: 0 })
+}
+
+/// Returns the addresses of a host. A lookup may take as long as the resolver of the system lets it: it runs on a few
+/// threads of its own, and is refused while too many wait for these.
+async fn addresses_of(
+    host: &str,
+    port: u16,
+    lookups: &NameLookups,
+    of_guest: &GuestLookups,
+) -> Result<Vec<SocketAddr>, Error> {
+    if let Ok(address) = format!("{host}:{port}").parse() {
+        return Ok(vec![address]);
+    }
+    let leave = lookups.leave(of_guest).ok_or(Error::ConnectionLimitReached)?;
+    let found = leave.run(tokio::net::lookup_host((host, port))).await.map_err(Error::Connect)?;
+    Ok(found.collect())
 }
 
 /// Returns the name that the certificate of a server must have.

@@ -29,7 +29,6 @@ use crate::host::RANDOM_BYTES_MAX;
 use crate::module::load::P1;
 use crate::raw::memory_at;
 use crate::wasi::descriptors;
-use crate::wasi::name_lookups::NameLookups;
 use crate::wasi::opening;
 use crate::wasi::outcome::{Outcome, outcome};
 
@@ -85,14 +84,14 @@ pub(crate) fn link_components(linker: &mut Components<GuestState>) -> wasmtime::
             outcome(Listener::accept(&mut caller.data_mut().sockets(), listener))
         },
     )?;
-    let lookups = NameLookups::new();
     linker.instance("wasi:sockets/ip-name-lookup@0.2.12")?.func_wrap(
         "resolve-addresses",
-        move |mut caller: GuestCaller<'_>, (network, name): (Resource<Network>, String)| {
+        |mut caller: GuestCaller<'_>, (network, name): (Resource<Network>, String)| {
             let state = caller.data_mut();
             if state.require(Capability::Network).is_err() {
                 return Ok((Err(ErrorCode::AccessDenied),));
             }
+            let lookups = Arc::clone(&state.info.node.lookups);
             let Some(mut leave) = lookups.leave(state.lookups()) else {
                 return Ok((Err(ErrorCode::TemporaryResolverFailure),));
             };
@@ -136,11 +135,10 @@ pub(crate) fn link_concurrent(linker: &mut Components<GuestState>) -> wasmtime::
             })
         },
     )?;
-    let lookups = Arc::new(NameLookups::new());
     linker.instance("wasi:sockets/ip-name-lookup@0.3.0")?.func_wrap_concurrent(
         "resolve-addresses",
-        move |caller: &Accessor<GuestState>, (name,): (String,)| {
-            let lookups = Arc::clone(&lookups);
+        |caller: &Accessor<GuestState>, (name,): (String,)| {
+            let lookups = caller.with(|mut access| Arc::clone(&access.get().info.node.lookups));
             Box::pin(async move {
                 let Some(leave) = caller.with(|mut access| lookups.leave(access.get().lookups())) else {
                     return Ok((Err(LookupError::TemporaryResolverFailure),));

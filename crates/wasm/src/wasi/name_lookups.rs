@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 64;
 const WAITING_MAX_PER_GUEST: usize = 8;
 
 /// Threads for the lookups of an engine's guests.
-pub(super) struct NameLookups {
+pub(crate) struct NameLookups {
     waiting: Arc<Semaphore>,
     /// Started by the first lookup; `None` if the system refuses more threads.
     threads: OnceLock<Option<Runtime>>,
@@ -27,18 +27,20 @@ pub(super) struct NameLookups {
 pub(crate) struct GuestLookups(OnceLock<Arc<Semaphore>>);
 
 /// Leave to begin a lookup.
-pub(super) struct Leave<'a> {
+pub(crate) struct Leave<'a> {
     threads: &'a Runtime,
     places: Option<[OwnedSemaphorePermit; 2]>,
 }
 
-impl NameLookups {
-    pub(super) fn new() -> Self {
+impl Default for NameLookups {
+    fn default() -> Self {
         Self { waiting: Arc::new(Semaphore::new(WAITING_MAX)), threads: OnceLock::new() }
     }
+}
 
+impl NameLookups {
     /// Asks for a lookup. Returns `None` if too many wait.
-    pub(super) fn leave(&self, guest: &GuestLookups) -> Option<Leave<'_>> {
+    pub(crate) fn leave(&self, guest: &GuestLookups) -> Option<Leave<'_>> {
         let of_guest = guest.0.get_or_init(|| Arc::new(Semaphore::new(WAITING_MAX_PER_GUEST)));
         let places =
             [Arc::clone(of_guest).try_acquire_owned().ok()?, Arc::clone(&self.waiting).try_acquire_owned().ok()?];
@@ -71,7 +73,7 @@ impl Leave<'_> {
     }
 
     /// Like [`begin`](Self::begin), for a future that hands over its lookup when it is polled first.
-    pub(super) async fn run<F: Future>(mut self, lookup: F) -> F::Output {
+    pub(crate) async fn run<F: Future>(mut self, lookup: F) -> F::Output {
         let mut lookup = pin!(lookup);
         poll_fn(|cx| self.begin(|| lookup.as_mut().poll(cx))).await
     }
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn lookups_that_do_not_end_have_a_bound_for_each_guest_and_for_all() {
-        let lookups = NameLookups::new();
+        let lookups = NameLookups::default();
         let guests: Vec<GuestLookups> = (0..20).map(|_| GuestLookups::default()).collect();
         let (ended, never) = mpsc::channel::<()>();
         let never = Arc::new(parking_lot::Mutex::new(never));

@@ -1,12 +1,14 @@
 //! State of `wasi:http` of a guest.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use rusm_serve::http::{Request, Response};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
 use crate::guest::state::resources::{BODY_CHUNK_BYTES, FIELDS_BYTES_MAX};
 use crate::http::outgoing::{self, Finished};
+use crate::wasi::name_lookups::{GuestLookups, NameLookups};
 
 /// State of `wasi:http` of one guest.
 pub(crate) struct HttpState {
@@ -14,17 +16,19 @@ pub(crate) struct HttpState {
     pub(crate) hooks: Hooks,
 }
 
-impl Default for HttpState {
-    fn default() -> Self {
+impl HttpState {
+    pub(crate) fn new(lookups: Arc<NameLookups>) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(FIELDS_BYTES_MAX);
-        Self { ctx, hooks: Hooks }
+        Self { ctx, hooks: Hooks { lookups, of_guest: Arc::default() } }
     }
 }
 
 /// Sends requests after they were granted.
-#[derive(Default)]
-pub(crate) struct Hooks;
+pub(crate) struct Hooks {
+    lookups: Arc<NameLookups>,
+    of_guest: Arc<GuestLookups>,
+}
 
 impl WasiHttpHooks for Hooks {
     fn send_request(
@@ -33,7 +37,8 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Finished,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Finished), Error>> + Send> {
-        Box::new(outgoing::send(request, options))
+        let (lookups, of_guest) = (Arc::clone(&self.lookups), Arc::clone(&self.of_guest));
+        Box::new(outgoing::send(request, options, lookups, of_guest))
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
