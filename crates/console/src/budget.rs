@@ -3,7 +3,8 @@
 //! The whole console runs on one thread, so its CPU time is that thread's. Sorting large tables into an order is the
 //! only expensive operation: after each one follows a pause in proportion to its cost, shared by all clients.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -25,8 +26,10 @@ const ORDER_COST_MAX: Duration = Duration::from_millis(20);
 const ORDER_SHARE: f64 = 0.008;
 /// Share of one core that the orders of all clients together may use.
 const ORDERS_SHARE: f64 = 0.02;
-/// Burst above that share, as time: 40 ms of CPU time, a few pages of a million processes.
-const ORDERS_AHEAD: Duration = Duration::from_secs(2);
+/// CPU time that a client may use ahead of its share: a few pages of a million processes.
+const ORDERS_AHEAD: Duration = Duration::from_millis(40);
+/// Time for which a client that has used its part counts as one that needs it.
+const IN_USE: Duration = Duration::from_secs(10);
 /// Share of one core that sampling may use.
 const SAMPLING_SHARE: f64 = 0.004;
 
@@ -87,27 +90,67 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// CPU budget shared by the orders of all clients.
+/// CPU budget of the orders and views of all clients. Those that use it have equal parts: a client that asks for the most
+/// expensive ones waits, and no other one waits for it.
+#[derive(Debug, Default)]
+pub(super) struct OrderBudgets(RefCell<Vec<Weak<OrderBudget>>>);
+
+/// Part of one client.
 #[derive(Debug)]
 pub(super) struct OrderBudget {
-    /// Time at which the budget has paid for all earlier orders.
-    paid_until: Cell<Instant>,
+    all: Rc<OrderBudgets>,
+    /// CPU time that is not paid for, at this time.
+    debt: Cell<(Duration, Instant)>,
+    used_at: Cell<Option<Instant>>,
+}
+
+impl OrderBudgets {
+    /// Adds a client.
+    pub(super) fn add(self: &Rc<Self>, now: Instant) -> Rc<OrderBudget> {
+        let debt = Cell::new((Duration::ZERO, now));
+        let budget = Rc::new(OrderBudget { all: Rc::clone(self), debt, used_at: Cell::new(None) });
+        let mut all = self.0.borrow_mut();
+        all.retain(|budget| budget.strong_count() > 0);
+        all.push(Rc::downgrade(&budget));
+        budget
+    }
+
+    /// Returns the share of one core of each client that pays for orders, or has had one lately.
+    fn share(&self, now: Instant) -> f64 {
+        let all = self.0.borrow();
+        let least = ORDERS_SHARE / all.len().max(1) as f64;
+        let in_use = all.iter().filter_map(Weak::upgrade).filter(|budget| budget.is_in_use(now, least)).count();
+        ORDERS_SHARE / in_use.max(1) as f64
+    }
 }
 
 impl OrderBudget {
-    pub(super) const fn new(now: Instant) -> Self {
-        Self { paid_until: Cell::new(now) }
+    fn is_in_use(&self, now: Instant, least: f64) -> bool {
+        let (debt, at) = self.debt.get();
+        let is_paying = debt > now.saturating_duration_since(at).mul_f64(least);
+        is_paying || self.used_at.get().is_some_and(|at| now.saturating_duration_since(at) < IN_USE)
+    }
+
+    /// Pays with the time that has passed; returns the debt, and the share of one core that pays for it.
+    fn pay(&self, now: Instant) -> (Duration, f64) {
+        let share = self.all.share(now);
+        let (debt, at) = self.debt.get();
+        let debt = debt.saturating_sub(now.saturating_duration_since(at).mul_f64(share));
+        self.debt.set((debt, now.max(at)));
+        (debt, share)
     }
 
     /// Returns the earliest time for another order.
-    pub(super) fn ready_at(&self) -> Instant {
-        let paid_until = self.paid_until.get();
-        paid_until.checked_sub(ORDERS_AHEAD).unwrap_or(paid_until)
+    pub(super) fn ready_at(&self, now: Instant) -> Instant {
+        let (debt, share) = self.pay(now);
+        now + debt.saturating_sub(ORDERS_AHEAD).div_f64(share)
     }
 
     /// Accounts for an order that took `cost` of CPU time.
     pub(super) fn spend(&self, now: Instant, cost: Duration) {
-        self.paid_until.set(self.paid_until.get().max(now) + cost.div_f64(ORDERS_SHARE));
+        let (debt, _) = self.pay(now);
+        self.debt.set((debt + cost, now));
+        self.used_at.set(Some(now));
     }
 }
 
@@ -183,11 +226,11 @@ mod tests {
     #[test]
     fn clients_that_jump_about_get_some_orders_at_once_and_then_their_share() {
         let start = Instant::now();
-        let budget = OrderBudget::new(start);
+        let budget = Rc::new(OrderBudgets::default()).add(start);
 
         let at_once = (0..100)
             .take_while(|_| {
-                budget.ready_at() <= start && {
+                budget.ready_at(start) <= start && {
                     budget.spend(start, 5 * MS);
                     true
                 }
@@ -198,7 +241,7 @@ mod tests {
         let later = (0..10_000)
             .filter(|_| {
                 now += MS;
-                let ready = budget.ready_at() <= now;
+                let ready = budget.ready_at(now) <= now;
                 if ready {
                     budget.spend(now, 5 * MS);
                 }
@@ -208,6 +251,38 @@ mod tests {
 
         assert_eq!(at_once, 9);
         assert!((39..=41).contains(&later), "{later} orders of 5 ms in 10 s");
+    }
+
+    #[test]
+    fn a_client_with_expensive_orders_waits_alone() {
+        let start = Instant::now();
+        let budgets = Rc::new(OrderBudgets::default());
+        let hostile: Vec<_> = (0..26).map(|_| budgets.add(start)).collect();
+        for budget in &hostile {
+            budget.spend(start, 500 * MS);
+        }
+        let honest = budgets.add(start);
+
+        assert_eq!(honest.ready_at(start), start);
+        let (mut now, mut orders) = (start, 0);
+        while now < start + Duration::from_mins(1) {
+            now += 50 * MS;
+            for budget in &hostile {
+                if budget.ready_at(now) <= now {
+                    budget.spend(now, 500 * MS);
+                }
+            }
+            if honest.ready_at(now) <= now {
+                honest.spend(now, 5 * MS);
+                orders += 1;
+            }
+        }
+
+        assert!((12..30).contains(&orders), "{orders} orders in a minute");
+        drop(hostile);
+        let before = honest.ready_at(now);
+        assert!(honest.ready_at(now + 20 * IN_USE) <= before + 20 * IN_USE);
+        assert!((budgets.share(now) - ORDERS_SHARE).abs() < 1e-9, "those that have left have no part");
     }
 
     #[test]

@@ -38,6 +38,7 @@ use self::events::EventsWatch;
 use self::frame_rate::FrameRate;
 use self::peer::Peer;
 use self::trace::ClientTrace;
+use super::budget::OrderBudget;
 use super::encode::{self, RowEncoder};
 use super::rate_limit::TokenBucket;
 use super::sampler::sample::Sample;
@@ -97,6 +98,8 @@ pub(super) struct Session<S> {
     node: Rc<Node>,
     socket: WebSocketStream<S>,
     peer: Peer,
+    /// CPU budget of the views of this client.
+    budget: Rc<OrderBudget>,
     frame_rate: FrameRate,
     detail: bool,
     view: Option<Table>,
@@ -144,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let limits = node.limits;
         let pause = node.pause();
         Self {
+            budget: node.new_budget(),
             node,
             socket,
             peer,
@@ -261,24 +265,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     /// Sends rows and detail if they are due: at a tick, or at once after a command that changes them.
     async fn send_what_is_due(&mut self) -> Result<(), SessionEnd> {
         let soon = Instant::now() + EARLY_TOLERANCE;
-        if self.detail && self.view.as_ref().is_some_and(|table| soon >= table.next_rows(&self.node)) {
+        if self.detail && self.view.as_ref().is_some_and(|table| soon >= table.next_rows(&self.node, &self.budget)) {
             self.send_rows(soon).await?;
         }
         let node = &*self.node;
         let seen = [
-            refresh(&mut self.inspect, node, soon),
-            refresh(&mut self.causes, node, soon),
-            refresh(&mut self.tree, node, soon),
-            refresh(&mut self.engines, node, soon),
-            refresh(&mut self.time, node, soon),
-            refresh(&mut self.stores, node, soon),
-            refresh(&mut self.topics, node, soon),
-            refresh(&mut self.cpu, node, soon),
-            refresh(&mut self.schedulers, node, soon),
-            refresh(&mut self.serve, node, soon),
-            refresh(&mut self.cluster, node, soon),
-            refresh(&mut self.results, node, soon),
-            refresh(&mut self.waits, node, soon),
+            refresh(&mut self.inspect, node, &self.budget, soon),
+            refresh(&mut self.causes, node, &self.budget, soon),
+            refresh(&mut self.tree, node, &self.budget, soon),
+            refresh(&mut self.engines, node, &self.budget, soon),
+            refresh(&mut self.time, node, &self.budget, soon),
+            refresh(&mut self.stores, node, &self.budget, soon),
+            refresh(&mut self.topics, node, &self.budget, soon),
+            refresh(&mut self.cpu, node, &self.budget, soon),
+            refresh(&mut self.schedulers, node, &self.budget, soon),
+            refresh(&mut self.serve, node, &self.budget, soon),
+            refresh(&mut self.cluster, node, &self.budget, soon),
+            refresh(&mut self.results, node, &self.budget, soon),
+            refresh(&mut self.waits, node, &self.budget, soon),
         ];
         for message in seen.iter().flatten() {
             self.send(message).await?;
@@ -306,13 +310,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
             return self.write(Message::Text(text)).await;
         };
         let mut frame = Frame { skipped, ..encode::frame(sample) };
-        frame.observer.processes = table.process_infos(&self.node, now).await;
+        frame.observer.processes = table.process_infos(&self.node, &self.budget, now).await;
         self.send(&ServerMessage::Tick { frame: Box::new(frame) }).await
     }
 
     async fn send_rows(&mut self, now: Instant) -> Result<(), SessionEnd> {
         let Some(table) = &mut self.view else { return Ok(()) };
-        match table.rows(&self.node, now).await {
+        match table.rows(&self.node, &self.budget, now).await {
             Some(rows) => self.send(&ServerMessage::Rows(rows)).await,
             None => Ok(()),
         }
@@ -367,6 +371,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 }
 
-fn refresh<S: ViewSource>(window: &mut Option<Window<S>>, node: &Node, now: Instant) -> Option<ServerMessage> {
-    window.as_mut()?.read(node, now)
+fn refresh<S: ViewSource>(
+    window: &mut Option<Window<S>>,
+    node: &Node,
+    budget: &OrderBudget,
+    now: Instant,
+) -> Option<ServerMessage> {
+    window.as_mut()?.read(node, budget, now)
 }

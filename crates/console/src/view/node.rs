@@ -9,7 +9,7 @@ use rusm_protocol::{CpuGroup, Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
 use tokio::sync::{Mutex, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use crate::budget::OrderBudget;
+use crate::budget::{OrderBudget, OrderBudgets};
 use crate::config::{Limits, LogFilter, LogLines, RecorderConfig};
 use crate::encode::frame_texts::FrameTexts;
 use crate::host::Host;
@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) runtime: Handle,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) limits: Limits,
-    pub(crate) budget: OrderBudget,
+    budgets: Rc<OrderBudgets>,
     /// Allowance for log lines about refused commands.
     pub(crate) refusals: RefCell<TokenBucket>,
     /// The newest lines of the program's log, if the program provides them.
@@ -86,7 +86,7 @@ impl Node {
             runtime,
             host,
             limits,
-            budget: OrderBudget::new(Instant::now()),
+            budgets: Rc::default(),
             refusals: RefCell::new(TokenBucket::new(ALL_REFUSALS_PER_SEC, Instant::now())),
             log_lines: None,
             log_filter: None,
@@ -240,6 +240,11 @@ impl Node {
         self.frame_texts.borrow_mut().text(seq, skipped, encode)
     }
 
+    /// Returns the CPU budget of a new client.
+    pub(crate) fn new_budget(&self) -> Rc<OrderBudget> {
+        self.budgets.add(Instant::now())
+    }
+
     /// Returns a window of the process table, in an order after `known`: that of another client if it is recent, else a
     /// new one.
     pub(crate) async fn rank(
@@ -248,6 +253,7 @@ impl Node {
         filter: &Filter,
         around: Option<Pid>,
         known: Option<Instant>,
+        budget: &OrderBudget,
     ) -> Order {
         let key = OrderKey { sort: view.sort, filter: filter.clone(), era: self.era() };
         let can_share = around.is_none() && !view.reorder;
@@ -261,7 +267,7 @@ impl Node {
             return order;
         }
         let order = self.compute(&mut all, view, filter, around).await;
-        self.budget.spend(Instant::now(), order.cost);
+        budget.spend(Instant::now(), order.cost);
         self.orders.borrow_mut().keep(key, order.clone());
         order
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusm_protocol::{Column, DETAIL_ROWS, ErrorCode, ProcessInfo, Rows, SortKey, View, ViewWindow};
 
-use crate::budget::{order_age_max, order_age_min};
+use crate::budget::{OrderBudget, order_age_max, order_age_min};
 use crate::encode::{self, RowEncoder};
 use crate::host::HostError;
 use crate::view::filter::Filter;
@@ -99,10 +99,11 @@ impl Table {
     }
 
     /// Returns the time at which the next rows are due.
-    pub(crate) fn next_rows(&self, node: &Node) -> Instant {
+    pub(crate) fn next_rows(&self, node: &Node, budget: &OrderBudget) -> Instant {
+        let ready_at = || budget.ready_at(Instant::now());
         match &self.order {
-            None => self.next_rows.max(node.budget.ready_at()),
-            Some(_) if self.era != node.era() => self.next_rows.min(node.budget.ready_at()),
+            None => self.next_rows.max(ready_at()),
+            Some(_) if self.era != node.era() => self.next_rows.min(ready_at()),
             Some(_) => self.next_rows,
         }
     }
@@ -114,8 +115,8 @@ impl Table {
 
     /// Returns two times: from the first one, the next rows that are sent have a new order; at the second one, rows are
     /// sent even if no values are due, because the order has become too old.
-    fn next_order(&self, node: &Node, now: Instant) -> (Instant, Instant) {
-        let ready_at = node.budget.ready_at();
+    fn next_order(&self, node: &Node, budget: &OrderBudget, now: Instant) -> (Instant, Instant) {
+        let ready_at = budget.ready_at(now);
         let Some(order) = self.order.as_ref().filter(|_| self.era == node.era()) else {
             return (ready_at.max(now), ready_at.max(now));
         };
@@ -127,13 +128,13 @@ impl Table {
     }
 
     /// Computes a new order if it is due, and returns the current one.
-    async fn order(&mut self, node: &Node, now: Instant) -> Option<&Order> {
-        let (due, _) = self.next_order(node, now);
+    async fn order(&mut self, node: &Node, budget: &OrderBudget, now: Instant) -> Option<&Order> {
+        let (due, _) = self.next_order(node, budget, now);
         if due <= now {
             let era = node.era();
             if !self.order.as_mut().is_some_and(|order| order.renew(&node.runtime, now)) {
                 let known = self.order.as_ref().map(|order| order.ranked);
-                let order = node.rank(&self.view, &self.filter, self.around, known).await;
+                let order = node.rank(&self.view, &self.filter, self.around, known, budget).await;
                 self.view.window.offset = order.offset;
                 self.order = Some(order);
                 self.epoch += 1;
@@ -144,10 +145,10 @@ impl Table {
     }
 
     /// Returns the current rows; `None` while the order waits for its budget.
-    pub(crate) async fn rows(&mut self, node: &Node, now: Instant) -> Option<Rows> {
-        self.order(node, now).await?;
+    pub(crate) async fn rows(&mut self, node: &Node, budget: &OrderBudget, now: Instant) -> Option<Rows> {
+        self.order(node, budget, now).await?;
         let every = self.every();
-        let (_, oldest) = self.next_order(node, now);
+        let (_, oldest) = self.next_order(node, budget, now);
         // If the order becomes too old between two refreshes of values, send rows with a new order at that time.
         self.next_rows = (self.next_rows + every).max(now + every / 2).min(oldest).max(now);
         let order = self.order.as_ref()?;
@@ -185,9 +186,9 @@ impl Table {
     }
 
     /// Returns the current rows in the legacy form.
-    pub(crate) async fn process_infos(&mut self, node: &Node, now: Instant) -> Vec<ProcessInfo> {
+    pub(crate) async fn process_infos(&mut self, node: &Node, budget: &OrderBudget, now: Instant) -> Vec<ProcessInfo> {
         let window = self.view.window;
-        let order = self.order(node, now).await.and_then(|order| order.window(window));
+        let order = self.order(node, budget, now).await.and_then(|order| order.window(window));
         order.map(|(_, rows)| encode::process_infos(&node.runtime, rows)).unwrap_or_default()
     }
 }
@@ -275,11 +276,11 @@ mod tests {
         for key in [Column::Pid, Column::RedsPerSec] {
             let (runtime, pids, node) = node(3);
             let mut table = Table::new(view(key, 4.0), Instant::now()).unwrap();
-            let before = table.rows(&node, Instant::now()).await.unwrap();
+            let before = table.rows(&node, &node.new_budget(), Instant::now()).await.unwrap();
 
             runtime.exit(pids[1], ExitReason::Killed);
             until(|| runtime.process_count() == 2);
-            let after = table.rows(&node, Instant::now() + Duration::from_secs(10)).await.unwrap();
+            let after = table.rows(&node, &node.new_budget(), Instant::now() + Duration::from_secs(10)).await.unwrap();
 
             assert!(shows(&before, &pids), "{before:?}");
             assert!(shows(&after, &[pids[0], pids[2]]), "{after:?}");
@@ -291,13 +292,13 @@ mod tests {
         let (runtime, pids, node) = node(3);
         let start = Instant::now();
         let mut table = Table::new(view(Column::Pid, 4.0), start).unwrap();
-        let before = table.rows(&node, start).await.unwrap();
+        let before = table.rows(&node, &node.new_budget(), start).await.unwrap();
 
         runtime.exit(pids[1], ExitReason::Killed);
         until(|| runtime.process_count() == 2);
         let scrolled = View { columns: vec![Column::Pid, Column::State, Column::Reds], ..view(Column::Pid, 4.0) };
         table.show(scrolled, start).unwrap();
-        let after = table.rows(&node, start).await.unwrap();
+        let after = table.rows(&node, &node.new_budget(), start).await.unwrap();
 
         assert_eq!((before.epoch, before.matched), (after.epoch, after.matched), "nothing moves within an epoch");
         let (pid, exited) = (Cell::Text(pids[1].to_string()), Cell::Text("exited".to_owned()));
@@ -324,12 +325,12 @@ mod tests {
         {
             let now = start + Duration::from_secs(5 * step as u64);
             table.show(around(at, key), now).unwrap();
-            let rows = table.rows(&node, now).await.unwrap();
+            let rows = table.rows(&node, &node.new_budget(), now).await.unwrap();
             assert!(has(&rows, pids[at]), "{at} by {key:?}: {}", rows.offset);
         }
         runtime.exit(pids[2_999], ExitReason::Killed);
         until(|| runtime.process_count() == 2_999);
-        let rows = table.rows(&node, start + Duration::from_mins(1)).await.unwrap();
+        let rows = table.rows(&node, &node.new_budget(), start + Duration::from_mins(1)).await.unwrap();
         assert!(!has(&rows, pids[2_999]) && rows.rows.len() == 20, "a window stays although its process has ended");
         assert!(Table::new(View { around: Some("x".to_owned()), ..View::default() }, start).is_err());
     }
@@ -339,14 +340,14 @@ mod tests {
         let (runtime, pids, node) = node(4);
         let start = Instant::now();
         let mut table = Table::new(view(Column::Pid, 4.0), start).unwrap();
-        table.rows(&node, start).await.unwrap();
+        table.rows(&node, &node.new_budget(), start).await.unwrap();
         for pid in &pids[..2] {
             runtime.exit(*pid, ExitReason::Killed);
         }
         until(|| runtime.process_count() == 2);
 
-        let before = table.rows(&node, start).await.unwrap();
-        let after = table.rows(&node, start).await.unwrap();
+        let before = table.rows(&node, &node.new_budget(), start).await.unwrap();
+        let after = table.rows(&node, &node.new_budget(), start).await.unwrap();
 
         assert_eq!((before.epoch, after.epoch), (1, 2));
         assert!(shows(&after, &pids[2..]), "{after:?}");
@@ -357,17 +358,17 @@ mod tests {
         let (runtime, mut pids, node) = node(2);
         let start = Instant::now();
         let mut table = Table::new(view(Column::Pid, 1.0), start).unwrap();
-        let before = table.rows(&node, start).await.unwrap();
+        let before = table.rows(&node, &node.new_budget(), start).await.unwrap();
         pids.push(parked(&runtime));
 
-        let young = table.rows(&node, start).await.unwrap();
+        let young = table.rows(&node, &node.new_budget(), start).await.unwrap();
         node.begin_era();
-        let due = table.next_rows(&node);
-        let after = table.rows(&node, start).await.unwrap();
+        let due = table.next_rows(&node, &node.new_budget());
+        let after = table.rows(&node, &node.new_budget(), start).await.unwrap();
 
         assert_eq!((before.epoch, young.epoch), (1, 1), "no order before its time");
-        assert!(due <= start, "it does not wait for the next refresh");
+        assert!(due <= Instant::now(), "it does not wait for the next refresh");
         assert!(shows(&after, &pids), "{after:?}");
-        assert!(table.next_rows(&node) > start);
+        assert!(table.next_rows(&node, &node.new_budget()) > start);
     }
 }

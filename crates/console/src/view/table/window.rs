@@ -5,14 +5,14 @@
 //!                             ▲─────────────────────┘ next: at the client's rate, later if a read is expensive
 //! ```
 //!
-//! A session holds a window for each kind of view. It reads as often as the client wants and the budget of all clients
-//! allows. Without a client nothing is read.
+//! A session holds a window for each kind of view. It reads as often as the client wants and the part of this client
+//! in the budget of all allows. Without a client nothing is read.
 
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{ServerMessage, VIEW_ROWS_MAX, ViewWindow};
 
-use crate::budget::{refresh_every, thread_cpu, thread_cpu_since};
+use crate::budget::{OrderBudget, refresh_every, thread_cpu, thread_cpu_since};
 use crate::host::HostError;
 use crate::view::node::Node;
 use rusm_runtime::observe;
@@ -68,8 +68,8 @@ impl<S: ViewSource> Window<S> {
     }
 
     /// Reads the source if it is time; returns the message for the client.
-    pub(crate) fn read(&mut self, node: &Node, now: Instant) -> Option<ServerMessage> {
-        if now < self.next.max(node.budget.ready_at()) {
+    pub(crate) fn read(&mut self, node: &Node, budget: &OrderBudget, now: Instant) -> Option<ServerMessage> {
+        if now < self.next.max(budget.ready_at(now)) {
             return None;
         }
         if !self.source.has_changed(node) {
@@ -79,7 +79,7 @@ impl<S: ViewSource> Window<S> {
         let before = thread_cpu();
         let found = self.source.read(node);
         let cost = thread_cpu_since(before);
-        node.budget.spend(now, cost);
+        budget.spend(now, cost);
         let wanted = Duration::from_secs_f64(1.0 / self.source.hz());
         let every = refresh_every(wanted, cost);
         self.next = now + every;
