@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rusm::MonitorRef;
 use rusm::prelude::{Actor, Address, Config, Context, Down, Runtime, actor};
-use rusm::serve::{Html, Request, Response, Router, ServeConfig, Server, websocket};
+use rusm::serve::{Html, Limits, Request, Response, Router, ServeConfig, Server, websocket};
 use tokio::signal::unix::{SignalKind, signal};
 
 const PAGE: &str = r#"<!doctype html><title>rusm chat</title><ul id=lines></ul><form><input id=text autofocus></form>
@@ -27,8 +27,12 @@ socket.onmessage = ({data}) => lines.append(Object.assign(document.createElement
 onsubmit = event => { event.preventDefault(); socket.send(text.value); text.value = ""; };
 </script>"#;
 
+/// A line, in memory once for all members that have not read it.
 #[derive(Clone)]
-struct Line(String);
+struct Line(Arc<str>);
+
+/// Maximum length of a line, in bytes: a member that does not read has up to a thousand lines waiting.
+const LINE_BYTES_MAX: usize = 4096;
 
 #[derive(Default)]
 struct Room(HashMap<MonitorRef, Address<Line>>);
@@ -41,9 +45,10 @@ impl Room {
     }
 
     fn say(&mut self, ctx: &Context, line: String) {
+        let line = Line(line.into());
         for member in self.0.values() {
             // A member that reads too slowly misses lines; the room does not wait for it.
-            drop(member.try_send(ctx, Line(line.clone())));
+            drop(member.try_send(ctx, line.clone()));
         }
     }
 
@@ -66,7 +71,7 @@ fn chat(request: Request, room: RoomRef) -> Response {
                     Ok(Some(websocket::WsMessage::Binary(_))) => {}
                     Ok(None) | Err(_) => return,
                 },
-                Line(line) = ctx.receive_of::<Line>() => if socket.send(line).await.is_err() {
+                Line(line) = ctx.receive_of::<Line>() => if socket.send(&*line).await.is_err() {
                     return;
                 },
             }
@@ -83,7 +88,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let router = Router::new()
         .route("GET /", async |_: Request| Html(PAGE))?
         .route("GET /chat/:name", move |request: Request| std::future::ready(chat(request, room)))?;
-    let server = Server::start(&runtime, ServeConfig::listen(([127, 0, 0, 1], port)), router)?;
+    let limits = Limits { ws_message_bytes: LINE_BYTES_MAX, ..Limits::default() };
+    let config = ServeConfig { limits, ..ServeConfig::listen(([127, 0, 0, 1], port)) };
+    let server = Server::start(&runtime, config, router)?;
     println!("http://{} - press ctrl-c to stop", server.local_addr());
 
     interrupts.recv().await;

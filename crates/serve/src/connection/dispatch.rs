@@ -96,16 +96,27 @@ fn no_path() -> crate::Response {
     plain(StatusCode::BAD_REQUEST, "the request must have a :path")
 }
 
-/// Returns true if a request names one valid host: in one Host field, which HTTP/1.1 must have, and in its target,
-/// if that has one (RFC 9113, 8.3.1). Servers in front, or the handler, might choose another one of several, and then
-/// check another site than the one that answers.
+/// Returns true if a request names one valid host: in its target, in one Host field, or the same one in both (RFC 9113,
+/// 8.3.1). Servers in front, or the handler, might choose another one of several, and then check another site than the
+/// one that answers. HTTP/1.1 must have the field, and the other versions need no host.
 fn has_valid_host(head: &Parts) -> bool {
-    let mut hosts = head.headers.get_all(HOST).iter();
-    let Some(host) = hosts.next() else { return head.version != Version::HTTP_11 };
-    let is_valid = |host: &Authority| !host.as_str().contains('@');
-    let is_that_of_the_target = |host: &Authority| head.uri.authority().is_none_or(|target| target == host);
-    let host = Authority::try_from(host.as_bytes());
-    hosts.next().is_none() && host.is_ok_and(|host| is_valid(&host) && is_that_of_the_target(&host))
+    let target = head.uri.authority();
+    let mut fields = head.headers.get_all(HOST).iter();
+    let Some(field) = fields.next() else {
+        return match head.version {
+            Version::HTTP_10 => true,
+            Version::HTTP_11 => false,
+            _ => target.is_none_or(is_host),
+        };
+    };
+    let field = Authority::try_from(field.as_bytes());
+    fields.next().is_none() && field.is_ok_and(|field| is_host(&field) && target.is_none_or(|target| *target == field))
+}
+
+/// Returns true for a host with or without a port, and without user information.
+fn is_host(authority: &Authority) -> bool {
+    let has_valid_port = authority.as_str() == authority.host() || authority.port_u16().is_some();
+    !authority.as_str().contains('@') && has_valid_port
 }
 
 fn invalid_host() -> crate::Response {

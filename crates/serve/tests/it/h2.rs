@@ -64,6 +64,12 @@ fn a_host_that_is_not_the_authority_is_refused() {
             request.headers_mut().insert("host", http::HeaderValue::from_static(host));
             assert_eq!(sender.send_request(request).await.expect("a response").status(), status, "{host}");
         }
+        for authority in ["u@localhost", "localhost:99999"] {
+            let request =
+                Request::get(format!("http://{authority}/")).body(Full::<Bytes>::default()).expect("a request");
+            let status = sender.send_request(request).await.expect("a response").status();
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{authority}");
+        }
     });
 }
 

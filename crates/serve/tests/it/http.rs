@@ -63,7 +63,16 @@ fn connections_are_served_on_all_schedulers() {
 fn a_request_without_exactly_one_valid_host_is_refused() {
     let (_runtime, server) = serve(router(), Limits::default());
 
-    for hosts in ["", "host: a\r\nhost: b\r\n", "host: a b\r\n", "host: a/../b\r\n", "host:\r\n", "host: u@a\r\n"] {
+    for hosts in [
+        "",
+        "host: a\r\nhost: b\r\n",
+        "host: a b\r\n",
+        "host: a/../b\r\n",
+        "host:\r\n",
+        "host: u@a\r\n",
+        "host: a:x\r\n",
+        "host: a:99999\r\n",
+    ] {
         let mut client = Client::connect(server.local_addr());
         client.write(format!("GET / HTTP/1.1\r\n{hosts}\r\n"));
         assert_eq!(client.answer().status, 400, "{hosts:?}");
