@@ -97,6 +97,14 @@ pub enum LinkError {
         /// Reason, as the transport says it.
         reason: String,
     },
+    /// The program may open too few files.
+    #[error("the link needs {needed} open files, and {free} are free: raise the limit of open files (ulimit -n)")]
+    Files {
+        /// Number of free file descriptors.
+        free: u64,
+        /// Number that it needs.
+        needed: u64,
+    },
     /// Another node has the name.
     #[error("a node named {0} is in the cluster already: choose another name")]
     NameTaken(NodeName),

@@ -69,17 +69,30 @@ struct Declared {
     is_closed: bool,
 }
 
+/// Number of file descriptors that the transport needs to start: it panics without them.
+const FILES_NEEDED: u64 = 32;
+
+/// Checks that enough file descriptors are free. Where the system does not list the open ones, the limit must do.
+fn check_files() -> Result<(), LinkError> {
+    let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current else { return Ok(()) };
+    let open = std::fs::read_dir("/dev/fd").map_or(0, |open| open.count() as u64);
+    let free = limit.saturating_sub(open);
+    if free < FILES_NEEDED { Err(LinkError::Files { free, needed: FILES_NEEDED }) } else { Ok(()) }
+}
+
 impl NetworkLink {
     /// Opens the link: listens, and connects to the nodes to join in the background. It succeeds although none of them
     /// is reachable yet.
     ///
     /// # Errors
-    /// [`LinkError::Settings`] if the settings are not valid, [`LinkError::Listen`] if the address cannot be used.
+    /// [`LinkError::Settings`] if the settings are not valid, [`LinkError::Listen`] if the address cannot be used,
+    /// [`LinkError::Files`] if the program may open too few files.
     pub fn open(settings: NetworkSettings) -> Result<Self, LinkError> {
         let text = settings.to_json5()?;
         let config = zenoh::Config::from_json5(&text).map_err(|error| LinkError::Settings(error.to_string()))?;
         let endpoint = settings.listen.to_string();
         check_listen(&settings)?;
+        check_files()?;
         let opened = on_plain_thread(move || zenoh::open(config).wait())?;
         let session = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
         let publishers = Mutex::default();
