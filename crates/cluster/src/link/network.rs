@@ -26,6 +26,7 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::{Publisher, Subscriber};
 use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::{Sample, SampleKind};
+use zenoh_runtime::ZRuntime;
 
 use super::contract::{Link, LinkError, LinkEvents, LinkStatus};
 use super::settings::NetworkSettings;
@@ -93,6 +94,11 @@ impl NetworkLink {
         let endpoint = settings.listen.to_string();
         check_listen(&settings)?;
         check_files()?;
+        // All threads of the transport start now. Those that it starts with its first connection would panic if strangers
+        // had taken all descriptors by then, and no node could join again.
+        for threads in [ZRuntime::Application, ZRuntime::Acceptor, ZRuntime::TX, ZRuntime::RX, ZRuntime::Net] {
+            drop(threads.spawn(async {}));
+        }
         let opened = on_plain_thread(move || zenoh::open(config).wait())?;
         let session = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
         let publishers = Mutex::default();

@@ -15,7 +15,7 @@ use super::config::Config;
 use super::event::{Busy, DownReason, Event, Outgoing};
 use super::fault::Fault;
 use super::lanes::Lanes;
-use super::targets::Targets;
+use super::targets::{Targets, Window};
 use crate::identity::Address;
 use crate::wire::limits::{DATA_HEADER_BYTES, FRAME_HEADER_BYTES, STREAM_HEADER_BYTES};
 use crate::wire::stream::Credit;
@@ -23,15 +23,6 @@ use crate::wire::{Frame, Stream};
 
 /// Length at which a packet is sent without further frames, in bytes.
 const PACKET_FULL_BYTES: usize = 32 << 10;
-
-/// Limits of the other node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub(super) frames: usize,
-    pub(super) bytes: usize,
-    pub(super) target_messages: u32,
-    pub(super) held_bytes: u64,
-}
 
 /// Frames to the other node.
 #[derive(Debug)]

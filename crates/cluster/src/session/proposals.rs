@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::config::{Config, HELD_BYTES_OF_OLD_NODES};
 use super::fault::Fault;
-use super::outbound::Window;
+use super::targets::Window;
 use crate::identity::{BootId, Epoch};
 use crate::wire::{Features, Hello, Version};
 

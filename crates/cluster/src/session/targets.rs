@@ -6,9 +6,17 @@ use rustc_hash::FxHashMap;
 use super::config::Config;
 use super::event::Busy;
 use super::fault::Fault;
-use super::outbound::Window;
 use crate::identity::Address;
 use crate::wire::stream::Credit;
+
+/// Limits of the other node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) frames: usize,
+    pub(super) bytes: usize,
+    pub(super) target_messages: u32,
+    pub(super) held_bytes: u64,
+}
 
 /// Messages that the processes of the other node have not taken.
 #[derive(Debug, Default)]

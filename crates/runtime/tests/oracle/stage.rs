@@ -18,7 +18,7 @@ use crate::script::{ACTORS, Actor, NAMES, Number, Operation, Order, Script, Why}
 use crate::trace::{Entry, State, Step, Trace};
 
 /// Maximum time for all scripts together.
-const DEADLINE: Duration = Duration::from_mins(2);
+const DEADLINE: Duration = Duration::from_mins(10);
 
 /// Performs scripts and returns their traces in the same order; `bug` is a planted misbehaviour of the actors.
 pub(crate) fn act_all(scripts: &[Script], bug: Option<Bug>) -> Vec<Trace> {

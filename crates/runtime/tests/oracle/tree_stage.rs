@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use crate::tree_script::{self as written, Action, Auto, Child, Id, Kind, Root, TreeScript, Why};
 
 /// Maximum time for all scripts together.
-const DEADLINE: Duration = Duration::from_mins(2);
+const DEADLINE: Duration = Duration::from_mins(10);
 /// Longer than any script, so no restart leaves the window.
 const PERIOD: Duration = Duration::from_hours(1);
 /// Reported for a tree that cannot be inspected and has not ended.

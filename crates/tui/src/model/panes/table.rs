@@ -213,7 +213,11 @@ impl Table {
     pub(crate) fn take(&mut self, mut rows: Rows, answers: Option<&View>, visible: u16, now: Duration) {
         rows.rows.truncate(VIEW_ROWS_MAX as usize);
         self.fold_ended(&mut rows);
-        self.trends.take(&rows, now);
+        let pct = |row: &[Cell]| match cell(&rows, row, Column::BusyPct) {
+            Some(Cell::Rate(pct)) => Some(*pct),
+            _ => None,
+        };
+        self.trends.take(rows.rows.iter().map(|row| (text(&rows, row, Column::Pid), pct(row))), now);
         self.rows = Some(rows);
         self.rows_at = now;
         self.shown = answers.map(|view| (view.sort, view.filter.clone()));

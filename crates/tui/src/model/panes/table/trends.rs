@@ -3,10 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use rusm_protocol::{Cell, Column, Rows};
-
-use super::{cell, text};
-
 /// Number of points of a trend.
 pub(crate) const POINTS: usize = 14;
 /// Time of one point.
@@ -35,21 +31,21 @@ struct Trend {
 }
 
 impl Trends {
-    /// Adds the values of a page. A process that is no longer on it loses its trend.
-    pub(crate) fn take(&mut self, rows: &Rows, now: Duration) {
+    /// Adds the values of a page, by pid; none for a process without one yet. A process that is no longer on the page
+    /// loses its trend.
+    pub(crate) fn take<'a>(&mut self, page: impl Iterator<Item = (&'a str, Option<f64>)>, now: Duration) {
         if now.checked_sub(self.at).is_none_or(|since| since > GAP) {
             *self = Self { step_end: now + STEP, ..Self::default() };
         }
         self.at = now;
         let is_over = now >= self.step_end;
-        let mut of = HashMap::with_capacity(rows.rows.len());
-        for row in &rows.rows {
-            let pid = text(rows, row, Column::Pid);
+        let mut of = HashMap::with_capacity(self.of.len());
+        for (pid, pct) in page {
             let mut trend = self.of.remove(pid).unwrap_or_default();
             if is_over {
                 trend.end_step();
             }
-            if let Some(Cell::Rate(pct)) = cell(rows, row, Column::BusyPct) {
+            if let Some(pct) = pct {
                 trend.sum += pct;
                 trend.values += 1;
             }
@@ -93,9 +89,8 @@ impl Trend {
 mod tests {
     use super::*;
 
-    fn page(rows: &[(&str, f64)]) -> Rows {
-        let row = |(pid, pct): &(&str, f64)| vec![Cell::Text((*pid).to_owned()), Cell::Rate(*pct)];
-        Rows { columns: vec![Column::Pid, Column::BusyPct], rows: rows.iter().map(row).collect(), ..Rows::default() }
+    fn page<'a>(rows: &'a [(&'a str, f64)]) -> impl Iterator<Item = (&'a str, Option<f64>)> {
+        rows.iter().map(|(pid, pct)| (*pid, Some(*pct)))
     }
 
     fn known(trends: &Trends, pid: &str) -> Vec<f64> {
@@ -107,7 +102,7 @@ mod tests {
         let mut trends = Trends::default();
         for quarter in 0..=80_u32 {
             let pct = f64::from(quarter / 4) + if quarter % 2 == 0 { 0.5 } else { -0.5 };
-            trends.take(&page(&[("a", pct)]), quarter * STEP / 4 + STEP);
+            trends.take(page(&[("a", pct)]), quarter * STEP / 4 + STEP);
         }
 
         assert_eq!(known(&trends, "a"), (6..20).map(f64::from).collect::<Vec<_>>());
@@ -118,15 +113,15 @@ mod tests {
     fn a_trend_ends_with_its_row_and_all_end_with_a_gap() {
         let mut trends = Trends::default();
         for second in 1..=3 {
-            trends.take(&page(&[("a", 5.0), ("b", 7.0)]), second * STEP);
+            trends.take(page(&[("a", 5.0), ("b", 7.0)]), second * STEP);
         }
         assert_eq!((known(&trends, "a"), known(&trends, "b")), (vec![5.0; 2], vec![7.0; 2]));
 
-        trends.take(&page(&[("b", 7.0)]), 4 * STEP);
-        trends.take(&page(&[("a", 5.0), ("b", 7.0)]), 5 * STEP);
+        trends.take(page(&[("b", 7.0)]), 4 * STEP);
+        trends.take(page(&[("a", 5.0), ("b", 7.0)]), 5 * STEP);
         assert_eq!((known(&trends, "a").len(), known(&trends, "b").len()), (0, 4));
 
-        trends.take(&page(&[("b", 7.0)]), 9 * STEP);
+        trends.take(page(&[("b", 7.0)]), 9 * STEP);
         assert_eq!(known(&trends, "b").len(), 0);
     }
 }
