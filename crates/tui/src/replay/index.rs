@@ -6,17 +6,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, ServerMessage};
+use rusm_protocol::ServerMessage;
 use rusm_text::open_regular;
 
 use super::error::RecordingError;
-use super::recording::{Entry, VERSION};
+use super::recording::{Entry, LINE_MAX, VERSION};
 
 /// Maximum number of lines that are replayed: more than a day of a busy screen.
 pub(crate) const LINES_MAX: usize = 2_000_000;
-/// Maximum length of a line: a message with its time. A message is longer here than it was on the wire where it lacked
-/// fields, or had characters that no terminal gets.
-pub(super) const LINE_MAX: u64 = 4 * SERVER_MESSAGE_MAX_BYTES as u64;
 /// Number of lines that are searched for the messages of one instant.
 const SEARCHED: usize = 20_000;
 

@@ -12,15 +12,18 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use rusm_protocol::{ServerMessage, decode_server, encode};
+use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, ServerMessage, decode_server, encode};
 
 use super::error::RecordingError;
-use super::index::LINE_MAX;
 use crate::connection::sanitise;
 use crate::model::message::{LinkEvent, Msg, OwnCost};
 
 /// Version of the format. A reader refuses newer ones.
 pub(crate) const VERSION: u64 = 1;
+
+/// Maximum length of a line: a message with its time. A message is longer here than it was on the wire where it lacked
+/// fields, or had characters that no terminal gets.
+pub(super) const LINE_MAX: u64 = 4 * SERVER_MESSAGE_MAX_BYTES as u64;
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq)]
