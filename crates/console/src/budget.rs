@@ -90,8 +90,8 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// CPU budget of the orders and views of all clients. Those that use it have equal parts: a client that asks for the most
-/// expensive ones waits, and no other one waits for it.
+/// CPU budget of the orders and views of all clients. The clients that use it have equal parts, so a client that requests
+/// expensive orders waits for its own part, and other clients do not.
 #[derive(Debug, Default)]
 pub(super) struct OrderBudgets(RefCell<Vec<Weak<OrderBudget>>>);
 
@@ -282,7 +282,7 @@ mod tests {
         drop(hostile);
         let before = honest.ready_at(now);
         assert!(honest.ready_at(now + 20 * IN_USE) <= before + 20 * IN_USE);
-        assert!((budgets.share(now) - ORDERS_SHARE).abs() < 1e-9, "those that have left have no part");
+        assert!((budgets.share(now) - ORDERS_SHARE).abs() < 1e-9, "clients that have left are not counted");
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
         let outgoing = match attached {
             Ok(outgoing) => outgoing,
             Err(error) => {
-                // What was shown before is shown again, and says why.
+                // Return to the earlier source; its screen shows the error.
                 if !sources.advance(None) {
                     return Err(error);
                 }
@@ -118,7 +118,7 @@ pub async fn run(options: Options) -> Result<Exit, Error> {
             return ended;
         }
         if !sources.advance(next) {
-            // A terminal that nobody reads would block the program.
+            // Writing to a terminal that reads nothing would block the program.
             if let Some(lines) = lines.filter(|_| output.is_idle()) {
                 drop(writeln!(io::stdout().lock(), "{lines}"));
             }

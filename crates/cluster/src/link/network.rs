@@ -94,8 +94,8 @@ impl NetworkLink {
         let endpoint = settings.listen.to_string();
         check_listen(&settings)?;
         check_files()?;
-        // All threads of the transport start now. Those that it starts with its first connection would panic if strangers
-        // had taken all descriptors by then, and no node could join again.
+        // Start all threads of the transport now. It starts some with its first connection, and panics if strangers have
+        // taken all descriptors by then: no node could join again.
         for threads in [ZRuntime::Application, ZRuntime::Acceptor, ZRuntime::TX, ZRuntime::RX, ZRuntime::Net] {
             drop(threads.spawn(async {}));
         }

@@ -61,7 +61,7 @@ impl Guard {
 
     /// Takes over the terminal again after [`Self::leave`].
     pub(crate) fn enter(&self) -> io::Result<()> {
-        // After a stop that this program could not see, the modes are those of a shell, and nobody has told `crossterm`.
+        // After a SIGSTOP the shell has set its own modes, and `crossterm` still takes the terminal for raw.
         disable_raw_mode()?;
         enable_raw_mode()?;
         self.taken.store(true, Ordering::SeqCst);
@@ -88,7 +88,7 @@ fn give_back(output: &Output, taken: &AtomicBool) {
     if taken.swap(false, Ordering::SeqCst) {
         // Errors are ignored: nothing else can be done if the terminal cannot be restored.
         if !write(output, LEAVE).unwrap_or(true) {
-            // A terminal that nobody reads: when somebody does, it shall be whole.
+            // The terminal reads nothing now: make room, so that it is restored when it reads again.
             output.abandon();
             write(output, LEAVE).ok();
         }

@@ -5,7 +5,7 @@
 //!                       └── idle: the next frame may be drawn
 //! ```
 //!
-//! A terminal that nobody reads, for example after `^S` or over a connection that is frozen, blocks that thread alone:
+//! A terminal that reads nothing, for example after `^S` or over a connection that is frozen, blocks that thread alone:
 //! the program still handles signals, and a node in the same program goes on. What such a terminal has not taken can be
 //! [abandoned](Output::abandon), so that it takes something else first.
 
@@ -45,7 +45,7 @@ struct State {
     pending: usize,
     /// Time that the last write took.
     took: Duration,
-    /// Error of a write that nobody has been told of.
+    /// Error of a write that was not returned yet.
     error: Option<io::Error>,
     /// Number of times that output was abandoned: what was queued before the last one is not written.
     abandoned: u64,
@@ -97,7 +97,7 @@ impl Output {
     /// Drops what is not written yet, and what the terminal has not read.
     pub(crate) fn abandon(&self) {
         self.shared.lock().abandoned += 1;
-        // Without effect if this is no terminal.
+        // It has no effect on other kinds of files.
         tcflush(rustix::stdio::stdout(), QueueSelector::OFlush).ok();
     }
 

@@ -110,7 +110,7 @@ impl Remote {
             link.types.clear();
             link.announced = true;
             shared.peers.signal(&peer, Kind::Hello, (Pid::NONE, Pid::NONE), encoder.into_bytes());
-            // Those that joined before this node was part of a cluster may be too many.
+            // Processes that joined before this node was part of a cluster may be too many.
             if let Some(left_out) = memberships.len().checked_sub(MEMBERSHIPS_MAX + 1) {
                 tracing::error!(node = %peer.identity.name, left_out = left_out + 1, "another node is not told of all memberships in groups");
             }

@@ -170,7 +170,8 @@ impl RuntimeShared {
         }
         let (slot, envelope) = (locked.slot(), message_envelope(to.generation(), message));
         let header = slot.header();
-        // Unlike messages of this node, whose senders have quotas, not even the first one may exceed the node's limit.
+        // While all mailboxes together are full, an empty one accepts a message of this node, because its sender has a quota.
+        // A message of another node is withheld.
         let has_room = !self.mailboxes.is_full() && self.has_room(header, header.gate.pending(), envelope.heap());
         let cost = if has_room {
             0

@@ -50,8 +50,8 @@ impl Drop for Spawned {
 /// Memory of a message beyond its bytes.
 const MESSAGE_COST: u64 = 64;
 
-/// Memory of messages of other nodes that wait although their mailboxes are full. Those of lost connections count until
-/// their mailboxes have room again.
+/// Memory of messages of other nodes that wait although their mailboxes are full. Messages of lost connections count
+/// until their mailboxes have room again.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow(AtomicU64);
 

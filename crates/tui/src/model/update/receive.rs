@@ -175,8 +175,8 @@ fn refused(model: &mut Model, message: String, code: ErrorCode, id: Option<u64>,
 
 fn hello(model: &mut Model, hello: Box<Hello>, effects: &mut Vec<Effect>) {
     if model.greeted {
-        // A node introduces itself once for each connection. One that says again and again that it is another node would
-        // open its question faster than any key closes it.
+        // A node sends one hello for each connection. A hostile node could otherwise open the question about another node
+        // faster than the user can close it.
         return;
     }
     model.dirty = true;

@@ -94,7 +94,7 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
     }
 }
 
-/// Draws the heading of the trends. Returns true if there are any: the past has none.
+/// Draws the heading of the trends. Returns true if the table shows trends; it does not in the past.
 fn has_trends(painter: &mut Painter<'_>, inner: Rect, model: &Model) -> bool {
     let width = model.table.columns.trend_width(inner.width.saturating_sub(1));
     let has_trends = width > 0 && !model.past.is_on();

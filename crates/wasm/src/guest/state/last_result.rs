@@ -106,7 +106,7 @@ impl LastResult {
     }
 }
 
-/// Converts a pid to a number: 0 for a process of another node, which has none.
+/// Converts a pid to a number: 0 for a process of another node.
 pub(crate) const fn number(pid: types::Pid) -> i64 {
     if pid.node == 0 { ((pid.generation as i64) << 32) | pid.slot as i64 } else { 0 }
 }

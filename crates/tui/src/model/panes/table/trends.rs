@@ -9,7 +9,7 @@ pub(crate) const POINTS: usize = 14;
 const STEP: Duration = Duration::from_secs(1);
 /// Share of CPU, in per cent, below which a point is empty: the column says 0.0.
 const IDLE: f64 = 0.05;
-/// Time without rows after which all trends begin anew: they have no gaps.
+/// Time without rows after which all trends begin anew, because a trend has a point for each second.
 const GAP: Duration = Duration::from_secs(3);
 
 /// Trends of the processes of the current page, by pid.
