@@ -12,7 +12,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +96,6 @@ impl Output {
     /// Drops what is not written yet, and what the terminal has not read.
     pub(crate) fn abandon(&self) {
         self.shared.lock().abandoned += 1;
-        // It has no effect on other kinds of files.
         tcflush(rustix::stdio::stdout(), QueueSelector::OFlush).ok();
     }
 
@@ -145,9 +143,7 @@ impl Shared {
             self.idle.notify_one();
         }
     }
-}
 
-impl Shared {
     /// Writes bytes until they are abandoned.
     fn write_all(&self, writer: &mut impl Write, mut bytes: &[u8], abandoned: u64) -> io::Result<()> {
         while !bytes.is_empty() && self.lock().abandoned == abandoned {
@@ -167,18 +163,19 @@ impl Terminal {
         let path = ttyname(rustix::stdio::stdout(), Vec::new()).ok().and_then(|path| path.into_string().ok());
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
         // Another user's terminal, for example after `su`, cannot be opened: then writing waits.
-        let opened =
-            path.and_then(|path| OpenOptions::new().write(true).custom_flags(flags).open(PathBuf::from(path)).ok());
+        let opened = path.and_then(|path| OpenOptions::new().write(true).custom_flags(flags).open(path).ok());
         Self { nonblocking: opened }
     }
 }
 
 impl Write for Terminal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(terminal) = &mut self.nonblocking else { return io::stdout().write(bytes) };
-        let written = terminal.write(bytes);
+        let written = match &mut self.nonblocking {
+            Some(terminal) => terminal.write(bytes),
+            None => io::stdout().write(bytes),
+        };
         if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            poll(&mut [PollFd::new(terminal, PollFlags::OUT)], Some(&LOOK)).ok();
+            poll(&mut [PollFd::new(&rustix::stdio::stdout(), PollFlags::OUT)], Some(&LOOK)).ok();
         }
         written
     }

@@ -368,7 +368,7 @@ fn a_signal_ends_it_although_nobody_reads_its_terminal() {
     for less in 0..20 {
         let size = PtySize { rows: 200 - less, cols: 400 - less, pixel_width: 0, pixel_height: 0 };
         master.resize(size).expect("a new size");
-        pause.recv_timeout(Duration::from_millis(30)).expect_err("nobody sends");
+        pause.recv_timeout(Duration::from_millis(30)).expect_err("a pause");
     }
 
     send_signal(&*child, rustix::process::Signal::TERM);
@@ -379,7 +379,7 @@ fn a_signal_ends_it_although_nobody_reads_its_terminal() {
     while let Ok(n @ 1..) = reader.read(&mut buffer) {
         read.extend(&buffer[..n]);
     }
-    // Whoever reads it now finds a terminal that is whole.
+    // The terminal is restored when it is read again.
     let mut parser = Parser::new(cells(200), cells(400), 0);
     parser.process(&read);
     let screen = parser.screen();

@@ -69,7 +69,7 @@ impl<S: ViewSource> Window<S> {
 
     /// Reads the source if it is time; returns the message for the client.
     pub(crate) fn read(&mut self, node: &Node, budget: &OrderBudget, now: Instant) -> Option<ServerMessage> {
-        if now < self.next.max(budget.ready_at(now)) {
+        if now < self.next || now < budget.ready_at(now) {
             return None;
         }
         if !self.source.has_changed(node) {
