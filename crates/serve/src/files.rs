@@ -4,18 +4,15 @@
 //!   path ──▶ decoded, checked ──▶ opened beneath the folder ──▶ 304 | 206 one range | 200
 //! ```
 //!
-//! Invariant: no file outside the folder is ever opened. The kernel resolves each path beneath the folder, so neither
-//! `..` nor a symbolic link nor a mount of `/proc` leads out of it.
+//! A file that is in memory is opened and read by the scheduler's own thread, any other by a thread that may wait.
 
-use std::fs::File;
+mod open;
+
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
@@ -25,50 +22,17 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use rusm_runtime::Context;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use crate::body::Body;
 use crate::handler::{Handler, ResponseFuture};
 use crate::request::{IntoResponse, Request, Response, plain};
+use open::{Folder, Found, Opened};
 
 /// Bytes of a file that are read at once.
 const CHUNK_BYTES: u64 = 64 * 1024;
 /// Minimum time between two log lines about files that cannot be read: any client may cause them.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// The file that answers for its folder.
-const INDEX: &str = "index.html";
-
-/// Content types by the ending of a file's name; others are `application/octet-stream`.
-const CONTENT_TYPES: &[(&str, &str)] = &[
-    ("avif", "image/avif"),
-    ("css", "text/css; charset=utf-8"),
-    ("csv", "text/csv; charset=utf-8"),
-    ("gif", "image/gif"),
-    ("htm", "text/html; charset=utf-8"),
-    ("html", "text/html; charset=utf-8"),
-    ("ico", "image/x-icon"),
-    ("jpeg", "image/jpeg"),
-    ("jpg", "image/jpeg"),
-    ("js", "text/javascript; charset=utf-8"),
-    ("json", "application/json"),
-    ("map", "application/json"),
-    ("md", "text/markdown; charset=utf-8"),
-    ("mjs", "text/javascript; charset=utf-8"),
-    ("mp3", "audio/mpeg"),
-    ("mp4", "video/mp4"),
-    ("pdf", "application/pdf"),
-    ("png", "image/png"),
-    ("svg", "image/svg+xml"),
-    ("txt", "text/plain; charset=utf-8"),
-    ("wasm", "application/wasm"),
-    ("webmanifest", "application/manifest+json"),
-    ("webp", "image/webp"),
-    ("woff2", "font/woff2"),
-    ("xml", "application/xml"),
-    ("zip", "application/zip"),
-];
-
 /// Serves the files of a folder; a [`Handler`] for a route such as `GET /assets/*`.
 ///
 /// It answers `GET` and `HEAD`, with an entity tag, the date of the last change, and single ranges of bytes. A folder is
@@ -83,29 +47,13 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Files(Arc<Folder>);
+pub struct Files(Arc<Shared>);
 
 #[derive(Debug)]
-struct Folder {
-    fd: OwnedFd,
+struct Shared {
+    folder: Folder,
     /// Instant of the last log line about a file that cannot be read.
     last_logged: Mutex<Option<Instant>>,
-}
-
-/// An opened file with the properties that its response names.
-struct Opened {
-    file: Arc<File>,
-    bytes: u64,
-    modified: Option<SystemTime>,
-    etag: String,
-    content_type: &'static str,
-}
-
-/// Target of a path.
-enum Found {
-    File(Opened),
-    /// A folder, by a path without a slash at its end.
-    Folder,
 }
 
 impl Files {
@@ -114,9 +62,8 @@ impl Files {
     /// # Errors
     /// The operating system's error if the folder cannot be opened.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(CWD, folder.as_ref(), flags, Mode::empty())?;
-        Ok(Self(Arc::new(Folder { fd, last_logged: Mutex::new(None) })))
+        let folder = Folder::open(folder.as_ref())?;
+        Ok(Self(Arc::new(Shared { folder, last_logged: Mutex::new(None) })))
     }
 
     async fn answer(self, request: Request) -> Response {
@@ -125,9 +72,7 @@ impl Files {
         }
         let path = request.param("rest").unwrap_or_else(|| request.path()).trim_start_matches('/');
         let Some(path) = decoded(path) else { return not_found() };
-        let folder = Arc::clone(&self.0);
-        let found = request.context().spawn_blocking(move || find(&folder.fd, &path)).await;
-        match found {
+        match self.find(path, &request.context).await {
             Ok(Found::File(opened)) => {
                 let answer = opened.answer(request.headers(), Arc::clone(&request.context)).await;
                 answer.unwrap_or_else(|error| self.refusal(&error))
@@ -135,6 +80,15 @@ impl Files {
             Ok(Found::Folder) => redirect(request.path()),
             Err(error) => self.refusal(&error),
         }
+    }
+
+    /// Opens the file of a path: at once if it is in memory, and otherwise on a thread that may wait.
+    async fn find(&self, path: String, context: &Context) -> io::Result<Found> {
+        if let Some(found) = self.0.folder.find_cached(&path) {
+            return Ok(found);
+        }
+        let shared = Arc::clone(&self.0);
+        context.spawn_blocking(move || shared.folder.find(&path)).await
     }
 
     /// Returns the response for a file that was not read.
@@ -219,45 +173,9 @@ fn decoded(path: &str) -> Option<String> {
     is_served.then_some(path)
 }
 
-fn find(folder: &OwnedFd, path: &str) -> io::Result<Found> {
-    let open = |path: &str| {
-        // O_NONBLOCK keeps a pipe from blocking, and does not affect files.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        openat2(folder, path, flags, Mode::empty(), resolve).map(File::from)
-    };
-    let is_folder = path.is_empty() || path.ends_with('/');
-    let name = if is_folder { format!("{path}{INDEX}") } else { path.to_owned() };
-    let file = open(&name)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() && !is_folder {
-        return Ok(Found::Folder);
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let modified = metadata.modified().ok().filter(has_http_date);
-    let age = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
-    let known = CONTENT_TYPES.binary_search_by_key(&ending.as_str(), |(known, _)| known);
-    Ok(Found::File(Opened {
-        bytes: metadata.len(),
-        etag: format!("\"{:x}-{:x}\"", age.as_nanos(), metadata.len()),
-        content_type: known.map_or("application/octet-stream", |index| CONTENT_TYPES[index].1),
-        modified,
-        file: Arc::new(file),
-    }))
-}
-
 /// Returns true if one of the tags of a header fits.
 fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
     tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| fits(tag.trim())))
-}
-
-/// Returns true for times that a date of HTTP can have: from 1970 up to the year 9999.
-fn has_http_date(time: &SystemTime) -> bool {
-    const YEAR_10000_SECS: u64 = 253_402_300_800;
-    time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|age| age.as_secs() < YEAR_10000_SECS)
 }
 
 impl Opened {
@@ -287,7 +205,10 @@ impl Opened {
         };
         response.headers_mut().insert(CONTENT_LENGTH, (end - start).into());
         *response.body_mut() = if end - start <= CHUNK_BYTES {
-            context.spawn_blocking(move || read(&self.file, start, end)).await?.into()
+            match self.read_cached(start, end) {
+                Some(bytes) => bytes.into(),
+                None => context.spawn_blocking(move || self.read(start, end)).await?.into(),
+            }
         } else {
             self.stream(start, end, context)
         };
@@ -346,7 +267,7 @@ impl Opened {
     }
 
     fn stream(self, start: u64, end: u64, context: Arc<Context>) -> Body {
-        let file = self.file;
+        let file = Arc::new(self);
         Body::stream(stream::try_unfold((start, context), move |(at, context)| {
             let file = Arc::clone(&file);
             async move {
@@ -354,7 +275,7 @@ impl Opened {
                     return Ok::<_, io::Error>(None);
                 }
                 let until = end.min(at + CHUNK_BYTES);
-                let bytes = context.spawn_blocking(move || read(&file, at, until)).await?;
+                let bytes = context.spawn_blocking(move || file.read(at, until)).await?;
                 Ok(Some((bytes, (until, context))))
             }
         }))
@@ -368,31 +289,9 @@ fn set(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
     }
 }
 
-/// Reads a part of a file. It is an error if the file has become shorter: its length was declared.
-fn read(file: &File, start: u64, end: u64) -> io::Result<Bytes> {
-    let mut bytes = vec![0; (end - start) as usize];
-    file.read_exact_at(&mut bytes, start)?;
-    Ok(bytes.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_from_before_1970_or_after_9999_has_no_date() {
-        let (epoch, second) = (SystemTime::UNIX_EPOCH, Duration::from_secs(1));
-
-        assert!(has_http_date(&epoch) && !has_http_date(&(epoch - second)));
-        let last = epoch + Duration::from_secs(253_402_300_799);
-        assert!(has_http_date(&last) && !has_http_date(&(last + second)));
-        assert!(httpdate::fmt_http_date(last).contains("9999"));
-    }
-
-    #[test]
-    fn the_content_types_are_sorted() {
-        assert!(CONTENT_TYPES.is_sorted_by_key(|(ending, _)| ending));
-    }
 
     #[test]
     fn only_a_file_that_does_not_exist_for_clients_is_not_found() {

@@ -68,13 +68,15 @@ fn time_of_day() -> Duration {
 }
 
 fn refused(error: &LinkError) -> Failure {
-    Failure::Usage(match error {
+    let why = match error {
+        LinkError::Files { .. } => return Failure::Limit(error.to_string()),
         LinkError::Listen { endpoint, reason } => {
             format!("cannot listen for other nodes at {endpoint}: {reason}: choose an address with --cluster-listen")
         }
         LinkError::NameTaken(name) => format!("a node named {name} is in the cluster already: choose another --name"),
         other => other.to_string(),
-    })
+    };
+    Failure::Usage(why)
 }
 
 /// Says once if none of the nodes to join was reached in time, from a thread that ends when the result is dropped.
