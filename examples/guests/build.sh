@@ -120,7 +120,7 @@ build_ts() {
         cp "ts/$guest.wit" "$target/ts/$guest/"
         cp $wit/*.wit "$target/ts/$guest/deps/runtime/"
         cp ../../wit/http/*.wit "$target/ts/$guest/deps/http/"
-        ts "$guest" "$guest" "--world $guest --opt-size"
+        ts "$guest" "$guest" "--world $guest"
     done
 }
 

@@ -22,24 +22,42 @@ import { bytes, utf8 } from "./web";
 /** Content of a response. */
 export type BodyInit = string | Uint8Array | ArrayBuffer | null;
 
+// An interpreter runs what follows for every request. Fields are therefore not private by `#`, which at this target would be
+// a look-up in a table, loops do not destructure, and what few requests need is made when it is asked for.
+
 /** Header fields; names are compared without case. */
 export class Headers implements Iterable<[string, string]> {
-  #fields: Fields = [];
+  /** @internal */
+  fields: Fields;
 
   constructor(init?: Headers | Fields | Record<string, string>) {
+    this.fields = [];
     if (init === undefined) return;
-    const entries = init instanceof Headers ? [...init] : Array.isArray(init) ? init : Object.entries(init);
-    for (const [name, value] of entries) this.append(name, value);
+    const entries = init instanceof Headers ? init.fields : Array.isArray(init) ? init : Object.entries(init);
+    for (let i = 0; i < entries.length; i++) this.append(entries[i]![0], entries[i]![1]);
+  }
+
+  /** @internal Takes fields whose names are in lower case, without a copy. */
+  static of(fields: Fields): Headers {
+    const headers = new Headers();
+    headers.fields = fields;
+    return headers;
   }
 
   append(name: string, value: string): void {
-    this.#fields.push([name.toLowerCase(), value]);
+    this.fields.push([name.toLowerCase(), value]);
   }
 
   /** All values of the field, separated by commas; null if there is none. */
   get(name: string): string | null {
-    const values = this.#fields.filter(([known]) => known === name.toLowerCase()).map(([, value]) => value);
-    return values.length === 0 ? null : values.join(", ");
+    const { fields } = this;
+    const wanted = name.toLowerCase();
+    let values: string | null = null;
+    for (let i = 0; i < fields.length; i++) {
+      const field = fields[i]!;
+      if (field[0] === wanted) values = values === null ? field[1] : `${values}, ${field[1]}`;
+    }
+    return values;
   }
 
   has(name: string): boolean {
@@ -52,31 +70,30 @@ export class Headers implements Iterable<[string, string]> {
   }
 
   delete(name: string): void {
-    this.#fields = this.#fields.filter(([known]) => known !== name.toLowerCase());
+    const wanted = name.toLowerCase();
+    this.fields = this.fields.filter((field) => field[0] !== wanted);
   }
 
   [Symbol.iterator](): Iterator<[string, string]> {
-    return this.#fields[Symbol.iterator]();
+    return this.fields[Symbol.iterator]();
   }
 
   forEach(call: (value: string, name: string) => void): void {
-    for (const [name, value] of this.#fields) call(value, name);
+    for (const [name, value] of this.fields) call(value, name);
   }
 }
 
 /** A body that is read as a whole. */
 class Body {
-  readonly #content: Uint8Array;
   bodyUsed = false;
 
-  constructor(content: Uint8Array) {
-    this.#content = content;
-  }
+  /** @internal What is read, or goes to the client, which is not a use of the body. */
+  constructor(readonly content: Uint8Array) {}
 
   bytes(): Promise<Uint8Array> {
     if (this.bodyUsed) return Promise.reject(new TypeError("the body was read already"));
     this.bodyUsed = true;
-    return Promise.resolve(this.#content);
+    return Promise.resolve(this.content);
   }
 
   arrayBuffer(): Promise<ArrayBuffer> {
@@ -97,8 +114,6 @@ export class Request extends Body {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
-  /** The target with the host that the client has named. */
-  readonly url: string;
   readonly headers: Headers;
   /** Address of the client. */
   readonly peer: string;
@@ -107,14 +122,20 @@ export class Request extends Body {
     super(world.body);
     this.method = world.method;
     this.target = world.target;
-    this.headers = new Headers(world.headers);
-    this.url = `http://${this.headers.get("host") ?? "localhost"}${world.target}`;
+    this.headers = Headers.of(world.headers);
     this.peer = world.peer;
+  }
+
+  /** The target with the host that the client has named. */
+  get url(): string {
+    return `http://${this.headers.get("host") ?? "localhost"}${this.target}`;
   }
 
   /** Path of the target. */
   get path(): string {
-    return this.target.split("?")[0]!;
+    const { target } = this;
+    const end = target.indexOf("?");
+    return end < 0 ? target : target.slice(0, end);
   }
 }
 
@@ -122,17 +143,13 @@ export class Request extends Body {
 export class Response extends Body {
   readonly status: number;
   readonly headers: Headers;
-  /** What goes to the client, which is not a use of the body. */
-  readonly content: Uint8Array;
 
   constructor(body: BodyInit = null, init: { status?: number; headers?: Headers | Fields | Record<string, string> } = {}) {
-    const content = body === null ? new Uint8Array() : body instanceof ArrayBuffer ? new Uint8Array(body) : bytes(body);
-    super(content);
-    this.content = content;
+    super(body === null ? new Uint8Array() : body instanceof ArrayBuffer ? new Uint8Array(body) : bytes(body));
     this.status = init.status ?? 200;
     this.headers = new Headers(init.headers);
     if (typeof body === "string" && !this.headers.has("content-type")) {
-      this.headers.set("content-type", "text/plain;charset=UTF-8");
+      this.headers.append("content-type", "text/plain;charset=UTF-8");
     }
   }
 
@@ -206,7 +223,7 @@ export function serve(answer: (request: Request) => Response | Promise<Response>
   return {
     handle(world) {
       const response = settled(answer(new Request(world)));
-      return { status: response.status, headers: [...response.headers], body: response.content };
+      return { status: response.status, headers: response.headers.fields, body: response.content };
     },
   };
 }

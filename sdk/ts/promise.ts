@@ -47,31 +47,29 @@ function resolve(promise: JobPromise<unknown>, value: unknown): void {
     if (value === promise) settle(promise, Tag.Rejected, new TypeError("a promise waits for itself"));
     else wait(value, { fulfilled: null, rejected: null, target: promise });
   } else if (isThenable(value)) {
-    const [fulfil, reject] = settlers(promise);
-    try {
-      value.then(fulfil, reject);
-    } catch (thrown) {
-      reject(thrown);
-    }
+    run(promise, (fulfil, reject) => value.then(fulfil, reject));
   } else {
     settle(promise, Tag.Fulfilled, value);
   }
 }
 
-/** Returns the functions that settle a promise, of which the first call counts. */
-function settlers(promise: JobPromise<unknown>): [(value: unknown) => void, Reject] {
+/** Calls an executor with the functions that settle a promise, of which the first call counts. */
+function run(promise: JobPromise<unknown>, executor: (fulfil: (value: unknown) => void, reject: Reject) => void): void {
   let isDone = false;
-  const fulfil = (value: unknown): void => {
-    if (isDone) return;
-    isDone = true;
-    resolve(promise, value);
-  };
   const reject = (reason: unknown): void => {
     if (isDone) return;
     isDone = true;
     settle(promise, Tag.Rejected, reason);
   };
-  return [fulfil, reject];
+  try {
+    executor((value) => {
+      if (isDone) return;
+      isDone = true;
+      resolve(promise, value);
+    }, reject);
+  } catch (thrown) {
+    reject(thrown);
+  }
 }
 
 function wait(promise: JobPromise<unknown>, reaction: Reaction): void {
@@ -105,13 +103,7 @@ export class JobPromise<T> implements PromiseLike<T> {
 
   constructor(executor?: (resolve: Settle<T>, reject: Reject) => void) {
     // `then` settles the promise itself.
-    if (executor === undefined) return;
-    const [fulfil, reject] = settlers(this);
-    try {
-      executor(fulfil, reject);
-    } catch (thrown) {
-      reject(thrown);
-    }
+    if (executor !== undefined) run(this, executor as never);
   }
 
   then<A = T, B = never>(

@@ -114,11 +114,17 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
         .map_err(|error| Failure::Usage(format!("{:?} is not a valid log filter: {error}", settings.level)))
 }
 
-/// Returns the filter for a level. The spans that WASI wraps around every guest call, what the network between nodes says
-/// about itself, and what libraries say about each wrong frame of a client are logged only if the level names them.
+/// Returns the filter for a level. The spans that WASI wraps around every guest call, what it says about each failed
+/// request of a guest, what the network between nodes says about itself, and what libraries say about each wrong frame of a
+/// client are logged only if the level names them.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
-    const QUIET: [(&str, &str); 4] =
-        [("wasmtime_wasi", "warn"), ("zenoh", "warn"), ("h2", "error"), ("hyper", "error")];
+    const QUIET: [(&str, &str); 5] = [
+        ("wasmtime_wasi", "warn"),
+        ("wasmtime_wasi_http", "off"),
+        ("zenoh", "warn"),
+        ("h2", "error"),
+        ("hyper", "error"),
+    ];
     let quiet = QUIET.into_iter().filter(|(name, _)| !level.contains(name));
     let quiet = quiet.map(|(name, level)| format!(",{name}={level}"));
     parse_filter(&format!("{level}{}", quiet.collect::<String>()))

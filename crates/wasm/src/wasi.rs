@@ -4,7 +4,7 @@
 //! The profile grants folders and variables of the environment. Sockets need the capability `network`, random bytes the
 //! capability `random`.
 
-mod descriptors;
+pub(crate) mod descriptors;
 mod guarded;
 #[cfg(feature = "store")]
 pub(crate) mod keyvalue;
@@ -16,6 +16,7 @@ pub(crate) mod outcome;
 mod resources;
 pub(crate) mod values;
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p1::WasiP1Ctx;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::sockets::SocketAddrUse;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::rusm::runtime::log::Level;
@@ -76,7 +78,11 @@ impl Wasi {
             }
         }
         if state.info.grant.has(Capability::Network) {
-            builder.inherit_network().allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
+            // All addresses, but a listener of WASI 0.3 accepts no connection that would take the node's last descriptors.
+            builder.socket_addr_check(|_, used| {
+                Box::pin(ready(!matches!(used, SocketAddrUse::TcpAccept) || descriptors::has_room()))
+            });
+            builder.allow_tcp(true).allow_udp(true).allow_ip_name_lookup(true);
         } else {
             builder.allow_tcp(false).allow_udp(false);
         }
@@ -91,7 +97,10 @@ impl Wasi {
                     memory: ResourceMemory::default(),
                     lookups: GuestLookups::default(),
                     #[cfg(feature = "http")]
-                    http: super::guest::state::http::HttpState::new(Arc::clone(&state.info.node.lookups)),
+                    http: super::guest::state::http::HttpState::new(
+                        Arc::clone(&state.info.node.lookups),
+                        state.info.node.shared_memory.clone(),
+                    ),
                     #[cfg(feature = "http")]
                     lines: lines.map(|stream| stream.0 as Arc<dyn OutputLines>),
                 })

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A server may send without end what needs no answer, for example interim responses. So only a few kilobytes are read
-//! before other processes run.
+//! before other processes run. A connection counts as memory of guests, and leaves file descriptors to the node.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -32,17 +32,42 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
+use crate::guest::shared_memory::{MemoryShare, SharedMemory};
+use crate::wasi::descriptors;
 use crate::wasi::name_lookups::{GuestLookups, NameLookups};
 
 /// Timeout that the guest has not set.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// Bytes that are read at once, and maximum length of the head of a response.
 const READ_BYTES: usize = 16 * 1024;
+/// Memory of a connection: buffers, the state of TLS, and the head of a response that the guest has not taken.
+const CONNECTION_BYTES: u64 = 64 * 1024;
 /// Reads without a wait after which other processes run first.
 const TURN_READS: u8 = 4;
 
 /// Result of the connection after the head of the response.
 pub(crate) type Finished = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+/// What all outgoing requests of a guest share.
+#[derive(Clone)]
+pub(crate) struct Bounds {
+    pub(crate) lookups: Arc<NameLookups>,
+    pub(crate) of_guest: Arc<GuestLookups>,
+    /// `None` without a bound.
+    pub(crate) memory: Option<Arc<SharedMemory>>,
+}
+
+impl Bounds {
+    /// Takes the memory of a connection, until the result is dropped.
+    fn hold_connection(&self) -> Result<Held, Error> {
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let share = memory.take(CONNECTION_BYTES).ok_or(Error::ConnectionLimitReached)?;
+        Ok(Some(Arc::new(share)))
+    }
+}
+
+/// Memory that counts until the connection has ended and the response was taken.
+type Held = Option<Arc<MemoryShare>>;
 
 /// Sends a request. Returns the head of the response, and the future that receives its body.
 ///
@@ -51,16 +76,16 @@ pub(crate) type Finished = Box<dyn Future<Output = Result<(), Error>> + Send>;
 pub(crate) async fn send(
     mut request: Request<WasiBody>,
     options: Option<RequestOptions>,
-    lookups: Arc<NameLookups>,
-    of_guest: Arc<GuestLookups>,
+    bounds: Bounds,
 ) -> Result<(Response<WasiBody>, Finished), Error> {
+    let held = bounds.hold_connection()?;
     let or_default =
         |limit: fn(&RequestOptions) -> Option<Duration>| options.as_ref().and_then(limit).unwrap_or(TIMEOUT);
     let connect_timeout = or_default(|options| options.connect_timeout);
     let first_byte_timeout = or_default(|options| options.first_byte_timeout);
     // An interval of no length would be a panic.
     let between_bytes = or_default(|options| options.between_bytes_timeout).max(Duration::from_nanos(1));
-    let stream = timeout(connect_timeout, connect(request.uri(), &lookups, &of_guest))
+    let stream = timeout(connect_timeout, connect(request.uri(), &bounds, held.clone()))
         .await
         .map_err(|_elapsed| Error::ConnectionTimeout)??;
     let builder = http1::Builder::new().max_buf_size(READ_BYTES).handshake(TokioIo::new(stream));
@@ -87,7 +112,7 @@ pub(crate) async fn send(
     let response = answered.await.map_err(|_elapsed| Error::ConnectionReadTimeout)??;
     let mut timer = interval(between_bytes);
     timer.reset();
-    let response = response.map(|incoming| ResponseBody { incoming, timer }.boxed_unsync());
+    let response = response.map(|incoming| ResponseBody { incoming, timer, _held: held }.boxed_unsync());
     let finished = async move {
         match connection {
             Some(connection) => connection.await.map_err(of_response),
@@ -105,12 +130,15 @@ fn target_of(uri: &Uri) -> Result<Uri, Error> {
 }
 
 /// Opens a connection to the server of a request.
-async fn connect(uri: &Uri, lookups: &NameLookups, of_guest: &GuestLookups) -> Result<Turns, Error> {
+async fn connect(uri: &Uri, bounds: &Bounds, held: Held) -> Result<Turns, Error> {
     let authority = uri.authority().ok_or(Error::HttpRequestUriInvalid)?;
     let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
     let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let host = authority.host();
-    let addresses = addresses_of(host, port, lookups, of_guest).await?;
+    let addresses = addresses_of(host, port, bounds).await?;
+    if !descriptors::has_room() {
+        return Err(Error::ConnectionLimitReached);
+    }
     let stream = TcpStream::connect(&*addresses).await.map_err(Error::Connect)?;
     let stream: Box<dyn Stream> = if is_tls {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.into() };
@@ -120,21 +148,16 @@ async fn connect(uri: &Uri, lookups: &NameLookups, of_guest: &GuestLookups) -> R
     } else {
         Box::new(stream)
     };
-    Ok(Turns { stream, reads: 0 })
+    Ok(Turns { stream, reads: 0, _held: held })
 }
 
 /// Returns the addresses of a host. A lookup may take as long as the resolver of the system lets it: it runs on a few
 /// threads of its own, and is refused while too many wait for these.
-async fn addresses_of(
-    host: &str,
-    port: u16,
-    lookups: &NameLookups,
-    of_guest: &GuestLookups,
-) -> Result<Vec<SocketAddr>, Error> {
+async fn addresses_of(host: &str, port: u16, bounds: &Bounds) -> Result<Vec<SocketAddr>, Error> {
     if let Ok(address) = format!("{host}:{port}").parse() {
         return Ok(vec![address]);
     }
-    let leave = lookups.leave(of_guest).ok_or(Error::ConnectionLimitReached)?;
+    let leave = bounds.lookups.leave(&bounds.of_guest).ok_or(Error::ConnectionLimitReached)?;
     let found = leave.run(tokio::net::lookup_host((host, port))).await.map_err(Error::Connect)?;
     Ok(found.collect())
 }
@@ -160,6 +183,7 @@ struct Turns {
     stream: Box<dyn Stream>,
     /// Reads since the last wait.
     reads: u8,
+    _held: Held,
 }
 
 impl AsyncRead for Turns {
@@ -196,6 +220,7 @@ impl AsyncWrite for Turns {
 struct ResponseBody {
     incoming: Incoming,
     timer: Interval,
+    _held: Held,
 }
 
 impl Body for ResponseBody {

@@ -9,7 +9,7 @@ const RESERVED_PART: u64 = 4;
 
 /// Returns true if a guest may open one more descriptor. The system gives out the lowest free number, so a high one says
 /// that nearly all are taken.
-pub(super) fn has_room() -> bool {
+pub(crate) fn has_room() -> bool {
     let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let limit = all - all / RESERVED_PART;
     let next = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 0);

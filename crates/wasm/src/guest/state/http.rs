@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rusm_serve::http::{Request, Response};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
+use crate::guest::shared_memory::SharedMemory;
 use crate::guest::state::resources::{BODY_CHUNK_BYTES, FIELDS_BYTES_MAX};
-use crate::http::outgoing::{self, Finished};
-use crate::wasi::name_lookups::{GuestLookups, NameLookups};
+use crate::http::outgoing::{self, Bounds, Finished};
+use crate::wasi::name_lookups::NameLookups;
 
 /// State of `wasi:http` of one guest.
 pub(crate) struct HttpState {
@@ -17,18 +18,15 @@ pub(crate) struct HttpState {
 }
 
 impl HttpState {
-    pub(crate) fn new(lookups: Arc<NameLookups>) -> Self {
+    pub(crate) fn new(lookups: Arc<NameLookups>, memory: Option<Arc<SharedMemory>>) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(FIELDS_BYTES_MAX);
-        Self { ctx, hooks: Hooks { lookups, of_guest: Arc::default() } }
+        Self { ctx, hooks: Hooks(Bounds { lookups, of_guest: Arc::default(), memory }) }
     }
 }
 
 /// Sends requests after they were granted.
-pub(crate) struct Hooks {
-    lookups: Arc<NameLookups>,
-    of_guest: Arc<GuestLookups>,
-}
+pub(crate) struct Hooks(Bounds);
 
 impl WasiHttpHooks for Hooks {
     fn send_request(
@@ -37,8 +35,7 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Finished,
     ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Finished), Error>> + Send> {
-        let (lookups, of_guest) = (Arc::clone(&self.lookups), Arc::clone(&self.of_guest));
-        Box::new(outgoing::send(request, options, lookups, of_guest))
+        Box::new(outgoing::send(request, options, self.0.clone()))
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
