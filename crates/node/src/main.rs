@@ -47,6 +47,9 @@ use crate::failure::{Failure, system};
 static ALLOCATOR: rusm_bench::CountingAllocator = rusm_bench::CountingAllocator;
 
 fn main() -> ExitCode {
+    if let Some(code) = rusm_wasm::compile_if_asked() {
+        return code;
+    }
     rusm_log::ignore_file_size_signal();
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::engine::compiler::Compiler;
 use super::engine::error::EngineError;
 use super::guest::capability::Profiles;
 
@@ -81,6 +82,9 @@ pub struct WasmConfig {
     /// Longest time that a guest runs before other processes get their turn. Default 1 ms. Shorter is fairer, but
     /// switches more often.
     pub tick: Duration,
+    /// Program that compiles modules in processes of its own, whose memory is limited. Default: none, and the process that
+    /// loads a module compiles it. A module can be such that this takes all memory of the machine.
+    pub compiler: Option<Compiler>,
     /// Directory of the cache of compiled code. Default: no cache.
     pub cache_dir: Option<PathBuf>,
     /// Maximum size of that cache in bytes. Default 1 GiB; the least recently used entries are removed first.
@@ -111,6 +115,7 @@ impl Default for WasmConfig {
             log_lines_per_sec: defaults::LOG_LINES_PER_SEC,
             log_bytes_per_sec: defaults::LOG_BYTES_PER_SEC,
             tick: defaults::TICK,
+            compiler: None,
             cache_dir: None,
             cache_max_bytes: defaults::CACHE_MAX_BYTES,
             spawn_by_path: false,

@@ -3,6 +3,7 @@
 pub(crate) mod address_space;
 pub(crate) mod allocator;
 pub(crate) mod cache;
+pub(crate) mod compiler;
 pub(crate) mod concurrent;
 pub(crate) mod counters;
 pub(crate) mod epoch_ticker;

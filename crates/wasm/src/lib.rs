@@ -43,6 +43,7 @@ mod topics;
 mod wasi;
 
 pub use config::{InstanceAllocator, WasmConfig, defaults};
+pub use engine::compiler::{Compiler, compile_if_asked};
 pub use engine::error::EngineError;
 pub use engine::inner::Wasm;
 pub use guest::capability::{Capabilities, Capability, Folder, Profiles, SANDBOXED, UnknownName};

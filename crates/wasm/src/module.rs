@@ -47,6 +47,15 @@ pub enum ModuleError {
         /// Description of the problem and its position.
         why: String,
     },
+    /// The program of [`WasmConfig::compiler`](crate::WasmConfig::compiler) did not compile it: it needs more memory than
+    /// that may take, or the program failed.
+    #[error("{} cannot be compiled: {why}", escaped(name))]
+    Compile {
+        /// Name of the module.
+        name: String,
+        /// The reason.
+        why: String,
+    },
     /// It imports something that the node does not provide, or provides with another type.
     #[error("{} imports what this node does not have: {}", escaped(name), escaped(why))]
     Imports {

@@ -8,8 +8,10 @@ use thiserror::Error;
 
 use crate::settings::size::format_bytes;
 
-/// Maximum size of a file that is read as a module.
+/// Maximum size of a file that is read as a module, besides a quarter of the memory.
 const FILE_MAX_BYTES: u64 = 1 << 30;
+/// Maximum size of a file in the text format, whose translation takes several times as much memory.
+const TEXT_MAX_BYTES: u64 = 4 << 20;
 
 /// Error for a file that is not a module that can run here, in one line.
 #[derive(Debug, Error)]
@@ -31,15 +33,22 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     if !metadata.is_file() {
         return Err(unfit("it is not a regular file".to_owned()));
     }
-    if metadata.len() > FILE_MAX_BYTES {
-        return Err(unfit(format!(
-            "its size is {}, and the maximum is {}",
-            format_bytes(metadata.len()),
-            format_bytes(FILE_MAX_BYTES)
-        )));
+    let too_long = |kind: &str, max_bytes| {
+        let (bytes, max_bytes) = (format_bytes(metadata.len()), format_bytes(max_bytes));
+        Err(unfit(format!("its size is {bytes}, and the maximum of {kind} is {max_bytes}")))
+    };
+    let max_bytes = FILE_MAX_BYTES.min(rusm_runtime::defaults::mailbox_total_bytes());
+    if metadata.len() > max_bytes {
+        return too_long("a module", max_bytes);
     }
     let bytes = fs::read(path).map_err(cannot_read)?;
-    if is_text(path, &bytes) { translate(&bytes).map_err(unfit) } else { Ok(bytes) }
+    if !is_text(path, &bytes) {
+        return Ok(bytes);
+    }
+    if metadata.len() > TEXT_MAX_BYTES {
+        return too_long("a text", TEXT_MAX_BYTES);
+    }
+    translate(&bytes).map_err(unfit)
 }
 
 /// Returns true if the file is meant to be in the text format.
@@ -83,6 +92,7 @@ pub(crate) fn load_error(path: &Path, error: ModuleError) -> SourceError {
     let why = match error {
         ModuleError::Read { error, .. } => return SourceError::Read { path: path.to_owned(), source: error },
         ModuleError::Invalid { why, .. } => format!("it is not valid WebAssembly: {why}"),
+        ModuleError::Compile { why, .. } => format!("it cannot be compiled: {why}"),
         ModuleError::Imports { why, .. } => match remedy(&why) {
             Some(remedy) => format!("it imports what this node does not have ({remedy}): {why}"),
             None => format!("it imports what this node does not have: {why}"),

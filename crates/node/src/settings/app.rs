@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
 use rusm_runtime::{NAME_MAX_BYTES, check_name};
-use rusm_wasm::{Capability, Folder, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
+use rusm_wasm::{Capability, Compiler, Folder, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -88,7 +88,15 @@ struct EngineSection {
     tick: Option<Tick>,
     cache: Option<Cache>,
     cache_max: Option<Size<{ 1 << 50 }>>,
+    compile_memory: Option<Size<{ 1 << 50 }>>,
     spawn_by_path: Flag,
+}
+
+/// Returns the program that compiles guests: this one, also if its file was replaced meanwhile. The programs of tests do not
+/// compile.
+fn compiler(memory_max_bytes: Option<u64>) -> Option<Compiler> {
+    let memory_max_bytes = memory_max_bytes.unwrap_or_else(rusm_runtime::defaults::mailbox_total_bytes);
+    (!cfg!(test)).then(|| Compiler { program: "/proc/self/exe".into(), memory_max_bytes })
 }
 
 /// Names of the built-in profiles.
@@ -345,6 +353,7 @@ impl File<'_> {
                 Some(Cache::Flag(false)) => None,
                 Some(Cache::In(dir)) => Some(self.dir.join(dir)),
             },
+            compiler: compiler(engine.compile_memory.map(|bytes| bytes.0)),
             cache_max_bytes: engine.cache_max.map_or(default.cache_max_bytes, |bytes| bytes.0),
             spawn_by_path: engine.spawn_by_path.0,
             profiles: self.profiles()?,

@@ -317,6 +317,32 @@ fn a_changed_module_replaces_the_one_that_runs_and_a_bad_one_does_not() {
 }
 
 #[test]
+fn a_module_that_takes_too_much_memory_to_compile_is_refused_and_the_old_one_continues() {
+    const APP: &str = "[engine]\ncompile_memory = \"96MiB\"\n[[process]]\nname = \"app\"\nmodule = \"app.wat\"\n";
+    // Each component instantiates the one below it twice: four million instances.
+    let below = |level: u32| format!("(alias outer 1 $c{} (component $x)) (instance (instantiate $x))", level - 1);
+    let nested = |level| format!("(component $c{level} {0} (instance (instantiate $x)))", below(level));
+    let components: String = (1..22).map(nested).collect();
+    let bomb = format!(
+        "(component (component $c0 (core module $m) (core instance (instantiate $m))) {components} (instance (instantiate $c21)))"
+    );
+    let dir = folder(&[("app.wat", PARKED), ("app.toml", APP), ("bomb.wat", &bomb)]);
+    let mut run = Run::start(dir.path(), &["--watch", "app.toml"]);
+    run.wait("guests have started");
+
+    std::fs::rename(dir.path().join("bomb.wat"), dir.path().join("app.wat")).unwrap();
+    run.wait("the old one keeps running: cannot run ");
+    run.signal(Signal::INT);
+
+    assert_eq!(run.ended(), Some(0), "{:#?}", run.seen);
+    assert!(
+        run.seen.iter().any(|line| line.contains("it cannot be compiled: it takes more than 96 MiB of memory")),
+        "{:#?}",
+        run.seen
+    );
+}
+
+#[test]
 fn compiled_code_is_kept_for_the_next_run() {
     let dir = folder(&[("brief.wat", BRIEF)]);
 

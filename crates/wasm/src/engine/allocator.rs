@@ -1,6 +1,9 @@
 //! Configuration of the engine and of wasmtime's pooling instance allocator.
 
+use std::fmt;
+use std::num::ParseIntError;
 use std::ops::Range;
+use std::str::FromStr;
 
 use rusm_runtime::observe::{MemoryRegion, MemoryUse};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -23,12 +26,61 @@ const KEEP_SCANNED_BYTES: usize = 2 << 20;
 const KEEP_BYTES: usize = 4096;
 
 /// Returns the settings that all allocators share.
-pub(crate) fn base() -> Config {
+fn base() -> Config {
     let mut config = Config::new();
-    config.concurrency_support(false).epoch_interruption(true);
+    config.epoch_interruption(true);
     // Enables all of WebAssembly 3.0, but not threads: they share memory, which processes must not.
     config.wasm_function_references(true).wasm_gc(true).wasm_exceptions(true).wasm_threads(false);
     config
+}
+
+/// The settings of an engine that its compiled code depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeSettings {
+    /// Address space in bytes of a memory, and of the guard behind it. `None` if a memory reserves nothing, and grows by
+    /// moving.
+    reserved: Option<(u64, u64)>,
+    is_concurrent: bool,
+}
+
+impl CodeSettings {
+    /// For memories that reserve nothing: the code checks each access against the current size.
+    pub(crate) const GROWING: Self = Self { reserved: None, is_concurrent: false };
+
+    pub(crate) fn config(self) -> Config {
+        let mut config = base();
+        config.concurrency_support(self.is_concurrent).guard_before_linear_memory(false);
+        let (reservation_bytes, guard_bytes) = self.reserved.unwrap_or_default();
+        config.memory_reservation(reservation_bytes).memory_guard_size(guard_bytes);
+        if self.reserved.is_none() {
+            config.memory_init_cow(false).memory_reservation_for_growth(0).memory_may_move(true);
+        }
+        config
+    }
+}
+
+impl fmt::Display for CodeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_concurrent = u8::from(self.is_concurrent);
+        match self.reserved {
+            Some((reservation_bytes, guard_bytes)) => write!(f, "{is_concurrent},{reservation_bytes},{guard_bytes}"),
+            None => write!(f, "{is_concurrent}"),
+        }
+    }
+}
+
+impl FromStr for CodeSettings {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        let (is_concurrent, reserved) = text.split_once(',').map_or((text, None), |(first, rest)| (first, Some(rest)));
+        let bytes = |text: &str| text.parse::<u64>();
+        let reserved = match reserved.map(|sizes| sizes.split_once(',').unwrap_or((sizes, ""))) {
+            Some((reservation_bytes, guard_bytes)) => Some((bytes(reservation_bytes)?, bytes(guard_bytes)?)),
+            None => None,
+        };
+        Ok(Self { reserved, is_concurrent: bytes(is_concurrent)? == 1 })
+    }
 }
 
 /// Returns the instance allocator for this configuration.
@@ -61,10 +113,11 @@ pub(crate) fn regions(config: &WasmConfig, ranges: &[Range<usize>]) -> Vec<Memor
 ///
 /// Reserved address space costs nothing, but a system may limit it, and other engines use some. In that case each
 /// memory reserves only its maximum size, every access is checked, and the second value is `"checked pool"`.
-pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static str)> {
+pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, CodeSettings, &'static str)> {
     if may_be_wide(config) {
-        match pool_of(base(), config, WIDE_BYTES, WIDE_GUARD_BYTES) {
-            Ok(engine) => return Ok((engine, "pool")),
+        let wide = CodeSettings { reserved: Some((WIDE_BYTES, WIDE_GUARD_BYTES)), is_concurrent: false };
+        match pool_of(wide, config) {
+            Ok(engine) => return Ok((engine, wide, "pool")),
             Err(error) => {
                 tracing::info!(
                     "memory accesses of guests are checked, because there is too little address space: {error:#}"
@@ -72,24 +125,21 @@ pub(crate) fn pool(config: &WasmConfig) -> wasmtime::Result<(Engine, &'static st
             }
         }
     }
-    Ok((checked_pool(base(), config)?, "checked pool"))
+    let (engine, code) = checked_pool(config, false)?;
+    Ok((engine, code, "checked pool"))
 }
 
 /// Creates an engine with a pool whose memories reserve only their maximum size.
-pub(crate) fn checked_pool(settings: Config, config: &WasmConfig) -> wasmtime::Result<Engine> {
-    pool_of(settings, config, memory_bytes(config), PAGE_BYTES)
+pub(crate) fn checked_pool(config: &WasmConfig, is_concurrent: bool) -> wasmtime::Result<(Engine, CodeSettings)> {
+    let code = CodeSettings { reserved: Some((memory_bytes(config), PAGE_BYTES)), is_concurrent };
+    Ok((pool_of(code, config)?, code))
 }
 
 const fn may_be_wide(config: &WasmConfig) -> bool {
     (WIDE_BYTES + WIDE_GUARD_BYTES).saturating_mul(parts(config) as u64) <= ALL_WIDE_BYTES_MAX
 }
 
-fn pool_of(
-    mut engine: Config,
-    config: &WasmConfig,
-    reservation_bytes: u64,
-    guard_bytes: u64,
-) -> wasmtime::Result<Engine> {
+fn pool_of(code: CodeSettings, config: &WasmConfig) -> wasmtime::Result<Engine> {
     let parts = parts(config);
     let scanned = PoolingAllocationConfig::is_pagemap_scan_available();
     let mut pool = PoolingAllocationConfig::new();
@@ -110,11 +160,8 @@ fn pool_of(
         .table_keep_resident(64 << 10)
         .async_stack_keep_resident(8 << 10)
         .pagemap_scan(if scanned { Enabled::Yes } else { Enabled::No });
+    let mut engine = code.config();
     engine
-        .memory_init_cow(true)
-        .memory_reservation(reservation_bytes)
-        .memory_guard_size(guard_bytes)
-        .guard_before_linear_memory(false)
         .async_stack_size(POOL_STACK_BYTES)
         .max_wasm_stack(POOL_STACK_BYTES / 2)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
@@ -134,8 +181,28 @@ mod tests {
 
         assert!(may_be_wide(&config));
         assert_eq!(
-            [few, many].map(|config| pool(&config).map(|(_, allocator)| allocator).ok()),
+            [few, many].map(|config| pool(&config).map(|(_, _, allocator)| allocator).ok()),
             [Some("pool"), Some("checked pool")]
         );
+    }
+
+    #[test]
+    fn code_of_the_same_settings_fits_every_engine() {
+        let config = WasmConfig { capacity: 16, ..WasmConfig::default() };
+        let hash = |engine: &Engine| {
+            use std::hash::{DefaultHasher, Hash, Hasher};
+            let mut hasher = DefaultHasher::new();
+            engine.precompile_compatibility_hash().hash(&mut hasher);
+            hasher.finish()
+        };
+        let (pool, wide, _) = pool(&config).unwrap();
+        let (checked_pool, checked) = checked_pool(&config, true).unwrap();
+        let (slabs, _) = crate::engine::slabs::Slabs::engine(&config).unwrap();
+
+        for (engine, code) in [(pool, wide), (checked_pool, checked), (slabs, CodeSettings::GROWING)] {
+            let parsed: CodeSettings = code.to_string().parse().unwrap();
+            assert_eq!((parsed, hash(&Engine::new(&parsed.config()).unwrap())), (code, hash(&engine)));
+        }
+        assert!("".parse::<CodeSettings>().is_err() && "1,2".parse::<CodeSettings>().is_err());
     }
 }

@@ -28,6 +28,9 @@ use wasmtime::{Engine, Module};
 
 use rusm_runtime::embed::check_file_limit;
 
+use super::allocator::CodeSettings;
+use super::compiler::{Compiler, Kind};
+
 /// Extension of partly written entries, and the age after which such a file counts as abandoned.
 const TEMP_EXTENSION: &str = "part";
 const ABANDONED_AFTER: Duration = Duration::from_hours(1);
@@ -41,6 +44,8 @@ const HEAD_BYTES: usize = MAGIC.len() + 32;
 pub(crate) struct CodeCache {
     dir: Option<PathBuf>,
     max_bytes: u64,
+    /// `None` if this process compiles.
+    compiler: Option<Compiler>,
     hits: AtomicU64,
     misses: AtomicU64,
     writes: AtomicU64,
@@ -65,11 +70,12 @@ impl Hasher for DigestHasher {
 }
 
 impl CodeCache {
-    pub(crate) fn new(dir: Option<PathBuf>, max_bytes: u64) -> Self {
+    pub(crate) fn new(dir: Option<PathBuf>, max_bytes: u64, compiler: Option<Compiler>) -> Self {
         let none = || AtomicU64::new(0);
         Self {
             dir,
             max_bytes,
+            compiler,
             hits: none(),
             misses: none(),
             writes: none(),
@@ -111,17 +117,25 @@ impl CodeCache {
         *usage.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
     }
 
-    pub(crate) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
+    pub(crate) fn component(&self, engine: &Engine, code: CodeSettings, bytes: &[u8]) -> wasmtime::Result<Component> {
         // SAFETY: the digest of the entry was checked, so the code is output of `serialize`. Forging an entry requires
-        // write access to the directory of the node's user.
+        // write access to the directory of the node's user. The other code comes from the compiler of this program.
         let load = |code: &[u8]| unsafe { Component::deserialize(engine, code) };
-        self.find_or(engine, bytes, load, || Component::from_binary(engine, bytes), Component::serialize)
+        let compile = || match &self.compiler {
+            Some(compiler) => load(&compiler.compile(Kind::Component, code, bytes)?),
+            None => Component::from_binary(engine, bytes),
+        };
+        self.find_or(engine, bytes, load, compile, Component::serialize)
     }
 
-    pub(crate) fn module(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Module> {
+    pub(crate) fn module(&self, engine: &Engine, code: CodeSettings, bytes: &[u8]) -> wasmtime::Result<Module> {
         // SAFETY: as in `component`.
         let load = |code: &[u8]| unsafe { Module::deserialize(engine, code) };
-        self.find_or(engine, bytes, load, || Module::from_binary(engine, bytes), Module::serialize)
+        let compile = || match &self.compiler {
+            Some(compiler) => load(&compiler.compile(Kind::Module, code, bytes)?),
+            None => Module::from_binary(engine, bytes),
+        };
+        self.find_or(engine, bytes, load, compile, Module::serialize)
     }
 
     fn find_or<C>(

@@ -9,9 +9,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use wasmtime::{Engine, component};
 
+use super::allocator::CodeSettings;
+
 /// The engine of components of WASI 0.3, and what they may import.
 pub(crate) struct ConcurrentEngine<T: 'static> {
     pub(crate) engine: Engine,
+    pub(crate) code: CodeSettings,
     pub(crate) components: component::Linker<T>,
 }
 

@@ -9,6 +9,7 @@ use rusm_runtime::ExitReason;
 use rusm_runtime::observe::{FaultReport, MemoryRegion};
 use wasmtime::{Engine, Linker, component};
 
+use super::allocator::CodeSettings;
 use super::cache::CodeCache;
 use super::concurrent::ConcurrentCell;
 use super::counters::{RuntimeLink, TrapLog};
@@ -64,6 +65,8 @@ pub(crate) struct EngineInner {
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only requests leave instances"))]
     pub(crate) idle: IdleRegistry,
     pub(crate) code_cache: CodeCache,
+    /// Settings of the code that `engine` runs.
+    pub(crate) code: CodeSettings,
     pub(crate) registry: RwLock<BTreeMap<Arc<str>, Module>>,
     pub(crate) ticker: EpochTicker,
     /// Number of instances requested. Minus `returned` (ended or refused) it is the number of live instances.

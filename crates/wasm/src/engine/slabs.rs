@@ -18,13 +18,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use wasmtime::{
-    Config, Engine, InstanceAllocationStrategy, LinearMemory, MemoryCreator, MemoryType, StackCreator, StackMemory,
+    Engine, InstanceAllocationStrategy, LinearMemory, MemoryCreator, MemoryType, StackCreator, StackMemory,
 };
 
 use rusm_runtime::observe::{MemoryRegion, MemoryUse};
 
 use crate::config::WasmConfig;
-use crate::engine::allocator;
+use crate::engine::allocator::{self, CodeSettings};
 pub(crate) use arena::Arena;
 
 /// Size of a stack with its guard page. Guests may use half of it; the rest is for host calls.
@@ -52,16 +52,9 @@ impl Slabs {
             stacks: Arc::new(Arena::new(STACK_SLOT_BYTES, config.capacity as usize, GUARD_BYTES, STACKS_KEPT)?),
             memories: Arc::new(Arena::new(memory_bytes as usize, memories as usize, 0, 0)?),
         };
-        let mut engine: Config = allocator::base();
+        // No part of a memory is ever protected, so bounds must not rely on page faults.
+        let mut engine = CodeSettings::GROWING.config();
         engine
-            .memory_init_cow(false)
-            // No part of a memory is ever protected, so bounds must not rely on page faults: without a reservation the
-            // code checks each access against the current size.
-            .memory_reservation(0)
-            .memory_guard_size(0)
-            .guard_before_linear_memory(false)
-            .memory_reservation_for_growth(0)
-            .memory_may_move(true)
             .async_stack_size(STACK_SLOT_BYTES - GUARD_BYTES)
             .max_wasm_stack(STACK_SLOT_BYTES / 2)
             .allocation_strategy(InstanceAllocationStrategy::OnDemand)

@@ -8,7 +8,7 @@ use wasmtime::component::HasSelf;
 use wasmtime::{Engine, Linker, component};
 
 use super::address_space;
-use super::allocator;
+use super::allocator::{self, CodeSettings};
 use super::cache::CodeCache;
 use super::concurrent::{ConcurrentCell, ConcurrentEngine};
 use super::counters::{RuntimeLink, TrapLog};
@@ -40,16 +40,16 @@ impl Wasm {
             memory_max_bytes: config.memory_max_bytes,
             why: format!("{error:#}"),
         };
-        let (engine, slabs, allocator, regions) = match allocator::choose(&config) {
+        let (engine, code, slabs, allocator, regions) = match allocator::choose(&config) {
             InstanceAllocator::Slabs => {
                 let (engine, slabs) = Slabs::engine(&config).map_err(out_of_address_space)?;
                 let regions = slabs.regions();
-                (engine, Some(slabs), "slabs", regions)
+                (engine, CodeSettings::GROWING, Some(slabs), "slabs", regions)
             }
             InstanceAllocator::Pool | InstanceAllocator::ByCapacity => {
                 let (pool, ranges) = address_space::reserved_by(|| allocator::pool(&config));
-                let (engine, allocator) = pool.map_err(out_of_address_space)?;
-                (engine, None, allocator, allocator::regions(&config, &ranges))
+                let (engine, code, allocator) = pool.map_err(out_of_address_space)?;
+                (engine, code, None, allocator, allocator::regions(&config, &ranges))
             }
         };
         let (components, modules) = linkers(&engine, &config).map_err(out_of_address_space)?;
@@ -66,11 +66,12 @@ impl Wasm {
         };
         Ok(Self(Arc::new(EngineInner {
             ticker: EpochTicker::start(config.tick, advance)?,
-            code_cache: CodeCache::new(config.cache_dir.clone(), config.cache_max_bytes),
+            code_cache: CodeCache::new(config.cache_dir.clone(), config.cache_max_bytes, config.compiler.clone()),
             log: log_budget_of_all(&config),
             log_cut: AtomicU64::new(0),
             config,
             engine,
+            code,
             slabs,
             allocator,
             regions,
@@ -122,15 +123,13 @@ impl Wasm {
 /// may use half of the address space.
 fn concurrent_engine(config: &WasmConfig) -> wasmtime::Result<ConcurrentEngine<GuestState>> {
     let capacity = config.capacity.min(defaults::POOL_CAPACITY_MAX);
-    let mut settings = allocator::base();
-    settings.concurrency_support(true);
-    let engine = allocator::checked_pool(settings, &WasmConfig { capacity, ..config.clone() })?;
+    let (engine, code) = allocator::checked_pool(&WasmConfig { capacity, ..config.clone() }, true)?;
     let (mut components, _) = linkers(&engine, config)?;
     wasmtime_wasi::p3::add_to_linker(&mut components)?;
     wasi::link_concurrent(&mut components)?;
     #[cfg(feature = "http")]
     crate::http::service::link(&mut components)?;
-    Ok(ConcurrentEngine { engine, components })
+    Ok(ConcurrentEngine { engine, code, components })
 }
 
 /// Links everything that guests may import.

@@ -17,6 +17,7 @@ use super::{Code, Loaded, Module, ModuleError, foreign};
 use crate::bindings::ActorPre;
 #[cfg(feature = "http")]
 use crate::bindings::http::ServicePre as RecordHandlerPre;
+use crate::engine::compiler::CompilerError;
 use crate::engine::counters::ModuleCounters;
 use crate::engine::inner::EngineInner;
 use crate::guest::traps::one_line;
@@ -53,19 +54,27 @@ fn binary(name: &str, bytes: &[u8]) -> Result<Binary, ModuleError> {
 
 /// Compiles and links a module. Takes long, so it must not be called on a scheduler.
 pub(crate) fn load(node: &EngineInner, name: Arc<str>, bytes: &[u8]) -> Result<Module, ModuleError> {
-    let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_string(), why: one_line(error) };
+    let invalid = |error: wasmtime::Error| invalid(&name, error);
     let (code, needs_wasi) = match binary(&name, bytes)? {
         Binary::Component if is_concurrent(bytes) => concurrent(node, &name, bytes)?,
         Binary::Component => {
-            let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
+            let component = node.code_cache.component(&node.engine, node.code, bytes).map_err(invalid)?;
             link_component(node, &name, &component)?
         }
         Binary::Module => {
-            let module = node.code_cache.module(&node.engine, bytes).map_err(invalid)?;
+            let module = node.code_cache.module(&node.engine, node.code, bytes).map_err(invalid)?;
             link_module(node, &name, &module)?
         }
     };
     Ok(Module(Arc::new(Loaded { name, code, needs_wasi, counters: ModuleCounters::default() })))
+}
+
+fn invalid(name: &str, error: wasmtime::Error) -> ModuleError {
+    let name = name.to_owned();
+    match error.downcast_ref::<CompilerError>() {
+        Some(error) => ModuleError::Compile { name, why: error.to_string() },
+        None => ModuleError::Invalid { name, why: one_line(error) },
+    }
 }
 
 /// Maximum size of a module file.
@@ -73,8 +82,9 @@ const FILE_MAX_BYTES: u64 = 1 << 30;
 
 /// Compiles and links a module from a file.
 pub(crate) fn load_file(node: &EngineInner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
-    let bytes =
-        read_regular(path, FILE_MAX_BYTES).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
+    let compiler = node.config.compiler.as_ref();
+    let max_bytes = compiler.map_or(FILE_MAX_BYTES, |compiler| compiler.memory_max_bytes.min(FILE_MAX_BYTES));
+    let bytes = read_regular(path, max_bytes).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
     load(node, name, &bytes)
 }
 
@@ -88,9 +98,9 @@ fn is_concurrent(bytes: &[u8]) -> bool {
 /// Compiles and links a component of WASI 0.3, in the engine of concurrent components. One that only looks like it
 /// runs in the engine of all others.
 fn concurrent(node: &EngineInner, name: &str, bytes: &[u8]) -> Result<(Code, bool), ModuleError> {
-    let invalid = |error: wasmtime::Error| ModuleError::Invalid { name: name.to_owned(), why: one_line(error) };
+    let invalid = |error: wasmtime::Error| invalid(name, error);
     let concurrent = node.concurrent.get().map_err(invalid)?;
-    let component = node.code_cache.component(&concurrent.engine, bytes).map_err(invalid)?;
+    let component = node.code_cache.component(&concurrent.engine, concurrent.code, bytes).map_err(invalid)?;
     let kind = component.component_type();
     let no_entry = |why: String| ModuleError::NoEntry { name: name.to_owned(), why };
     let exports = |is_entry: fn(&str) -> bool| kind.exports(&concurrent.engine).any(|(export, _)| is_entry(export));
@@ -99,7 +109,7 @@ fn concurrent(node: &EngineInner, name: &str, bytes: &[u8]) -> Result<(Code, boo
         if let Some(why) = foreign::component(&concurrent.engine, &kind) {
             return Err(no_entry(why));
         }
-        let component = node.code_cache.component(&node.engine, bytes).map_err(invalid)?;
+        let component = node.code_cache.component(&node.engine, node.code, bytes).map_err(invalid)?;
         return link_component(node, name, &component);
     }
     if let Some(why) = foreign::unsupported_import(&concurrent.engine, &kind) {

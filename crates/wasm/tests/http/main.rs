@@ -332,6 +332,29 @@ fn a_guest_sends_requests_to_the_servers_that_its_profile_names() {
 }
 
 #[test]
+fn a_connection_to_another_server_counts_as_memory_of_guests() {
+    let roomy = ordinary();
+    let holder = roomy.send("GET /sleep HTTP/1.1", b"");
+    roomy.until("the guest runs", |node| node.guests() == 1);
+    let pid = roomy.server.report(10).live.iter().find(|live| &*live.path == "/sleep").unwrap().pid;
+    let info = observe::body_info(&roomy.runtime, pid).unwrap();
+    roomy.until("its memory is seen", |_| matches!(info.fact("linear_memory_bytes"), Some(BodyFact::Bytes(1..))));
+    let Some(BodyFact::Bytes(guest_bytes)) = info.fact("linear_memory_bytes") else { unreachable!() };
+    drop(holder);
+    let mut profiles = Profiles::default();
+    profiles.set("client", [Capability::Http].into_iter().collect());
+    profiles.set_hosts("client", ["127.0.0.1:1".to_owned()]);
+    let config =
+        WasmConfig { capacity: 8, guests_memory_max_bytes: guest_bytes + 65_535, profiles, ..WasmConfig::default() };
+    let node = node(config, Limits::default(), GuestOptions::default().profile("client"));
+
+    let fetch = node.get("/fetch/127.0.0.1:1");
+
+    assert!(fetch.text().contains("ConnectionLimitReached"), "{fetch:?}");
+    node.until("no guest is left", |node| node.guests() == 0);
+}
+
+#[test]
 fn observers_see_the_request_as_a_process_with_its_guest() {
     let node = ordinary();
     let holder = node.send("GET /sleep HTTP/1.1", b"");

@@ -6,6 +6,15 @@ fn module(number: u32) -> Vec<u8> {
     wat::parse_str(format!("(module (func (export \"run\") (result i32) i32.const {number}))")).unwrap()
 }
 
+fn cache(dir: Option<PathBuf>) -> CodeCache {
+    CodeCache::new(dir, 1 << 30, None)
+}
+
+/// Loads a module for the default engine.
+fn load(cache: &CodeCache, engine: &Engine, number: u32) {
+    cache.module(engine, CodeSettings::GROWING, &module(number)).unwrap();
+}
+
 fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect()
 }
@@ -13,12 +22,12 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_was_compiled_once_is_found() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let first = CodeCache::new(Some(dir.path().join("deep/down")), 1 << 30);
-    let second = CodeCache::new(Some(dir.path().join("deep/down")), 1 << 30);
+    let first = cache(Some(dir.path().join("deep/down")));
+    let second = cache(Some(dir.path().join("deep/down")));
 
-    first.module(&engine, &module(1)).unwrap();
-    second.module(&engine, &module(1)).unwrap();
-    second.module(&engine, &module(2)).unwrap();
+    load(&first, &engine, 1);
+    load(&second, &engine, 1);
+    load(&second, &engine, 2);
 
     assert_eq!(((first.hits(), first.misses()), (second.hits(), second.misses())), ((0, 1), (1, 1)));
 }
@@ -26,8 +35,8 @@ fn what_was_compiled_once_is_found() {
 #[test]
 fn a_damaged_entry_is_made_anew() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
-    compiled.module(&engine, &module(1)).unwrap();
+    let compiled = cache(Some(dir.path().to_owned()));
+    load(&compiled, &engine, 1);
     let entry = entries(dir.path()).remove(0);
     let whole = fs::read(&entry).unwrap();
     let mut flipped = whole.clone();
@@ -35,7 +44,7 @@ fn a_damaged_entry_is_made_anew() {
 
     for damaged in [&b""[..], b"rusmaot1", &whole[..whole.len() / 2], &flipped] {
         fs::write(&entry, damaged).unwrap();
-        compiled.module(&engine, &module(1)).unwrap();
+        load(&compiled, &engine, 1);
         assert_eq!(fs::read(&entry).unwrap(), whole, "rewritten");
     }
     assert_eq!((compiled.hits(), compiled.damaged()), (0, 4));
@@ -44,14 +53,14 @@ fn a_damaged_entry_is_made_anew() {
 #[test]
 fn an_entry_under_the_name_of_another_is_not_its_code() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
-    compiled.module(&engine, &module(1)).unwrap();
+    let compiled = cache(Some(dir.path().to_owned()));
+    load(&compiled, &engine, 1);
     let first = entries(dir.path()).remove(0);
-    compiled.module(&engine, &module(2)).unwrap();
+    load(&compiled, &engine, 2);
     let second = entries(dir.path()).into_iter().find(|entry| *entry != first).unwrap();
 
     fs::rename(second, first).unwrap();
-    compiled.module(&engine, &module(1)).unwrap();
+    load(&compiled, &engine, 1);
 
     assert_eq!((compiled.hits(), compiled.damaged()), (0, 1));
 }
@@ -59,10 +68,10 @@ fn an_entry_under_the_name_of_another_is_not_its_code() {
 #[test]
 fn what_another_user_could_write_or_is_no_file_is_not_used() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
-    compiled.module(&engine, &module(1)).unwrap();
+    let compiled = cache(Some(dir.path().to_owned()));
+    load(&compiled, &engine, 1);
     let entry = entries(dir.path()).remove(0);
-    let compile = || compiled.module(&engine, &module(1)).unwrap();
+    let compile = || load(&compiled, &engine, 1);
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 
     mode(&entry, 0o666);
@@ -92,8 +101,8 @@ fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
 
     for dir in [file, locked, PathBuf::from("/dev/full"), PathBuf::from("/proc/nowhere")] {
-        let compiled = CodeCache::new(Some(dir), 1 << 30);
-        compiled.module(&engine, &module(1)).unwrap();
+        let compiled = cache(Some(dir));
+        load(&compiled, &engine, 1);
         assert_eq!(compiled.misses(), 1);
     }
 }
@@ -101,34 +110,34 @@ fn a_directory_that_cannot_be_used_costs_nothing_but_time() {
 #[test]
 fn too_much_is_cut_down_to_what_was_used_last() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let compiled = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
-    compiled.module(&engine, &module(0)).unwrap();
+    let compiled = cache(Some(dir.path().to_owned()));
+    load(&compiled, &engine, 0);
     let entry_bytes = entries(dir.path())[0].metadata().unwrap().len();
 
-    let small = CodeCache::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2);
+    let small = CodeCache::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2, None);
     for number in 1..10 {
-        small.module(&engine, &module(number)).unwrap();
+        load(&small, &engine, number);
     }
 
     assert_eq!(entries(dir.path()).len(), 3);
-    small.module(&engine, &module(9)).unwrap();
+    load(&small, &engine, 9);
     assert_eq!(small.hits(), 1);
 }
 
 #[test]
 fn writers_at_once_disturb_neither_each_other_nor_what_they_read() {
     let (dir, engine) = (tempfile::tempdir().unwrap(), Engine::default());
-    let writers: Vec<CodeCache> = (0..4).map(|_| CodeCache::new(Some(dir.path().to_owned()), 1 << 30)).collect();
+    let writers: Vec<CodeCache> = (0..4).map(|_| cache(Some(dir.path().to_owned()))).collect();
 
     std::thread::scope(|scope| {
         for compiled in &writers {
-            scope.spawn(|| (0..8).for_each(|number| drop(compiled.module(&engine, &module(number)).unwrap())));
+            scope.spawn(|| (0..8).for_each(|number| load(compiled, &engine, number)));
         }
     });
 
     assert_eq!(entries(dir.path()).len(), 8, "and no partial file");
-    let later = CodeCache::new(Some(dir.path().to_owned()), 1 << 30);
-    (0..8).for_each(|number| drop(later.module(&engine, &module(number)).unwrap()));
+    let later = cache(Some(dir.path().to_owned()));
+    (0..8).for_each(|number| load(&later, &engine, number));
     assert_eq!((later.hits(), later.misses()), (8, 0), "every entry is intact");
 }
 
@@ -138,8 +147,8 @@ const FULL: &str = "RUSM_TEST_FULL_DISK";
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_an_entry_leaves_nothing_behind() {
     if let Some(dir) = std::env::var_os(FULL) {
-        let compiled = CodeCache::new(Some(dir.into()), 1 << 30);
-        compiled.module(&Engine::default(), &module(1)).unwrap();
+        let compiled = cache(Some(dir.into()));
+        load(&compiled, &Engine::default(), 1);
         return assert_eq!((compiled.misses(), compiled.store_failures()), (1, 1));
     }
     let dir = tempfile::tempdir().unwrap();
@@ -168,7 +177,7 @@ fn what_a_writer_left_that_ended_in_the_middle_is_removed() {
     let left = part("abc.1-0.part", ABANDONED_AFTER + Duration::from_mins(1));
     let under_way = part("abc.2-0.part", Duration::from_mins(1));
 
-    CodeCache::new(Some(dir.path().to_owned()), 1 << 30).module(&engine, &module(1)).unwrap();
+    load(&cache(Some(dir.path().to_owned())), &engine, 1);
 
     assert!(!left.exists() && under_way.exists());
 }
