@@ -4,8 +4,9 @@
 Usage: strangers.py [RUSM] [CASE ...]
 
 `few_files` starts nodes of a cluster with 16 to 64 file descriptors. `port` opens more connections to the port of a
-cluster than the node has descriptors; when they are closed, another node must be able to join. `lookups` sends requests
-whose guests look up names at a server that never answers; other routes must answer meanwhile.
+cluster than the node has descriptors; when they are closed, another node must be able to join. `clients` opens more
+connections to a server than it has descriptors; an observer must be answered meanwhile. `requests` and `lookups`
+send requests whose guests ask a server, or look up names at one, that never answers; other routes must answer meanwhile.
 
 Needs a `rusm` that can join others (`cargo build --features rusm-node/cluster`), and root for `lookups`, which mounts a
 file over /etc/resolv.conf in a mount namespace of its own.
@@ -29,7 +30,10 @@ RUSM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/rusm")
 GUEST = ROOT / "examples/guests/prebuilt/wasi/http.wasm"
 DESCRIPTORS = 256
 CLIENTS = 300
-LOOKUP_SECONDS = 20
+# With as many connections to other servers, nearly all of the descriptors.
+ASKING_CLIENTS = 450
+ASKED_DESCRIPTORS = 1000
+ATTACK_SECONDS = 20
 SILENT_RESOLVER = "127.0.0.9"
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MS_BIND = 0x20000, 0x4000, 0x40000, 0x1000
 
@@ -132,17 +136,90 @@ def wait_for(condition, seconds):
     return False
 
 
-def lookups(folder):
-    listen = free_port()
+def site(folder, listen, hosts):
+    """A file for a server of static files and of a component that sends requests to some hosts."""
     os.mkdir(os.path.join(folder, "pub"))
     Path(folder, "pub", "one.txt").write_text("one\n")
-    Path(folder, "resolv.conf").write_text(f"nameserver {SILENT_RESOLVER}\n")
     Path(folder, "rusm.toml").write_text(
-        f'[[serve]]\nlisten = "127.0.0.1:{listen}"\n[profile.fetch]\ncapabilities = ["http"]\nhosts = ["*.slow.test"]\n'
+        f'[[serve]]\nlisten = "127.0.0.1:{listen}"\n[profile.fetch]\ncapabilities = ["http"]\nhosts = ["{hosts}"]\n'
         f'[[serve.route]]\npattern = "/fetch/*"\nprofile = "fetch"\nmodule = "{GUEST}"\n'
         f'[[serve.route]]\npattern = "/count"\nmodule = "{GUEST}"\n'
         '[[serve.route]]\npattern = "GET /files/*"\nfolder = "pub"\n'
     )
+
+
+def attacked(server, listen, clients, target, seconds):
+    """Lets clients ask for targets, each for some seconds, while others ask for what needs nobody else."""
+    wait_for(lambda: get(listen, "/files/one.txt", 2) == 200, 30)
+    is_over = threading.Event()
+
+    def client(number):
+        while not is_over.is_set():
+            get(listen, f"/fetch/{target(number)}", seconds)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    results = {"/files/one.txt": [], "/count": []}
+    until = time.monotonic() + ATTACK_SECONDS
+    while time.monotonic() < until:
+        for path, codes in results.items():
+            codes.append(get(listen, path, 5))
+        time.sleep(0.5)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    code, text = end(server)
+    for path, codes in results.items():
+        yield f"{path} beside {clients} clients: {codes.count(200)} of {len(codes)}", set(codes) == {200}
+    yield f"exit code {code}", code == 0 and "panic" not in text
+
+
+def clients(folder):
+    listen = free_port()
+    site(folder, listen, "a.test")
+    server = start(folder, "serve", "rusm.toml", before=open_files(DESCRIPTORS))
+    wait_for(lambda: get(listen, "/files/one.txt", 2) == 200, 30)
+    held = [socket.create_connection(("127.0.0.1", listen)) for _ in range(2 * DESCRIPTORS)]
+    time.sleep(1)
+    is_observed = all(observe(folder) for _ in range(10))
+    for connection in held:
+        connection.close()
+    is_served = wait_for(lambda: get(listen, "/files/one.txt", 2) == 200, 10)
+    code, text = end(server)
+    yield f"an observer beside {len(held)} idle clients", is_observed
+    yield "a request after they have left", is_served
+    yield f"exit code {code}", code == 0 and "panic" not in text
+
+
+def observe(folder):
+    """Returns true if the node takes an observer."""
+    with socket.socket(socket.AF_UNIX) as observer:
+        observer.settimeout(5)
+        try:
+            observer.connect(os.path.join(folder, "rusm", "rusm.sock"))
+            observer.sendall(
+                b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            return observer.recv(64).startswith(b"HTTP/1.1 101 ")
+        except OSError:
+            return False
+
+
+def requests(folder):
+    listen = free_port()
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as silent:
+        target = f"127.0.0.1:{silent.getsockname()[1]}"
+        site(folder, listen, target)
+        server = start(folder, "serve", "rusm.toml", before=open_files(ASKED_DESCRIPTORS))
+        yield from attacked(server, listen, ASKING_CLIENTS, lambda _: target, 8)
+
+
+def lookups(folder):
+    listen = free_port()
+    site(folder, listen, "*.slow.test")
+    Path(folder, "resolv.conf").write_text(f"nameserver {SILENT_RESOLVER}\n")
     silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     silent.bind((SILENT_RESOLVER, 53))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -153,30 +230,8 @@ def lookups(folder):
         assert libc.mount(os.path.join(folder, "resolv.conf").encode(), b"/etc/resolv.conf", None, MS_BIND, None) == 0
 
     server = start(folder, "serve", "rusm.toml", before=own_resolver)
-    wait_for(lambda: get(listen, "/files/one.txt", 2) == 200, 30)
-    is_over = threading.Event()
-
-    def client(number):
-        while not is_over.is_set():
-            get(listen, f"/fetch/n{number}.slow.test", 1)
-
-    clients = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    for one in clients:
-        one.start()
-    results = {"/files/one.txt": [], "/count": []}
-    until = time.monotonic() + LOOKUP_SECONDS
-    while time.monotonic() < until:
-        for path, codes in results.items():
-            codes.append(get(listen, path, 5))
-        time.sleep(0.5)
-    is_over.set()
-    for one in clients:
-        one.join()
-    code, text = end(server)
+    yield from attacked(server, listen, CLIENTS, lambda number: f"n{number}.slow.test", 1)
     silent.close()
-    for path, codes in results.items():
-        yield f"{path} during {CLIENTS} lookups: {codes.count(200)} of {len(codes)}", set(codes) == {200}
-    yield f"exit code {code}", code == 0 and "panic" not in text
 
 
 def get(listen, path, seconds):
@@ -191,7 +246,7 @@ def get(listen, path, seconds):
         connection.close()
 
 
-CASES = {"few_files": few_files, "port": port, "lookups": lookups}
+CASES = {"few_files": few_files, "port": port, "clients": clients, "requests": requests, "lookups": lookups}
 
 
 def main():

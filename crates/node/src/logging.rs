@@ -129,3 +129,17 @@ fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     let quiet = quiet.map(|(name, level)| format!(",{name}={level}"));
     parse_filter(&format!("{level}{}", quiet.collect::<String>()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_libraries_say_about_guests_and_clients_is_off_unless_the_level_names_it() {
+        let quiet = filter("trace").unwrap().to_string();
+        let named = filter("info,wasmtime_wasi_http=warn").unwrap().to_string();
+
+        assert!(quiet.contains("wasmtime_wasi_http=off") && quiet.contains("h2=error"), "{quiet}");
+        assert!(named.contains("wasmtime_wasi_http=warn") && !named.contains("off"), "{named}");
+    }
+}

@@ -21,6 +21,11 @@ use crate::time::realtime::RelativePriority;
 /// Maximum number of schedulers of a runtime.
 pub const SCHEDULERS_MAX: usize = crate::scheduler::parking::SCHEDULERS_MAX;
 
+/// File descriptors that guests and clients leave to the node.
+pub mod descriptors {
+    pub use crate::runtime::descriptors::{has_room, unreserved};
+}
+
 /// Panics that the caller catches and reports.
 pub mod panics {
     pub use crate::process::exit::panic_reason as reason;

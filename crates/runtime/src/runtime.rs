@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub(crate) mod config;
 pub(crate) mod crashes;
+pub(crate) mod descriptors;
 pub(crate) mod directory;
 pub(crate) mod file_limit;
 pub(crate) mod handle;

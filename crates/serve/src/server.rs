@@ -5,8 +5,10 @@
 //!                                └─ connection ──▶ requests
 //! ```
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -37,6 +39,8 @@ use crate::tls::{Tls, TlsError, TlsFiles};
 
 /// Length of a listener's queue of connections that are not accepted yet.
 const BACKLOG: i32 = 4096;
+/// Part of the descriptors that clients leave to the node, for observers and files: an eighth, half of what guests leave.
+const RESERVED_PARTS: u64 = 8;
 /// Pause after an error that all further connections would meet, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Minimum time between two log lines about such failures: any client may cause them.
@@ -304,6 +308,23 @@ fn listener(address: SocketAddr, is_shared: bool) -> io::Result<StdTcpListener> 
     Ok(StdTcpListener::from(socket))
 }
 
+/// Logs that connections cannot be accepted, at most once in a while.
+#[derive(Default)]
+struct FailureLog {
+    failures: u64,
+    last: Option<Instant>,
+}
+
+impl FailureLog {
+    fn write(&mut self, server: &str, error: &dyn fmt::Display) {
+        self.failures += 1;
+        if self.last.is_none_or(|at| at.elapsed() >= ACCEPT_LOG_INTERVAL) {
+            tracing::warn!(%error, failures = self.failures, %server, "cannot accept connections");
+            *self = Self { failures: 0, last: Some(Instant::now()) };
+        }
+    }
+}
+
 /// Accepts connections until the server drains, and then those that wait already.
 async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener) -> ExitReason {
     context.set_label(format!("acceptor {}", escaped(&shared.name)));
@@ -313,8 +334,17 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
     };
     let label: Arc<str> = format!("connection {}", escaped(&shared.name)).into();
     let mut drain = shared.drain_signal();
-    let (mut failures, mut last_logged) = (0_u64, None);
+    let mut failures = FailureLog::default();
+    // Only after a connection with a high descriptor is it worth while to look for a free one.
+    let mut is_near_limit = false;
     loop {
+        if is_near_limit && !embed::descriptors::has_room(RESERVED_PARTS) {
+            failures.write(&shared.name, &"nearly all file descriptors are taken: raise the limit (ulimit -n)");
+            tokio::select! {
+                () = tokio::time::sleep(ACCEPT_PAUSE) => continue,
+                _ = drain.started() => return ExitReason::Normal,
+            }
+        }
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
@@ -324,15 +354,12 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
             Ok(accepted) => accepted,
             Err(error) if is_of_one_client(&error) => continue,
             Err(error) => {
-                failures += 1;
-                if last_logged.is_none_or(|at: Instant| at.elapsed() >= ACCEPT_LOG_INTERVAL) {
-                    tracing::warn!(%error, failures, server = %shared.name, "cannot accept connections");
-                    (last_logged, failures) = (Some(Instant::now()), 0);
-                }
+                failures.write(&shared.name, &error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
+        is_near_limit = stream.as_raw_fd().cast_unsigned() >= embed::descriptors::unreserved(RESERVED_PARTS);
         let mut permit = Arc::clone(&shared.connections).try_acquire_owned().ok();
         if permit.is_none() {
             shared.stats.hit(Limit::Connections);

@@ -267,7 +267,9 @@ impl RemoteGuests {
             // Otherwise another starter has begun just now.
             let Some(loading) = self.begin_loading(hash)? else { continue };
             let (engine, code, name) = (wasm.clone(), code.clone(), name.clone());
+            let permit = Arc::clone(&wasm.0.loads).acquire_owned().await;
             let load = move || {
+                let _permit = permit;
                 if <[u8; 32]>::from(Sha256::digest(&code)) != hash {
                     return Err("the code does not have the hash that was announced".to_owned());
                 }

@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use thiserror::Error as ErrorText;
 use wasmtime::{Engine, Error, format_err};
 
@@ -22,6 +22,8 @@ use crate::guest::traps::one_line;
 
 /// First argument of the child.
 const MARK: &str = "rusm-compile-guest";
+/// Second argument for a component.
+const COMPONENT: &str = "component";
 /// Exit code of a child that found the module wrong, and wrote why.
 const REFUSED: u8 = 2;
 /// Memory that each thread of the child may take besides: its stack, and the allocator's first pages.
@@ -57,7 +59,7 @@ impl Compiler {
     /// Compiles a module or component; returns code in the format of `serialize`.
     pub(super) fn compile(&self, kind: Kind, code: CodeSettings, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
         let max_bytes = self.memory_max_bytes;
-        let kind = if kind == Kind::Component { "component" } else { "module" };
+        let kind = if kind == Kind::Component { COMPONENT } else { "module" };
         let mut child = Command::new(&self.program)
             .args([MARK, kind, &code.to_string(), &max_bytes.to_string()])
             .stdin(Stdio::piped())
@@ -75,40 +77,51 @@ impl Compiler {
 
 fn failure(status: ExitStatus, output: &[u8], max_bytes: u64) -> Error {
     const ABORTED: [i32; 2] = [Signal::ABORT.as_raw(), Signal::KILL.as_raw()];
+    let output = String::from_utf8_lossy(output);
     if status.code() == Some(REFUSED.into()) {
-        return format_err!("{}", String::from_utf8_lossy(output));
+        return format_err!("{output}");
     }
     let is_memory = status.signal().is_some_and(|signal| ABORTED.contains(&signal));
     if is_memory {
         CompilerError::Memory { max_bytes }.into()
     } else {
-        CompilerError::Failed(status.to_string()).into()
+        CompilerError::Failed(format!("{status}: {output}")).into()
     }
 }
 
 /// Compiles a module and returns the exit code of the process, if this process was started by a [`Compiler`]. Call it first
 /// in `main`. Otherwise it does nothing.
 pub fn compile_if_asked() -> Option<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != MARK {
         return None;
     }
-    let arguments: Vec<String> = arguments.collect();
-    let (code, output) = match compile(&arguments) {
-        Ok(code) => (ExitCode::SUCCESS, code),
-        Err(error) => (ExitCode::from(REFUSED), one_line(error).into_bytes()),
+    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into()).collect();
+    let (code, output) = match prepare(&arguments).map(|(engine, kind, bytes)| compile(&engine, kind, &bytes)) {
+        Ok(Ok(code)) => (ExitCode::SUCCESS, code),
+        Ok(Err(error)) => (ExitCode::from(REFUSED), one_line(error).into_bytes()),
+        Err(error) => (ExitCode::FAILURE, one_line(error).into_bytes()),
     };
     Some(if io::stdout().write_all(&output).is_ok() { code } else { ExitCode::FAILURE })
 }
 
-fn compile(arguments: &[String]) -> wasmtime::Result<Vec<u8>> {
-    let [kind, code, max_bytes] = arguments else { return Err(format_err!("the compiler has three arguments")) };
+/// Limits this process, and reads the module.
+fn prepare(arguments: &[String]) -> wasmtime::Result<(Engine, Kind, Vec<u8>)> {
+    let [kind, code, max_bytes] = arguments else { return Err(format_err!("it has three arguments")) };
+    let kind = if kind == COMPONENT { Kind::Component } else { Kind::Module };
     let code: CodeSettings = code.parse()?;
     confine(max_bytes.parse()?)?;
     let engine = Engine::new(&code.config())?;
     let mut bytes = Vec::new();
     io::stdin().read_to_end(&mut bytes)?;
-    if kind == "component" { engine.precompile_component(&bytes) } else { engine.precompile_module(&bytes) }
+    Ok((engine, kind, bytes))
+}
+
+fn compile(engine: &Engine, kind: Kind, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    match kind {
+        Kind::Module => engine.precompile_module(bytes),
+        Kind::Component => engine.precompile_component(bytes),
+    }
 }
 
 /// Limits what this process may take. If the system lacks memory all the same, it ends this process first.
@@ -116,7 +129,9 @@ fn confine(max_bytes: u64) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     for (resource, limit) in [(Resource::Data, max_bytes.saturating_add(threads * THREAD_BYTES)), (Resource::Core, 0)] {
-        setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
+        // Only root may raise the limit that an administrator has set.
+        let limit = Some(getrlimit(resource).maximum.map_or(limit, |maximum| limit.min(maximum)));
+        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
     }
     // Without /proc, the limit has to do.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));

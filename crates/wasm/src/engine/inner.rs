@@ -85,6 +85,8 @@ pub(crate) struct EngineInner {
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
     /// Threads for the name lookups of guests.
     pub(crate) lookups: Arc<NameLookups>,
+    /// Permits for loading modules that guests name by their paths, or that other nodes send.
+    pub(crate) loads: Arc<tokio::sync::Semaphore>,
     /// Permits for reads of the store by guests.
     #[cfg(feature = "store")]
     pub(crate) reads: tokio::sync::Semaphore,

@@ -28,6 +28,9 @@ use crate::module::load::{load, load_file};
 use crate::module::{Module, ModuleError};
 use crate::{bindings, host, raw, topics, wasi};
 
+/// Number of modules that are loaded at once for guests and other nodes: each takes as much memory as its file is long.
+const LOADS_MAX: usize = 2;
+
 impl Wasm {
     /// Allocates memory for instances, and starts the thread that counts epochs.
     ///
@@ -91,6 +94,7 @@ impl Wasm {
             quota: Quota::of_engine(),
             shared_memory,
             lookups: Arc::default(),
+            loads: Arc::new(tokio::sync::Semaphore::new(LOADS_MAX)),
             #[cfg(feature = "store")]
             reads: tokio::sync::Semaphore::new(kv::READS_MAX),
         })))

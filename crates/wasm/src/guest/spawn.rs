@@ -1,6 +1,8 @@
 //! Starting guests: from outside the runtime, from native processes, from guests, and by supervisors.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -340,19 +342,31 @@ impl GuestState {
             return Err(GuestError::NoModule { name: name.to_owned() });
         }
         let (node, path) = (Arc::clone(&self.info.node), PathBuf::from(name));
+        let permit = Arc::clone(&node.loads).acquire_owned().await;
         let load = move || {
+            // Loading goes on if the guest ends.
+            let _permit = permit;
             // Canonicalise the path, so that each file is loaded once regardless of its spelling.
             let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;
             let name: Arc<str> = path.to_string_lossy().into();
             if let Some(module) = node.module(&name) {
                 return Ok(module);
             }
+            let _held = hold_file(&node, &path)?;
             let module = load_file(&node, name, &path)?;
             node.add(&module);
             Ok(module)
         };
         self.ctx.spawn_blocking(load).await.map_err(GuestError::Module)
     }
+}
+
+/// Counts the bytes of a file as memory of guests, until the result is dropped.
+fn hold_file(node: &EngineInner, path: &Path) -> Result<Option<MemoryShare>, ModuleError> {
+    let Some(memory) = &node.shared_memory else { return Ok(None) };
+    let read = |error| ModuleError::Read { path: path.to_owned(), error };
+    let bytes = fs::metadata(path).map_err(read)?.len();
+    memory.take(bytes).map(Some).ok_or_else(|| read(io::Error::other(memory.full())))
 }
 
 /// Checks the arguments that a guest passes to another: the node stores them.
