@@ -14,9 +14,9 @@
 //! have a deadline.
 
 mod destination;
+mod dispositions;
 mod extra;
 mod fields;
-mod file_size;
 mod filter;
 mod panics;
 mod queue;
@@ -37,8 +37,8 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
+pub use crate::dispositions::{ignore_file_size_signal, restore_child_signal};
 pub use crate::extra::ExtraLayer;
-pub use crate::file_size::ignore_file_size_signal;
 pub use crate::filter::{FilterHandle, parse_filter};
 use crate::queue::Queue;
 pub use crate::recent::{RecentLine, RecentLines};

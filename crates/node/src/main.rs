@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         return code;
     }
     rusm_log::ignore_file_size_signal();
+    rusm_log::restore_child_signal();
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {

@@ -3,11 +3,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 /// Time limit for reading a pipe to its end.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +33,8 @@ pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     if !fs::metadata(&path)?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    File::open(path)
+    // Some files of /proc wait for data as a pipe does.
+    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
 /// Reads a regular file of at most `bytes_max` bytes.

@@ -200,7 +200,10 @@ impl Sampler {
             WarmUpState::GaveUp => false,
         };
         let timed_ns = self.cpu_ns_per_op(WINDOW) * self.ops_per_timed as f64;
-        self.meter.set_sampling(sampling_for(self.clock.timing_ns + self.meter.timing_extra_ns(), timed_ns));
+        // If nothing ran during the warm-up, the interval of the card stays.
+        if timed_ns > 0.0 {
+            self.meter.set_sampling(sampling_for(self.clock.timing_ns + self.meter.timing_extra_ns(), timed_ns));
+        }
         self.meter.lags.read(&mut self.lags_before);
         if let Some(latency_parts) = self.meter.latency_parts.get() {
             let [services, pacer] = &mut self.latency_parts_before;

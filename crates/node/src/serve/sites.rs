@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,10 @@ pub(crate) struct Sites {
     servers: Vec<RunningSite>,
     /// True until the drain begins.
     is_ready: Arc<AtomicBool>,
+    /// Held while changed files are put into use: what was read later replaces what was read before.
+    reloading: Mutex<()>,
+    /// True while a thread of `reload_all` has not begun.
+    is_reload_due: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -64,14 +68,24 @@ struct RunningSite {
 }
 
 impl Sites {
+    fn new(wasm: Option<Wasm>, app: &Arc<App>) -> Self {
+        Self {
+            wasm,
+            app: Arc::clone(app),
+            servers: Vec::new(),
+            is_ready: Arc::new(AtomicBool::new(true)),
+            reloading: Mutex::default(),
+            is_reload_due: AtomicBool::new(false),
+        }
+    }
+
     /// Checks the servers of an application without starting one: compiles their modules, opens their folders and
     /// certificates, and builds their routes.
     ///
     /// # Errors
     /// [`SiteError`] for the first that could not start.
     pub(crate) fn check(app: &Arc<App>, wasm: Wasm) -> Result<(), SiteError> {
-        let is_ready = Arc::new(AtomicBool::new(true));
-        let sites = Self { wasm: Some(wasm), app: Arc::clone(app), servers: Vec::new(), is_ready };
+        let sites = Self::new(Some(wasm), app);
         let modules = sites.compiled(|_| true)?;
         for site in &app.sites {
             site.tls.as_ref().map_or(Ok(()), TlsFiles::check)?;
@@ -95,8 +109,7 @@ impl Sites {
             None if has_guests => Some(Wasm::start(WasmConfig { store, ..app.wasm.clone() })?),
             wasm => wasm,
         };
-        let mut sites =
-            Self { wasm, app: Arc::clone(app), servers: Vec::new(), is_ready: Arc::new(AtomicBool::new(true)) };
+        let mut sites = Self::new(wasm, app);
         let modules = sites.compiled(|_| true)?;
         for site in &app.sites {
             let config = ServeConfig {
@@ -211,7 +224,7 @@ impl Sites {
                 thread::park_timeout(POLL_INTERVAL);
                 let changed = watcher.poll();
                 if let Some(sites) = Weak::upgrade(&sites).filter(|_| !changed.is_empty()) {
-                    sites.reload(&changed);
+                    sites.reload(|| changed);
                 }
             }
         };
@@ -234,13 +247,23 @@ impl Sites {
     /// # Errors
     /// The operating system's error if the thread cannot start.
     pub(crate) fn reload_all(this: &Arc<Self>) -> io::Result<()> {
+        if this.is_reload_due.swap(true, Relaxed) {
+            return Ok(());
+        }
         let sites = Arc::clone(this);
-        let reload = move || sites.reload(&sites.files(true));
-        thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload).map(drop)
+        let reload = move || sites.reload(|| sites.files(true));
+        let started = thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload).map(drop);
+        if started.is_err() {
+            this.is_reload_due.store(false, Relaxed);
+        }
+        started
     }
 
-    /// Puts changed files into use.
-    fn reload(&self, changed: &[PathBuf]) {
+    /// Puts changed files into use, after those that changed before.
+    fn reload(&self, changed: impl FnOnce() -> Vec<PathBuf>) {
+        let _reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_reload_due.store(false, Relaxed);
+        let changed = changed();
         for running in &self.servers {
             let is_new = running
                 .site

@@ -93,10 +93,11 @@ struct EngineSection {
 }
 
 /// Returns the program that compiles guests: this one, also if its file was replaced meanwhile. The programs of tests do not
-/// compile.
+/// compile. Without /proc, the node compiles them itself.
 fn compiler(memory_max_bytes: Option<u64>) -> Option<Compiler> {
     let memory_max_bytes = memory_max_bytes.unwrap_or_else(rusm_runtime::defaults::mailbox_total_bytes);
-    (!cfg!(test)).then(|| Compiler { program: "/proc/self/exe".into(), memory_max_bytes })
+    let program = PathBuf::from("/proc/self/exe");
+    (!cfg!(test) && program.exists()).then_some(Compiler { program, memory_max_bytes })
 }
 
 /// Names of the built-in profiles.

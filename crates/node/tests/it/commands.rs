@@ -1,6 +1,9 @@
 //! The `rusm` binary from a user's point of view: exit codes, one clear line for bad input, and a node that drains.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -63,6 +66,19 @@ impl Drop for Node {
         drop(self.0.kill());
         drop(self.0.wait());
     }
+}
+
+#[test]
+fn an_argument_or_a_path_that_is_no_utf8_is_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let strange = OsStr::from_bytes(b"\xff");
+
+    let argument = rusm(dir.path()).arg(strange).output().unwrap();
+    let name = rusm(dir.path()).arg0(strange).arg("--version").output().unwrap();
+
+    let line = String::from_utf8_lossy(&argument.stderr).into_owned();
+    assert_eq!((argument.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+    assert_eq!(name.status.code(), Some(0));
 }
 
 #[test]

@@ -1,0 +1,25 @@
+//! Dispositions of signals that a program inherits, or that its users do not expect. Set them first in `main`, before the
+//! program starts any thread.
+
+#![expect(unsafe_code, reason = "only an unsafe function sets the disposition of a signal")]
+
+/// Ignores SIGXFSZ, so that a write beyond the limit on file sizes (`ulimit -f`) fails with EFBIG, like one to a full
+/// disk.
+///
+/// Programs that this program starts inherit this disposition.
+pub fn ignore_file_size_signal() {
+    set(libc::SIGXFSZ, libc::SIG_IGN);
+}
+
+/// Gives SIGCHLD its default disposition. While it is ignored, the system forgets how children have ended.
+pub fn restore_child_signal() {
+    set(libc::SIGCHLD, libc::SIG_DFL);
+}
+
+fn set(signal: libc::c_int, disposition: libc::sighandler_t) {
+    // SAFETY: no handler is installed, and no other thread that could change the disposition is running yet.
+    if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
+        // The system knows the signals, so this cannot happen. Even then a store checks the limit itself.
+        tracing::debug!(signal, "cannot set the disposition of a signal");
+    }
+}
