@@ -82,8 +82,8 @@ pub struct WasmConfig {
     /// Longest time that a guest runs before other processes get their turn. Default 1 ms. Shorter is fairer, but
     /// switches more often.
     pub tick: Duration,
-    /// Program that compiles modules in processes of its own, whose memory is limited. Default: none, and the process that
-    /// loads a module compiles it. A module can be such that this takes all memory of the machine.
+    /// Program that compiles modules in processes of its own, with limited memory. Default: none, and the process that
+    /// loads a module compiles it, which can take all memory of the machine.
     pub compiler: Option<Compiler>,
     /// Directory of the cache of compiled code. Default: no cache.
     pub cache_dir: Option<PathBuf>,

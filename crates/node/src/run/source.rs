@@ -10,7 +10,7 @@ use crate::settings::size::format_bytes;
 
 /// Maximum size of a file that is read as a module, besides a quarter of the memory.
 const FILE_MAX_BYTES: u64 = 1 << 30;
-/// Maximum size of a file in the text format, whose translation takes several times as much memory.
+/// Maximum size of a file in the text format. Its translation takes several times as much memory.
 const TEXT_MAX_BYTES: u64 = 4 << 20;
 
 /// Error for a file that is not a module that can run here, in one line.

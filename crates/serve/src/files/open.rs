@@ -54,7 +54,7 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// A folder whose files are served.
+/// A folder of files to serve.
 #[derive(Debug)]
 pub(super) struct Folder {
     fd: OwnedFd,
@@ -90,7 +90,7 @@ impl Folder {
         self.find_with(path, ResolveFlags::empty())
     }
 
-    /// Opens the file of a path without waiting. `None` if this is impossible, or if there is no such file.
+    /// Opens the file of a path without waiting. `None` if the file does not exist, or would have to be waited for.
     pub(super) fn find_cached(&self, path: &str) -> Option<Found> {
         if !self.is_local {
             return None;

@@ -32,7 +32,7 @@ const THREAD_BYTES: u64 = 4 << 20;
 /// A program that compiles modules in processes of its own: see [`WasmConfig::compiler`](crate::WasmConfig::compiler).
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// A program whose `main` begins with [`compile_if_asked`], usually `/proc/self/exe`.
+    /// A program that calls [`compile_if_asked`] first, usually `/proc/self/exe`.
     pub program: PathBuf,
     /// Maximum memory of one of these processes, in bytes.
     pub memory_max_bytes: u64,
@@ -67,7 +67,7 @@ impl Compiler {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| CompilerError::Start { program: self.program.clone(), error })?;
-        // It reads everything before it writes. One that has ended says so by its exit code, not by a closed pipe.
+        // The child reads everything before it writes. A closed pipe is no error: the exit code says why it has ended.
         drop(child.stdin.take().map(|mut input| input.write_all(bytes)));
         let Output { status, stdout, .. } =
             child.wait_with_output().map_err(|error| CompilerError::Failed(error.to_string()))?;

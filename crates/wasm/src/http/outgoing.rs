@@ -48,7 +48,7 @@ const TURN_READS: u8 = 4;
 /// Result of the connection after the head of the response.
 pub(crate) type Finished = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
-/// What all outgoing requests of a guest share.
+/// Limits that all outgoing requests of a guest share.
 #[derive(Clone)]
 pub(crate) struct Bounds {
     pub(crate) lookups: Arc<NameLookups>,
