@@ -32,7 +32,8 @@ const THREAD_BYTES: u64 = 4 << 20;
 /// A program that compiles modules in processes of its own: see [`WasmConfig::compiler`](crate::WasmConfig::compiler).
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// A program that calls [`compile_if_asked`] first, usually `/proc/self/exe`.
+    /// A program that calls [`compile_if_asked`] first, usually `/proc/self/exe`. What it writes runs as machine code of this
+    /// process.
     pub program: PathBuf,
     /// Maximum memory of one of these processes, in bytes.
     pub memory_max_bytes: u64,

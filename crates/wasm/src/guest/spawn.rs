@@ -341,14 +341,20 @@ impl GuestState {
         if !self.info.node.config.spawn_by_path {
             return Err(GuestError::NoModule { name: name.to_owned() });
         }
-        let (node, path) = (Arc::clone(&self.info.node), PathBuf::from(name));
+        let path = PathBuf::from(name);
+        // Each file is loaded once, regardless of the spelling of its path.
+        let resolve = move || path.canonicalize().map_err(|error| ModuleError::Read { path, error });
+        let path = self.ctx.spawn_blocking(resolve).await.map_err(GuestError::Module)?;
+        let name: Arc<str> = path.to_string_lossy().into();
+        let node = Arc::clone(&self.info.node);
+        if let Some(module) = node.module(&name) {
+            return Ok(module);
+        }
         let permit = Arc::clone(&node.loads).acquire_owned().await;
         let load = move || {
             // Loading goes on if the guest ends.
             let _permit = permit;
-            // Canonicalise the path, so that each file is loaded once regardless of its spelling.
-            let path = path.canonicalize().map_err(|error| ModuleError::Read { path, error })?;
-            let name: Arc<str> = path.to_string_lossy().into();
+            // Another guest may have loaded it meanwhile.
             if let Some(module) = node.module(&name) {
                 return Ok(module);
             }
