@@ -192,7 +192,7 @@ impl RunContext {
     /// Starts a worker and monitors it.
     ///
     /// # Errors
-    /// [`RunError::Spawn`] at the process limit.
+    /// [`RunError::Spawn`] at the process limit; [`RunError::Aborted`] if the run was ended from outside.
     pub fn spawn_worker<B, F>(&mut self, body: B) -> Result<Pid, RunError>
     where
         B: FnOnce(Context) -> F,
@@ -210,6 +210,10 @@ impl RunContext {
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
+        // A scenario may start a million workers before it waits for anything.
+        if self.stop.is_aborted() {
+            return Err(RunError::Aborted);
+        }
         let pid = match scheduler {
             Some(scheduler) => self.ctx.spawn_pinned(scheduler, body)?,
             None => self.ctx.try_spawn(body)?,
@@ -259,6 +263,11 @@ impl RunContext {
             }
         }
         outcome
+    }
+
+    /// Lets other processes run; the driver of a run that is ended from outside does not come back.
+    pub(crate) async fn yield_now(&mut self) {
+        self.ctx.yield_now().await;
     }
 
     /// Kills workers and then the live processes that they spawned, which might otherwise wait for the workers forever.

@@ -11,6 +11,7 @@ pub(crate) mod encode;
 pub(crate) mod engine;
 pub(crate) mod kept;
 pub(crate) mod measurement;
+pub(crate) mod memory_guard;
 pub(crate) mod page;
 pub(crate) mod saved;
 pub(crate) mod sheet;

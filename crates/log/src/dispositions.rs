@@ -16,6 +16,16 @@ pub fn restore_child_signal() {
     set(libc::SIGCHLD, libc::SIG_DFL);
 }
 
+/// Lets this thread and those that it starts receive all signals: a program inherits the mask of its parent.
+pub fn unblock_signals() {
+    // SAFETY: the set is initialised before it is used, and is a local value.
+    unsafe {
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
 fn set(signal: libc::c_int, disposition: libc::sighandler_t) {
     // SAFETY: no handler is installed, and no other thread that could change the disposition is running yet.
     if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {

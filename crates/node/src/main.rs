@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     }
     rusm_log::ignore_file_size_signal();
     rusm_log::restore_child_signal();
+    rusm_log::unblock_signals();
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {

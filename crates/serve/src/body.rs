@@ -206,6 +206,11 @@ impl Body {
         }
     }
 
+    /// Returns true if the process that produced the body has ended before the end of it.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(&self.0, Kind::Channel(frames) if frames.is_closed() && frames.is_empty())
+    }
+
     /// Returns true if all bytes are known already.
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.0, Kind::Empty | Kind::Full(_))
@@ -321,7 +326,10 @@ impl HttpBody for Body {
             Kind::Incoming(incoming) => incoming.poll_frame(task),
             Kind::Channel(frames) => match ready!(frames.poll_recv(task)) {
                 Some(Produced::Frame(frame)) => Poll::Ready(Some(Ok(frame))),
-                Some(Produced::Failed(error)) => Poll::Ready(Some(Err(error))),
+                Some(Produced::Failed(error)) => {
+                    self.0 = Kind::Empty;
+                    Poll::Ready(Some(Err(error)))
+                }
                 Some(Produced::End) => {
                     self.0 = Kind::Empty;
                     Poll::Ready(None)

@@ -211,7 +211,9 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
         Ended::Served(Ok(())) => {}
         Ended::Served(Err(error)) => {
             if error.is_parse_too_large() {
-                shared.stats.hit(Limit::HeadBytes);
+                // The buffer keeps a head that could not be parsed.
+                let is_long = parts.read_buf.len() >= head_bytes_max;
+                shared.stats.hit(if is_long { Limit::HeadBytes } else { Limit::HeadFields });
             }
             tracing::debug!(%error, "a connection ended");
         }

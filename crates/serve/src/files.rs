@@ -173,9 +173,14 @@ fn decoded(path: &str) -> Option<String> {
     is_served.then_some(path)
 }
 
-/// Returns true if one of the tags of a header fits.
+/// Returns true if one of the tags of a header fits. A quoted tag may contain commas.
 fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
-    tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| fits(tag.trim())))
+    let mut is_quoted = false;
+    let is_between = |character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    };
+    tags.to_str().is_ok_and(|tags| tags.split(is_between).any(|tag| fits(tag.trim())))
 }
 
 impl Opened {

@@ -132,7 +132,8 @@ impl NewJob {
         Ok(Self { repeat: Repeat::Crontab(Bytes::copy_from_slice(expression.as_bytes())), ..self })
     }
 
-    /// Does not add the job while one with the same key, of at most 1,024 bytes, is enqueued or runs.
+    /// Does not add the job while one with the same key is enqueued or runs. Adding a job whose key is longer than 1,024
+    /// bytes is an error.
     pub fn unique(self, key: impl Into<Bytes>) -> Self {
         Self { unique: key.into(), ..self }
     }
@@ -206,11 +207,14 @@ impl Jobs {
     /// # Errors
     /// As [`enqueue`](Self::enqueue).
     pub fn enqueue_in(&self, tx: &mut Transaction<'_, '_>, job: &NewJob) -> Result<Enqueued, StoreError> {
-        let unique = job.unique.slice(..job.unique.len().min(UNIQUE_MAX));
-        if !unique.is_empty() && tx.get(&self.unique, &unique)?.is_some() {
+        if job.unique.len() > UNIQUE_MAX {
+            return Err(StoreError::Key { bytes: job.unique.len(), max: UNIQUE_MAX });
+        }
+        if self.is_taken(tx, &job.unique)? {
             return Ok(Enqueued::Exists);
         }
-        let record = Record { attempt: 0, repeat: job.repeat.clone(), unique, payload: job.payload.clone() };
+        let (repeat, unique) = (job.repeat.clone(), job.unique.clone());
+        let record = Record { attempt: 0, repeat, unique, payload: job.payload.clone() };
         let mut due_ms = self.now_ms().saturating_add(job.after.as_millis() as u64);
         if let Repeat::Crontab(expression) = &job.repeat {
             due_ms = crontab::next_ms(expression, due_ms).unwrap_or(due_ms);
@@ -247,25 +251,30 @@ impl Jobs {
         Ok(records.map(|record| DeadJob { payload: record.payload, attempts: record.attempt }).collect())
     }
 
-    /// Enqueues up to `limit` dead jobs again, with new attempts. Returns their number.
+    /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. One whose unique key
+    /// another job has taken meanwhile stays dead.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails.
     pub async fn revive(&self, limit: usize) -> Result<usize, StoreError> {
         let page = self.dead.scan("", "", limit).await?;
-        let (jobs, count) = (self.clone(), page.rows.len());
+        let jobs = self.clone();
         let revived = self.store.transaction(move |tx| {
+            let mut revived = 0;
             for row in &page.rows {
-                if let Some(record) = Record::decode(&row.value) {
+                let Some(record) = Record::decode(&row.value) else { continue };
+                // Another task may have revived it since it was read.
+                if tx.get(&jobs.dead, &row.key)?.is_some() && !jobs.is_taken(tx, &record.unique)? {
                     tx.delete(&jobs.dead, &row.key)?;
                     jobs.add(tx, &Record { attempt: 0, ..record }, jobs.now_ms())?;
+                    revived += 1;
                 }
             }
-            Ok::<(), StoreError>(())
+            Ok::<usize, StoreError>(revived)
         });
-        revived.await?;
+        let revived = revived.await?;
         self.wake();
-        Ok(count)
+        Ok(revived)
     }
 
     /// Creates a worker that runs `handler` in a process of its own for each job.
@@ -280,6 +289,11 @@ impl Jobs {
 
     fn now_ms(&self) -> u64 {
         self.store.config().clock.now_ms()
+    }
+
+    /// Returns true if a job that is enqueued or runs has this unique key.
+    fn is_taken(&self, tx: &mut Transaction<'_, '_>, unique: &[u8]) -> Result<bool, StoreError> {
+        Ok(!unique.is_empty() && tx.get(&self.unique, unique)?.is_some())
     }
 
     fn add(&self, tx: &mut Transaction<'_, '_>, record: &Record, due_ms: u64) -> Result<(), StoreError> {
@@ -341,6 +355,7 @@ impl Jobs {
 
     fn remove(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<(), StoreError> {
         tx.delete(&self.rows, key)?;
-        if record.unique.is_empty() { Ok(()) } else { tx.delete(&self.unique, &record.unique) }
+        let owner = if record.unique.is_empty() { None } else { tx.get(&self.unique, &record.unique)? };
+        if owner.is_some_and(|owner| *owner == *key) { tx.delete(&self.unique, &record.unique) } else { Ok(()) }
     }
 }

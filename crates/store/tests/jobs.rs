@@ -89,6 +89,46 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
 }
 
 #[test]
+fn a_dead_job_is_revived_once_and_not_beside_another_one_with_its_key() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "unique").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let worker = jobs.worker(|_, _| async { Err::<Done, _>("no luck") });
+        let worker = worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
+        let job = |payload: &'static str| NewJob::new(payload).unique("key");
+        jobs.enqueue(job("first")).await.unwrap();
+        jobs.enqueue(NewJob::new("other")).await.unwrap();
+        until(&ctx, || jobs.counts() == (0, 2)).await;
+        ctx.unlink(worker);
+        ctx.exit(worker, ExitReason::Killed);
+        assert_eq!(jobs.enqueue(job("second")).await, Ok(Enqueued::New));
+
+        let (other, me) = (jobs.clone(), ctx.pid());
+        let beside = move |ctx: Context| async move {
+            ctx.send(me, other.revive(10).await.unwrap()).await;
+        };
+        ctx.spawn(beside);
+        let revived = jobs.revive(10).await.unwrap();
+
+        assert_eq!(revived + ctx.receive_of::<usize>().await, 1, "only the other one, and once");
+        assert_eq!(jobs.counts(), (2, 1));
+        assert_eq!(jobs.enqueue(job("third")).await, Ok(Enqueued::Exists));
+    });
+}
+
+#[test]
+fn a_unique_key_that_is_too_long_is_an_error() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let jobs = Jobs::open(&store(&home, &clock), "long").unwrap();
+
+    let added = |bytes| jobs.blocking_enqueue(NewJob::new("job").unique("k".repeat(bytes)));
+
+    assert_eq!(added(1_024), Ok(Enqueued::New));
+    assert_eq!(added(1_025), Err(StoreError::Key { bytes: 1_025, max: 1_024 }));
+}
+
+#[test]
 fn a_delayed_job_waits_for_its_time_and_an_interval_comes_again() {
     let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
     let (store, runtime) = (store(&home, &clock), runtime());

@@ -57,10 +57,13 @@ pub fn read_regular(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8
 }
 
 fn read_file_within(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<String> {
-    let bytes = if fs::metadata(path)?.file_type().is_fifo() {
+    let kind = fs::metadata(path)?.file_type();
+    let bytes = if kind.is_fifo() {
         read_pipe(path, bytes_max, timeout)?
+    } else if kind.is_file() {
+        read_bytes(open_regular(path)?, bytes_max)?
     } else {
-        read_bytes(path, bytes_max)?
+        read_bytes(File::open(path)?, bytes_max)?
     };
     if bytes.len() as u64 > bytes_max {
         let what = format!("it is longer than {bytes_max} bytes");
@@ -70,9 +73,9 @@ fn read_file_within(path: &Path, bytes_max: u64, timeout: Duration) -> io::Resul
 }
 
 /// Reads at most one byte more than `bytes_max`.
-fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read_bytes(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -80,7 +83,8 @@ fn read_bytes(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 fn read_pipe(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
-    thread::Builder::new().name("rusm-read".to_owned()).spawn(move || sender.send(read_bytes(&path, bytes_max)))?;
+    let read = move || sender.send(File::open(&path).and_then(|pipe| read_bytes(pipe, bytes_max)));
+    thread::Builder::new().name("rusm-read".to_owned()).spawn(read)?;
     receiver.recv_timeout(timeout).unwrap_or_else(|_| {
         let what = format!("it is a pipe whose writer did not finish within {} s", timeout.as_secs());
         Err(io::Error::new(ErrorKind::TimedOut, what))

@@ -28,6 +28,7 @@ enum StartError {
 
 fn main() -> ExitCode {
     rusm_log::ignore_file_size_signal();
+    rusm_log::unblock_signals();
     if let Err(line) = environment::check_limits() {
         report(&line);
         return ExitCode::from(1);

@@ -24,6 +24,7 @@ use crate::judge::soak::{SoakSample, run_soak_by};
 use crate::judge::sweep::{Axis, SweepCell, run_sweep_by};
 use crate::live::kept::{Complete, Current};
 use crate::live::measurement::{Head, Kind, Measurement};
+use crate::live::memory_guard::MemoryGuard;
 use crate::live::saved::HistoryWriter;
 use crate::live::sheet::Sheet;
 use crate::live::state::{EngineShared, RunView};
@@ -422,6 +423,7 @@ impl Runner for LiveRunner<'_> {
             run.expect(options.duration.max(options.warm_up.max));
         }
         self.begin(&run);
+        let guard = MemoryGuard::watch(&run);
         loop {
             let state = self.shared.changed_since(self.seen, Some(run.next_tick()));
             let is_revoked = state.revision != self.seen;
@@ -446,6 +448,7 @@ impl Runner for LiveRunner<'_> {
         let report = Report::on(&mut run, schedulers, self.machine.clone());
         let (tables, late_errors, sums) = (run.tables.clone(), run.late_errors(), run.meter.sums());
         let outcome = run.finish();
+        drop(guard);
         let mut state = self.shared.lock();
         if let Some(view) = &mut state.view {
             view.ended = Some((sums, view.age().as_millis() as u64));

@@ -37,6 +37,9 @@ pub enum RunError {
     /// The machine lacks something; the text says what it is and how to get it.
     #[error("{0}")]
     Lacks(String),
+    /// The run was ended from outside. Its report has the reason.
+    #[error("the run was ended")]
+    Aborted,
     /// Messages are unaccounted for: a bug in the runtime.
     #[error("the loss account is not exact: {0}")]
     Account(String),

@@ -29,6 +29,26 @@ use crate::run::plan::Plan;
 
 type Outcome = Arc<Mutex<Option<Result<(), RunError>>>>;
 
+/// Ends a run from another thread.
+#[derive(Debug)]
+pub(crate) struct Abort {
+    handle: Handle,
+    driver: Pid,
+    stop: StopFlag,
+    outcome: Outcome,
+}
+
+impl Abort {
+    /// Ends the run with this error, and all of its processes, without waiting for them. A run that has ended stays as it
+    /// is.
+    pub(crate) fn end(&self, error: RunError) {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Err(error));
+        self.stop.abort();
+        self.handle.exit(self.driver, ExitReason::Killed);
+        orphans::end(&self.handle, self.driver);
+    }
+}
+
 /// Wakes the driver process: first to begin, once its end is monitored, and later to check the stop flag.
 struct Wake;
 
@@ -82,7 +102,7 @@ impl Run {
                 let mut context = RunContext::new(ctx, plan.settings(), meter, stop, tables, start_line, live_before);
                 let ran = scenario.run(&mut context).await;
                 let closed = context.close().await;
-                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.and(closed));
+                outcome.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(ran.and(closed));
             })?
         };
         let watch = handle.clone();
@@ -214,6 +234,12 @@ impl Run {
             }
         });
         true
+    }
+
+    /// Returns what ends the run from another thread.
+    pub(crate) fn abort(&self) -> Abort {
+        let outcome = Arc::clone(&self.outcome);
+        Abort { handle: self.handle.clone(), driver: self.driver, stop: self.stop.clone(), outcome }
     }
 
     fn wake(&self) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 const STOP: u8 = 1;
 const PAUSE: u8 = 2;
+const ABORT: u8 = 4;
 
 /// Flag that tells workers to stop or to pause; cheap to check.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,16 @@ impl StopFlag {
     /// Sets the flag.
     pub fn set(&self) {
         self.0.fetch_or(STOP, Ordering::Relaxed);
+    }
+
+    /// Sets the flag of a run whose processes are killed.
+    pub(crate) fn abort(&self) {
+        self.0.fetch_or(STOP | ABORT, Ordering::Relaxed);
+    }
+
+    /// Returns true if the processes of the run are killed.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ABORT != 0
     }
 
     /// Returns true if the run goes on without a pause: the only check of a hot path.

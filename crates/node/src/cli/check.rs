@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusm_store::{Store, StoreConfig};
+use rusm_text::escaped;
 use rusm_wasm::{Wasm, WasmConfig};
 
 use super::shell::print;
@@ -34,7 +35,7 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
     if processes + sites + app.modules.len() > 0 {
         check(&app, store).map_err(|failure| Failure::Usage(format!("{shown}: {failure}")))?;
     }
-    print(format!("{shown} is valid: {processes} [[process]], {sites} [[serve]]\n").as_bytes())
+    print(format!("{} is valid: {processes} [[process]], {sites} [[serve]]\n", escaped(&shown)).as_bytes())
 }
 
 /// Checks what a start does with an application before it runs.

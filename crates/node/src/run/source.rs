@@ -41,7 +41,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     if metadata.len() > max_bytes {
         return too_long("a module", max_bytes);
     }
-    let bytes = fs::read(path).map_err(cannot_read)?;
+    let bytes = rusm_text::read_regular(path, max_bytes).map_err(cannot_read)?;
     if !is_text(path, &bytes) {
         return Ok(bytes);
     }

@@ -55,10 +55,24 @@ pub(crate) struct Sites {
     servers: Vec<RunningSite>,
     /// True until the drain begins.
     is_ready: Arc<AtomicBool>,
+    certificates: ReloadTurn,
+    modules: ReloadTurn,
+}
+
+/// Files that are read again together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reloaded {
+    Certificates,
+    Modules,
+}
+
+/// Order of the reloads of a kind.
+#[derive(Debug, Default)]
+struct ReloadTurn {
     /// Held while changed files are put into use: what was read later replaces what was read before.
     reloading: Mutex<()>,
     /// True while a thread of `reload_all` has not begun.
-    is_reload_due: AtomicBool,
+    is_due: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -74,8 +88,8 @@ impl Sites {
             app: Arc::clone(app),
             servers: Vec::new(),
             is_ready: Arc::new(AtomicBool::new(true)),
-            reloading: Mutex::default(),
-            is_reload_due: AtomicBool::new(false),
+            certificates: ReloadTurn::default(),
+            modules: ReloadTurn::default(),
         }
     }
 
@@ -206,82 +220,109 @@ impl Sites {
         Ok(wasm.http_guest(module, options, guest.reuse).map_err(|error| why(error.to_string()))?)
     }
 
-    /// Watches the certificates, and with `modules` also the modules, on a thread that ends with the servers: a change
-    /// takes effect for the next connection or request, and on an error the old file stays in use.
+    /// Watches the certificates, and with `modules` also the modules, on threads that end with the servers: a change takes
+    /// effect for the next connection or request, and on an error the old file stays in use.
     ///
-    /// The thread is its own because a slow disk or a long compilation must not delay the signals.
+    /// The threads are their own because a slow disk or a long compilation must not delay the signals, nor a compilation
+    /// the certificates.
     ///
     /// # Errors
-    /// The operating system's error if the thread cannot start.
+    /// The operating system's error if a thread cannot start.
     pub(crate) fn follow_changes(this: &Arc<Self>, modules: bool) -> io::Result<()> {
-        let files = this.files(modules);
-        if files.is_empty() {
-            return Ok(());
-        }
-        let (sites, mut watcher) = (Arc::downgrade(this), FileWatcher::new(files.into_iter()));
-        let follow = move || {
-            while sites.strong_count() != 0 {
-                thread::park_timeout(POLL_INTERVAL);
-                let changed = watcher.poll();
-                if let Some(sites) = Weak::upgrade(&sites).filter(|_| !changed.is_empty()) {
-                    sites.reload(|| changed);
-                }
+        let kinds = [Reloaded::Certificates, Reloaded::Modules];
+        for kind in kinds.into_iter().filter(|kind| modules || *kind == Reloaded::Certificates) {
+            let files = this.files(kind);
+            if files.is_empty() {
+                continue;
             }
-        };
-        thread::Builder::new().name("rusm-reload".to_owned()).spawn(follow).map(drop)
-    }
-
-    /// Returns the certificates, and with `modules` also the modules.
-    fn files(&self, modules: bool) -> Vec<PathBuf> {
-        let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
-        let mut files: Vec<PathBuf> = certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect();
-        if modules {
-            let routes = self.app.sites.iter().flat_map(|site| &site.routes);
-            files.extend(routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())));
-        }
-        files
-    }
-
-    /// Reads all certificates and modules again, on a thread of its own as in [`follow_changes`](Self::follow_changes).
-    ///
-    /// # Errors
-    /// The operating system's error if the thread cannot start.
-    pub(crate) fn reload_all(this: &Arc<Self>) -> io::Result<()> {
-        if this.is_reload_due.swap(true, Relaxed) {
-            return Ok(());
-        }
-        let sites = Arc::clone(this);
-        let reload = move || sites.reload(|| sites.files(true));
-        let started = thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload).map(drop);
-        if started.is_err() {
-            this.is_reload_due.store(false, Relaxed);
-        }
-        started
-    }
-
-    /// Puts changed files into use, after those that changed before.
-    fn reload(&self, changed: impl FnOnce() -> Vec<PathBuf>) {
-        let _reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_reload_due.store(false, Relaxed);
-        let changed = changed();
-        for running in &self.servers {
-            let is_new = running
-                .site
-                .tls
-                .as_ref()
-                .is_some_and(|tls| changed.iter().any(|path| *path == tls.certificate || *path == tls.key));
-            if is_new {
-                match running.server.reload_certificate() {
-                    Ok(()) => tracing::info!(target: "rusm::serve", "certificate was read again, and is in use"),
-                    Err(error) => {
-                        tracing::error!(target: "rusm::serve", "cannot use the certificate that was read again; the old one stays: {error}");
+            let (sites, mut watcher) = (Arc::downgrade(this), FileWatcher::new(files.into_iter()));
+            let follow = move || {
+                while sites.strong_count() != 0 {
+                    thread::park_timeout(POLL_INTERVAL);
+                    let changed = watcher.poll();
+                    if let Some(sites) = Weak::upgrade(&sites).filter(|_| !changed.is_empty()) {
+                        sites.reload(kind, || changed);
                     }
                 }
+            };
+            thread::Builder::new().name("rusm-reload".to_owned()).spawn(follow)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the files of a kind.
+    fn files(&self, kind: Reloaded) -> Vec<PathBuf> {
+        match kind {
+            Reloaded::Certificates => {
+                let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
+                certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect()
+            }
+            Reloaded::Modules => {
+                let routes = self.app.sites.iter().flat_map(|site| &site.routes);
+                routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())).collect()
             }
         }
-        let mut guests =
-            self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
-        if !guests.any(|guest| changed.contains(&guest.module)) {
+    }
+
+    /// Reads all certificates and modules again, on threads of their own as in [`follow_changes`](Self::follow_changes).
+    ///
+    /// # Errors
+    /// The operating system's error if a thread cannot start.
+    pub(crate) fn reload_all(this: &Arc<Self>) -> io::Result<()> {
+        for kind in [Reloaded::Certificates, Reloaded::Modules] {
+            let turn = this.turn(kind);
+            if turn.is_due.swap(true, Relaxed) {
+                // A thread that has not begun will see the newest files.
+                continue;
+            }
+            if turn.reloading.try_lock().is_err() {
+                tracing::info!(target: "rusm::serve", "files are read again when the reload before it is done");
+            }
+            let sites = Arc::clone(this);
+            let reload = move || sites.reload(kind, || sites.files(kind));
+            if let Err(error) = thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload) {
+                turn.is_due.store(false, Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    const fn turn(&self, kind: Reloaded) -> &ReloadTurn {
+        match kind {
+            Reloaded::Certificates => &self.certificates,
+            Reloaded::Modules => &self.modules,
+        }
+    }
+
+    /// Puts changed files of a kind into use, after those that changed before.
+    fn reload(&self, kind: Reloaded, changed: impl FnOnce() -> Vec<PathBuf>) {
+        let turn = self.turn(kind);
+        let _reloading = turn.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        turn.is_due.store(false, Relaxed);
+        match kind {
+            Reloaded::Certificates => self.reload_certificates(&changed()),
+            Reloaded::Modules => self.reload_modules(&changed()),
+        }
+    }
+
+    fn reload_certificates(&self, changed: &[PathBuf]) {
+        for running in &self.servers {
+            let uses = |tls: &TlsFiles| changed.contains(&tls.certificate) || changed.contains(&tls.key);
+            if !running.site.tls.as_ref().is_some_and(uses) {
+                continue;
+            }
+            match running.server.reload_certificate() {
+                Ok(()) => tracing::info!(target: "rusm::serve", "certificate was read again, and is in use"),
+                Err(error) => {
+                    tracing::error!(target: "rusm::serve", "cannot use the certificate that was read again; the old one stays: {error}");
+                }
+            }
+        }
+    }
+
+    fn reload_modules(&self, changed: &[PathBuf]) {
+        if changed.is_empty() {
             return;
         }
         let rebuilt = || -> Result<Vec<Router>, SiteError> {

@@ -89,15 +89,21 @@ struct EngineSection {
     cache: Option<Cache>,
     cache_max: Option<Size<{ 1 << 50 }>>,
     compile_memory: Option<Size<{ 1 << 50 }>>,
+    compile_time: Option<CompileTime>,
     spawn_by_path: Flag,
 }
 
+/// Processor time that compiling one module may take.
+const COMPILE_TIME: Duration = Duration::from_mins(2);
+
 /// Returns the program that compiles guests: this one, also if its file was replaced meanwhile. The programs of tests do not
 /// compile. Without /proc, the node compiles them itself.
-fn compiler(memory_max_bytes: Option<u64>) -> Option<Compiler> {
-    let memory_max_bytes = memory_max_bytes.unwrap_or_else(rusm_runtime::defaults::mailbox_total_bytes);
+fn compiler(engine: &EngineSection) -> Option<Compiler> {
+    let memory_max_bytes =
+        engine.compile_memory.map_or_else(rusm_runtime::defaults::mailbox_total_bytes, |bytes| bytes.0);
+    let cpu_max = engine.compile_time.map_or(COMPILE_TIME, |time| time.0);
     let program = PathBuf::from("/proc/self/exe");
-    (!cfg!(test) && program.exists()).then_some(Compiler { program, memory_max_bytes })
+    (!cfg!(test) && program.exists()).then_some(Compiler { program, memory_max_bytes, cpu_max })
 }
 
 /// Names of the built-in profiles.
@@ -332,6 +338,7 @@ impl File<'_> {
     fn wasm(&self) -> Result<WasmConfig, SettingsError> {
         let (engine, limits): (EngineSection, LimitsSection) = (self.section("engine")?, self.section("limits")?);
         let default = WasmConfig::default();
+        let compiler = compiler(&engine);
         Ok(WasmConfig {
             capacity: engine.capacity.map_or(default.capacity, |guests| guests.0 as u32),
             allocator: engine.room.map_or(default.allocator, |allocator| allocator.0),
@@ -354,7 +361,7 @@ impl File<'_> {
                 Some(Cache::Flag(false)) => None,
                 Some(Cache::In(dir)) => Some(self.dir.join(dir)),
             },
-            compiler: compiler(engine.compile_memory.map(|bytes| bytes.0)),
+            compiler,
             cache_max_bytes: engine.cache_max.map_or(default.cache_max_bytes, |bytes| bytes.0),
             spawn_by_path: engine.spawn_by_path.0,
             profiles: self.profiles()?,
@@ -545,6 +552,21 @@ impl TryFrom<RawSetting> for Tick {
             (Duration::from_micros(100)..=Duration::from_secs(1), "must be a time between 0.1ms and 1s");
         let tick = time(&raw, rule)?;
         if range.contains(&tick) { Ok(Self(tick)) } else { Err(raw.invalid(rule)) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+struct CompileTime(Duration);
+
+impl TryFrom<RawSetting> for CompileTime {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        let rule = "must be a time of whole seconds between 1s and 1d";
+        let limit = time(&raw, rule)?;
+        let is_valid = limit.subsec_nanos() == 0 && (1..=86_400).contains(&limit.as_secs());
+        if is_valid { Ok(Self(limit)) } else { Err(raw.invalid(rule)) }
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod bench;
 mod commands;
+mod compile;
 mod documents;
 mod loadtest;
 mod run;

@@ -343,6 +343,19 @@ fn a_module_that_takes_too_much_memory_to_compile_is_refused_and_the_old_one_con
 }
 
 #[test]
+fn a_module_that_takes_too_long_to_compile_is_refused() {
+    const APP: &str = "[engine]\ncompile_time = \"1s\"\n[[process]]\nname = \"app\"\nmodule = \"app.wat\"\n";
+    // The compiler's time grows with the square of the depth.
+    let nested = |depth| format!("(module (func (export \"run\") {} {}))", "(loop ".repeat(depth), ")".repeat(depth));
+    let dir = folder(&[("app.wat", &nested(20_000)), ("app.toml", APP)]);
+
+    let (code, log) = run(dir.path(), &["app.toml"]);
+
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("it takes more than 1 s of processor time: raise engine.compile_time"), "{log}");
+}
+
+#[test]
 fn compiled_code_is_kept_for_the_next_run() {
     let dir = folder(&[("brief.wat", BRIEF)]);
 

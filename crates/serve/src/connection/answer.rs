@@ -191,7 +191,6 @@ impl Answer {
 
     /// Answers for a handler that has panicked, or was killed.
     fn crashed(record: &RequestRecord) -> Response {
-        record.route.stats.count_crash();
         record.set_crashed();
         plain(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     }

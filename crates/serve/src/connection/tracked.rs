@@ -47,7 +47,12 @@ impl HttpBody for TrackedBody {
             return Poll::Ready(self.piece().map(Frame::data).map(Ok));
         }
         let polled = Pin::new(&mut self.body).poll_frame(task);
-        let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
+        let Poll::Ready(Some(Ok(frame))) = polled else {
+            if matches!(polled, Poll::Ready(Some(Err(_)))) && self.body.is_abandoned() {
+                self.record.set_crashed();
+            }
+            return polled;
+        };
         if self.is_h2 {
             self.record.add_out(frame.data_ref().map_or(0, Bytes::len) as u64);
         }

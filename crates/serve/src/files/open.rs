@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -114,12 +114,13 @@ impl Folder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let modified = metadata.modified().ok().filter(has_http_date);
-        let age = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+        // Before 1970, the number is negative.
+        let modified_nanos = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
         let known = CONTENT_TYPES.binary_search_by_key(&ending.as_str(), |(known, _)| known);
         Ok(Found::File(Opened {
             bytes: metadata.len(),
-            etag: format!("\"{:x}-{:x}\"", age.as_nanos(), metadata.len()),
+            etag: format!("\"{modified_nanos:x}-{:x}\"", metadata.len()),
             content_type: known.map_or("application/octet-stream", |index| CONTENT_TYPES[index].1),
             modified,
             file,

@@ -119,8 +119,11 @@ impl RequestRecord {
         self.status.store(status.as_u16(), Relaxed);
     }
 
+    /// Counts the request as crashed.
     pub(crate) fn set_crashed(&self) {
-        self.is_crashed.store(true, Relaxed);
+        if !self.is_crashed.swap(true, Relaxed) {
+            self.route.stats.count_crash();
+        }
     }
 
     /// Notes that no byte of the response's body will follow.

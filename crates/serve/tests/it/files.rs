@@ -1,7 +1,9 @@
 //! Static files.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
 
 use rusm_serve::{Files, Limits, Router};
 
@@ -42,6 +44,9 @@ fn files_are_served_whole_in_ranges_or_not_again() {
         (format!("if-match: \"other\", {tag}"), 200),
         ("if-match: *".to_owned(), 200),
         ("if-match: \"other\"".to_owned(), 412),
+        ("if-match: \"a,*,b\"".to_owned(), 412),
+        (format!("if-none-match: \"a,b\", {tag}"), 304),
+        ("if-none-match: \"a,*,b\"".to_owned(), 200),
         (format!("if-unmodified-since: {date}"), 200),
         ("if-unmodified-since: Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), 412),
     ] {
@@ -63,6 +68,22 @@ fn files_are_served_whole_in_ranges_or_not_again() {
     let folder = ask(client, "GET", "/assets/sub", "");
     assert_eq!((folder.status, folder.header("location")), (301, Some("/assets/sub/")));
     assert_eq!(ask(client, "POST", "/assets/sub/", "").status, 405);
+}
+
+#[test]
+fn files_of_one_length_from_before_1970_have_tags_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let router = Router::new().route("/*", Files::open(folder.path()).expect("opened")).expect("valid");
+    let (_runtime, server) = serve(router, Limits::default());
+    let client = &mut Client::connect(server.local_addr());
+    let mut tag_of = |seconds| {
+        let mut file = fs::File::create(folder.path().join("old.txt")).expect("created");
+        file.write_all(b"12345678").expect("written");
+        file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(seconds)).expect("dated");
+        ask(client, "GET", "/old.txt", "").header("etag").expect("a tag").to_owned()
+    };
+
+    assert_ne!(tag_of(1_000), tag_of(5));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use http::StatusCode;
 use rusm_runtime::{ExitReason, Pid};
 use rusm_serve::{Body, IntoResponse, Limits, LiveKind, Request, Router, service};
@@ -37,6 +38,15 @@ fn router() -> Router {
             router.route("GET /cut", async |_: Request| {
                 let chunks = [Ok("one "), Err("the source has failed")];
                 Body::stream(futures_util::stream::iter(chunks))
+            })
+        })
+        .and_then(|router| {
+            router.route("GET /crash-late", async |_: Request| {
+                let chunk = |number| match number {
+                    0 => Ok::<_, std::io::Error>("one "),
+                    _ => panic!("as ordered"),
+                };
+                Body::stream(futures_util::stream::iter([0, 1]).map(chunk))
             })
         });
     routes.expect("the routes are valid")
@@ -145,6 +155,21 @@ fn a_crash_answers_500_to_its_own_client_alone() {
     let report = server.report(0);
     let crashes = report.routes.iter().find(|route| &*route.label == "GET /crash").expect("the route is there");
     assert_eq!((crashes.crashed_total, crashes.responses[5]), (1, 1));
+}
+
+#[test]
+fn a_process_that_crashes_after_the_head_of_its_response_is_counted() {
+    let (_runtime, server) = serve(router(), Limits::default());
+    for path in ["/crash-late", "/cut"] {
+        let mut client = Client::connect(server.local_addr());
+        client.write(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n"));
+        client.0.read_to_end(&mut Vec::new()).expect("the connection is closed");
+    }
+
+    let report = server.report(0);
+    let crashes =
+        |label: &str| report.routes.iter().find(|route| &*route.label == label).expect("it is there").crashed_total;
+    assert_eq!((crashes("GET /crash-late"), crashes("GET /cut")), (1, 0));
 }
 
 #[test]

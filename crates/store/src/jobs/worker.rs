@@ -211,22 +211,25 @@ impl Worker {
         ctx: &Context,
         running: &mut HashMap<[u8; KEY], (MonitorRef, Record)>,
     ) -> Result<Duration, ExitReason> {
-        if running.len() >= self.concurrency {
-            return Ok(LOOK);
-        }
-        let page = self.jobs.rows.scan("", "", self.concurrency + running.len()).await?;
         let now_ms = self.jobs.now_ms();
-        for row in page.rows {
-            let (Some((due_ms, _)), Some(record)) = (parts(&row.key), Record::decode(&row.value)) else { continue };
-            if due_ms > now_ms {
-                return Ok(LOOK.min(Duration::from_millis(due_ms - now_ms)));
+        let mut after = Bytes::new();
+        // Rows of running jobs, and rows that a newer version wrote, may fill pages.
+        while running.len() < self.concurrency {
+            let page = self.jobs.rows.scan("", &after, self.concurrency + running.len()).await?;
+            for row in page.rows {
+                let (Some((due_ms, _)), Some(record)) = (parts(&row.key), Record::decode(&row.value)) else { continue };
+                if due_ms > now_ms {
+                    return Ok(LOOK.min(Duration::from_millis(due_ms - now_ms)));
+                }
+                let Ok(key) = <[u8; KEY]>::try_from(&row.key[..]) else { continue };
+                if running.len() >= self.concurrency || running.contains_key(&key) {
+                    continue;
+                }
+                let record = Record { attempt: record.attempt + 1, ..record };
+                running.insert(key, (self.start(ctx, key, record.clone())?, record));
             }
-            let Ok(key) = <[u8; KEY]>::try_from(&row.key[..]) else { continue };
-            if running.len() >= self.concurrency || running.contains_key(&key) {
-                continue;
-            }
-            let record = Record { attempt: record.attempt + 1, ..record };
-            running.insert(key, (self.start(ctx, key, record.clone())?, record));
+            let Some(next) = page.next else { break };
+            after = next;
         }
         Ok(LOOK)
     }

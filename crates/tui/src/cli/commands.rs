@@ -12,6 +12,7 @@ use crate::cli::arguments::{Cli, ConfigTask, Task};
 use crate::cli::config::{self, Config, ConfigError, template};
 use crate::exit::{Error, Exit};
 use crate::model::input::keymap;
+use rusm_text::escaped;
 
 impl Task {
     /// Runs the task.
@@ -47,7 +48,7 @@ impl ConfigTask {
                     return Err(usage(&ConfigError::Exists { path }));
                 }
                 write(&path)?;
-                Ok(format!("wrote {}\n", path.display()))
+                Ok(format!("wrote {}\n", escaped(&path.display())))
             }
         }
     }
@@ -55,10 +56,10 @@ impl ConfigTask {
 
 fn check(path: &Path, is_named: bool) -> Result<String, Error> {
     if !is_named && !path.exists() {
-        return Ok(format!("{} does not exist: the defaults apply\n", path.display()));
+        return Ok(format!("{} does not exist: the defaults apply\n", escaped(&path.display())));
     }
     Config::load(Some(path)).map_err(|error| usage(&error))?;
-    Ok(format!("{} is valid\n", path.display()))
+    Ok(format!("{} is valid\n", escaped(&path.display())))
 }
 
 fn write(path: &Path) -> Result<(), Error> {

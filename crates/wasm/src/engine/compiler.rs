@@ -12,6 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use thiserror::Error as ErrorText;
@@ -37,6 +38,8 @@ pub struct Compiler {
     pub program: PathBuf,
     /// Maximum memory of one of these processes, in bytes.
     pub memory_max_bytes: u64,
+    /// Maximum processor time of one of these processes, of all its threads together; whole seconds.
+    pub cpu_max: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) enum CompilerError {
     Start { program: PathBuf, error: io::Error },
     #[error("it takes more than {} MiB of memory: raise engine.compile_memory if it has to run", max_bytes >> 20)]
     Memory { max_bytes: u64 },
+    #[error("it takes more than {} s of processor time: raise engine.compile_time if it has to run", cpu_max.as_secs())]
+    Time { cpu_max: Duration },
     #[error("the compiler failed: {0}")]
     Failed(String),
 }
@@ -59,10 +64,11 @@ pub(crate) enum CompilerError {
 impl Compiler {
     /// Compiles a module or component; returns code in the format of `serialize`.
     pub(super) fn compile(&self, kind: Kind, code: CodeSettings, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
-        let max_bytes = self.memory_max_bytes;
+        let limits = [self.memory_max_bytes, self.cpu_max.as_secs().max(1)].map(|limit| limit.to_string());
         let kind = if kind == Kind::Component { COMPONENT } else { "module" };
         let mut child = Command::new(&self.program)
-            .args([MARK, kind, &code.to_string(), &max_bytes.to_string()])
+            .args([MARK, kind, &code.to_string()])
+            .args(limits)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -72,21 +78,20 @@ impl Compiler {
         drop(child.stdin.take().map(|mut input| input.write_all(bytes)));
         let Output { status, stdout, .. } =
             child.wait_with_output().map_err(|error| CompilerError::Failed(error.to_string()))?;
-        if status.success() { Ok(stdout) } else { Err(failure(status, &stdout, max_bytes)) }
+        if status.success() { Ok(stdout) } else { Err(self.failure(status, &stdout)) }
     }
-}
 
-fn failure(status: ExitStatus, output: &[u8], max_bytes: u64) -> Error {
-    const ABORTED: [i32; 2] = [Signal::ABORT.as_raw(), Signal::KILL.as_raw()];
-    let output = String::from_utf8_lossy(output);
-    if status.code() == Some(REFUSED.into()) {
-        return format_err!("{output}");
-    }
-    let is_memory = status.signal().is_some_and(|signal| ABORTED.contains(&signal));
-    if is_memory {
-        CompilerError::Memory { max_bytes }.into()
-    } else {
-        CompilerError::Failed(format!("{status}: {output}")).into()
+    fn failure(&self, status: ExitStatus, output: &[u8]) -> Error {
+        let output = String::from_utf8_lossy(output);
+        if status.code() == Some(REFUSED.into()) {
+            return format_err!("{output}");
+        }
+        let error = match status.signal().and_then(Signal::from_named_raw) {
+            Some(Signal::ABORT | Signal::KILL) => CompilerError::Memory { max_bytes: self.memory_max_bytes },
+            Some(Signal::XCPU) => CompilerError::Time { cpu_max: self.cpu_max },
+            _ => CompilerError::Failed(format!("{status}: {output}")),
+        };
+        error.into()
     }
 }
 
@@ -108,10 +113,10 @@ pub fn compile_if_asked() -> Option<ExitCode> {
 
 /// Limits this process, and reads the module.
 fn prepare(arguments: &[String]) -> wasmtime::Result<(Engine, Kind, Vec<u8>)> {
-    let [kind, code, max_bytes] = arguments else { return Err(format_err!("it has three arguments")) };
+    let [kind, code, max_bytes, cpu_max_secs] = arguments else { return Err(format_err!("it has four arguments")) };
     let kind = if kind == COMPONENT { Kind::Component } else { Kind::Module };
     let code: CodeSettings = code.parse()?;
-    confine(max_bytes.parse()?)?;
+    confine(max_bytes.parse()?, cpu_max_secs.parse()?)?;
     let engine = Engine::new(&code.config())?;
     let mut bytes = Vec::new();
     io::stdin().read_to_end(&mut bytes)?;
@@ -126,13 +131,18 @@ fn compile(engine: &Engine, kind: Kind, bytes: &[u8]) -> wasmtime::Result<Vec<u8
 }
 
 /// Limits what this process may take. If the system lacks memory all the same, it ends this process first.
-fn confine(max_bytes: u64) -> io::Result<()> {
+fn confine(max_bytes: u64, cpu_max_secs: u64) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    for (resource, limit) in [(Resource::Data, max_bytes.saturating_add(threads * THREAD_BYTES)), (Resource::Core, 0)] {
+    let data = max_bytes.saturating_add(threads * THREAD_BYTES);
+    // At the lower limit on time, the signal says so; at the upper one it would be SIGKILL.
+    let limits =
+        [(Resource::Data, data, data), (Resource::Cpu, cpu_max_secs, cpu_max_secs + 1), (Resource::Core, 0, 0)];
+    for (resource, current, maximum) in limits {
         // Only root may raise the limit that an administrator has set.
-        let limit = Some(getrlimit(resource).maximum.map_or(limit, |maximum| limit.min(maximum)));
-        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+        let allowed = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let [current, maximum] = [current, maximum].map(|limit| Some(limit.min(allowed)));
+        setrlimit(resource, Rlimit { current, maximum })?;
     }
     // Without /proc, the limit has to do.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));

@@ -233,7 +233,8 @@ pub fn compare(
         figures,
         decides,
         threshold: options.threshold,
-        notes,
+        // Names of files and values of reports may contain line ends.
+        notes: notes.iter().map(|note| escaped(note).to_string()).collect(),
         outcome,
     })
 }

@@ -129,6 +129,8 @@ impl Scenario for FaultRecovery {
                     recorder: context.recorder(),
                 };
                 context.spawn_worker(|ctx| driver.run(ctx))?;
+                // A run of many supervisors can be ended while it begins.
+                context.yield_now().await;
             }
             context.stopped().await?;
             let ended = context.ended().await;

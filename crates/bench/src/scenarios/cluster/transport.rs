@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -73,7 +74,10 @@ impl TransportPing {
 
 impl Drop for TransportPing {
     fn drop(&mut self) {
-        self.link.close(Duration::from_millis(500));
+        // A run that fails drops it on a scheduler, where zenoh must not be called.
+        let link = Arc::clone(&self.link);
+        let close = move || link.close(Duration::from_millis(500));
+        drop(Builder::new().name("rusm-bench-end".to_owned()).spawn(close));
     }
 }
 

@@ -320,7 +320,7 @@ struct Publisher {
 impl Publisher {
     async fn run(mut self, ctx: Context) -> Result<(), PublishError> {
         ctx.set_label("publisher");
-        let most = (self.batch as u64).max(64);
+        let most = self.payloads.per_turn((self.batch as u64).max(64));
         let mut batch = VecDeque::with_capacity(self.batch);
         let mut published = 0;
         while let Some(ops) = self.pace.next_batch(&ctx, most).await {

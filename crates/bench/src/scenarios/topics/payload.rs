@@ -45,6 +45,14 @@ pub(crate) struct Payloads {
     made: usize,
 }
 
+/// Bytes of the messages that a publisher creates in one turn.
+const TURN_BYTES: u64 = 16 << 20;
+
+/// Returns the number of messages of so many bytes in one turn, at most `most`.
+pub(crate) fn per_turn(bytes: usize, most: u64) -> u64 {
+    (TURN_BYTES / bytes.max(1) as u64).clamp(1, most)
+}
+
 #[derive(Clone, Debug)]
 struct Size {
     percent: u64,
@@ -63,6 +71,12 @@ impl Payloads {
         };
         let keys = (0..keys).map(|key| key.to_string().into()).collect();
         Self { sizes: sizes.iter().map(size).collect(), keys, copies, base, random: XorShift::new(seed | 1), made: 0 }
+    }
+
+    /// Returns the number of messages that a publisher may create before it looks whether the run has ended: at most
+    /// `most`, and fewer of large ones.
+    pub(crate) fn per_turn(&self, most: u64) -> u64 {
+        per_turn(self.sizes.iter().filter_map(|size| size.ready.first()).map(Bytes::len).max().unwrap_or(0), most)
     }
 
     /// Returns a generator like this one that copies each message into a buffer of its own.

@@ -37,7 +37,8 @@ pub(crate) async fn run(load: TopicLoad, context: &mut RunContext) -> Result<(),
 
 async fn send(ctx: Context, channel: Sender<Message>, mut payloads: Payloads, mut pace: Pace, mut recorder: Recorder) {
     ctx.set_label("publisher");
-    while let Some(ops) = pace.next_batch(&ctx, 64).await {
+    let most = payloads.per_turn(64);
+    while let Some(ops) = pace.next_batch(&ctx, most).await {
         for _ in 0..ops {
             let stamp = pace.begin(&mut recorder);
             // This fails only at the end, when no receiver is left.

@@ -28,6 +28,7 @@ use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::store::dataset::{DURABILITY, ObservedStore, StoreDirectory, durability};
+use crate::scenarios::topics::payload::per_turn;
 
 const NAME: &str = "topic-durable";
 const SUBSCRIPTION: &str = "worker";
@@ -275,7 +276,8 @@ impl Publisher {
     async fn run(mut self, ctx: Context) {
         ctx.set_label("publisher");
         let mut messages = VecDeque::new();
-        while let Some(count) = self.pace.next_batch(&ctx, self.batch).await {
+        let most = per_turn(self.payload.len(), self.batch);
+        while let Some(count) = self.pace.next_batch(&ctx, most).await {
             let stamp = self.pace.begin_batch(&mut self.recorder, count);
             messages.extend((0..count).map(|_| Message::new(self.payload.clone())));
             // Messages that the disk rejects are left in the queue.

@@ -99,12 +99,14 @@ async fn pour(context: &mut RunContext, topic: &Topic, payload: usize) -> Result
     context.ended().await?;
     account(context, topic, told.load(Ordering::Relaxed))?;
     let (bytes, published) = (context.params().number("keep") as usize, topic.published());
-    let copied = tokio::task::spawn_blocking(move || copy(payload, bytes)).await;
+    let copied = tokio::task::spawn_blocking(move || copy(payload, bytes.min(COPIED_BYTES_MAX))).await;
     let copied = copied.map_err(|error| RunError::Lacks(error.to_string()))?;
     ceiling(context, published as f64 / took.as_secs_f64(), copied, payload);
     Ok(())
 }
 
+/// Maximum size of the buffer of the ceiling measurement: a larger one is no slower, and would take the memory twice.
+const COPIED_BYTES_MAX: usize = 64 << 20;
 /// Length of the ceiling measurement.
 const CEILING: Duration = Duration::from_millis(500);
 
@@ -183,7 +185,8 @@ async fn publish(
 ) -> Result<(), PublishError> {
     ctx.set_label("publisher");
     let mut published = 0;
-    while let Some(ops) = pace.next_batch(&ctx, 64).await {
+    let most = payloads.per_turn(64);
+    while let Some(ops) = pace.next_batch(&ctx, most).await {
         for _ in 0..ops {
             let stamp = pace.begin(&mut recorder);
             topic.publish(payloads.next(stamp)).await?;
