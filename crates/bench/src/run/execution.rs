@@ -276,3 +276,29 @@ impl Run {
         self.over.take().unwrap_or(Err(RunError::Stuck))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusm_runtime::{Config, Runtime};
+
+    use super::*;
+    use crate::run::plan::Request;
+
+    #[test]
+    fn a_run_that_is_ended_from_outside_takes_its_processes_along_and_has_the_error() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+        let (handle, scenario) = (Handle::clone(&runtime), "ping-pong".to_owned());
+        let plan = Plan::of(&Request { scenario, ..Request::default() }).unwrap();
+        let run = Run::start(&handle, plan, SteadyRule::default()).unwrap();
+        while run.live() < 3 {
+            thread::yield_now();
+        }
+
+        run.abort().end(RunError::Lacks("as ordered".to_owned()));
+
+        assert_eq!(run.finish(), Err(RunError::Lacks("as ordered".to_owned())));
+        while handle.process_count() > 0 {
+            thread::yield_now();
+        }
+    }
+}
