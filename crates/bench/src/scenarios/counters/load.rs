@@ -135,13 +135,14 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     let lacks = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
     let counters = Counters::<C, S>::with_store(runtime, Arc::clone(store), options).map_err(|error| lacks(&error))?;
     let before = store.account();
-    let keys: Result<Arc<[Arc<C>]>, _> =
-        (0..load.flags.keys).map(|key| counters.counter(&format!("key-{key}"), INITIAL)).collect();
+    // A run of many keys and workers can be ended while it begins.
+    let begins = (0..load.flags.keys).take_while(|_| !stop.is_set());
+    let keys: Result<Arc<[Arc<C>]>, _> = begins.map(|key| counters.counter(&format!("key-{key}"), INITIAL)).collect();
     let keys = keys.map_err(|error| lacks(&error))?;
     let start_value: i64 = keys.iter().map(|key| key.value()).sum();
     let (sender, receiver) = mpsc::channel();
     let mut workers = Vec::new();
-    for number in 0..load.flags.workers {
+    for number in (0..load.flags.workers).take_while(|_| !stop.is_set()) {
         let share = load.flags.ops / load.flags.workers + u64::from(number < load.flags.ops % load.flags.workers);
         let worker = Worker {
             number: number as usize,

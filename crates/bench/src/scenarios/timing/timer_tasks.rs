@@ -221,7 +221,7 @@ fn processes(case: &Case, ticks: u64, context: &CaseContext) -> Result<(Vec<Tick
     let epoch = context.runtime.epoch_after(AHEAD + Duration::from_micros(2 * case.count));
     let epoch_ns = now_ns() + (AHEAD + Duration::from_micros(2 * case.count)).as_nanos() as u64;
     let (sender, receiver) = mpsc::channel();
-    for _ in 0..case.count {
+    for _ in (0..case.count).take_while(|_| !context.stops()) {
         let (sender, stop, rate, sleeps) =
             (sender.clone(), context.stop_flag(), case.rate, case.kind == TickerKind::Sleepers);
         context.runtime.spawn(move |ctx: Context| async move {
