@@ -159,6 +159,9 @@ fn outcome(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Outcome {
     }
 }
 
+/// Maximum length of a collector's reason in the log.
+const REASON_MAX_BYTES: usize = 256;
+
 /// Returns the number of rejected records, and the reason, if the collector has accepted only some.
 fn partial_success(answer: &[u8]) -> (u64, String) {
     let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
@@ -168,7 +171,8 @@ fn partial_success(answer: &[u8]) -> (u64, String) {
         other => other.as_u64(),
     };
     let rejected = ["rejectedDataPoints", "rejectedLogRecords", "rejectedSpans"].into_iter().find_map(count);
-    (rejected.unwrap_or_default(), partial["errorMessage"].as_str().unwrap_or_default().to_owned())
+    let reason = partial["errorMessage"].as_str().unwrap_or_default();
+    (rejected.unwrap_or_default(), reason[..reason.floor_char_boundary(REASON_MAX_BYTES)].to_owned())
 }
 
 /// Parses a number of seconds or a date.

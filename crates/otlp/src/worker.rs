@@ -23,6 +23,9 @@ use crate::record::unix_ns;
 use crate::resource::{resource, scope};
 use crate::shared::{ExportCounters, Shared, Signal};
 
+/// Minimum time between two log lines about failures: the collector decides how often it fails.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
 /// Instant at which the thread must have ended; `None` until the exporter is stopped.
 type Stopping = watch::Receiver<Option<Instant>>;
 
@@ -193,6 +196,10 @@ struct Sender {
     stopping: Stopping,
     endpoint: String,
     is_failing: bool,
+    /// The log says that the export fails.
+    is_logged: bool,
+    /// When the log last said so.
+    logged: Option<Instant>,
 }
 
 impl Sender {
@@ -222,6 +229,8 @@ impl Sender {
             stopping: stopping.clone(),
             endpoint: config.uri(path)?.to_string(),
             is_failing: false,
+            is_logged: false,
+            logged: None,
         })
     }
 
@@ -292,16 +301,18 @@ impl Sender {
         }
     }
 
-    /// Logs the first of several failures.
+    /// Logs the first of several failures, unless another first one was logged a moment ago.
     fn failed(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.is_failing, true) {
+        let is_first = !std::mem::replace(&mut self.is_failing, true);
+        if is_first && self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+            (self.logged, self.is_logged) = (Some(Instant::now()), true);
             let (signal, endpoint) = (self.signal, &self.endpoint);
             tracing::warn!(target: "rusm::otlp", ?signal, endpoint, reason, "export fails; this is said once until it works again");
         }
     }
 
     fn succeeded(&mut self) {
-        if std::mem::replace(&mut self.is_failing, false) {
+        if std::mem::replace(&mut self.is_failing, false) && std::mem::take(&mut self.is_logged) {
             let (signal, dropped) = (self.signal, self.shared.counters(self.signal).dropped);
             tracing::info!(target: "rusm::otlp", ?signal, dropped, "export works again");
         }

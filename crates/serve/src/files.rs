@@ -21,7 +21,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use rusm_runtime::Context;
+use rusm_runtime::{Context, embed};
 use rustix::io::Errno;
 
 use crate::body::Body;
@@ -29,6 +29,8 @@ use crate::handler::{Handler, ResponseFuture};
 use crate::request::{IntoResponse, Request, Response, plain};
 use open::{Folder, Found, Opened};
 
+/// Files that clients are slow to take leave a half of the descriptors to connections and to the node.
+const RESERVED_PARTS: u64 = 2;
 /// Bytes of a file that are read at once.
 const CHUNK_BYTES: u64 = 64 * 1024;
 /// Minimum time between two log lines about files that cannot be read: any client may cause them.
@@ -215,6 +217,10 @@ impl Opened {
                 None => context.spawn_blocking(move || self.read(start, end)).await?.into(),
             }
         } else {
+            // Its descriptor stays open until the client has taken it.
+            if !embed::descriptors::has_room(RESERVED_PARTS) {
+                return Err(Errno::MFILE.into());
+            }
             self.stream(start, end, context)
         };
         Ok(response)

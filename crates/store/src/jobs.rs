@@ -115,8 +115,7 @@ impl NewJob {
     /// Runs the job again and again, `interval` after each time that it was done or has failed for good. Combine it with
     /// [`unique`](Self::unique), so that each start of the program does not add another one.
     pub fn every(self, interval: Duration) -> Self {
-        let repeat =
-            if interval.is_zero() { Repeat::Never } else { Repeat::After((interval.as_millis() as u64).max(1)) };
+        let repeat = if interval.is_zero() { Repeat::Never } else { Repeat::After(millis(interval).max(1)) };
         Self { repeat, ..self }
     }
 
@@ -126,7 +125,7 @@ impl NewJob {
     /// Combine it with [`unique`](Self::unique), so that each start of the program does not add another one.
     ///
     /// # Errors
-    /// [`CrontabError`] if the expression is not valid, longer than 255 bytes, or does not match any time of the next four years.
+    /// [`CrontabError`] if the expression is not valid, longer than 255 bytes, or does not match any time of 48 years.
     pub fn crontab(self, expression: &str) -> Result<Self, CrontabError> {
         crontab::check(expression)?;
         Ok(Self { repeat: Repeat::Crontab(Bytes::copy_from_slice(expression.as_bytes())), ..self })
@@ -160,6 +159,10 @@ pub struct DeadJob {
 /// Maximum length of a unique key, in bytes.
 const UNIQUE_MAX: usize = 1_024;
 const NEXT: &str = "next";
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 impl Jobs {
     /// Opens a queue. The names of its buckets in the store begin with `jobs/` and the name of the queue.
@@ -215,7 +218,7 @@ impl Jobs {
         }
         let (repeat, unique) = (job.repeat.clone(), job.unique.clone());
         let record = Record { attempt: 0, repeat, unique, payload: job.payload.clone() };
-        let mut due_ms = self.now_ms().saturating_add(job.after.as_millis() as u64);
+        let mut due_ms = self.now_ms().saturating_add(millis(job.after));
         if let Repeat::Crontab(expression) = &job.repeat {
             due_ms = crontab::next_ms(expression, due_ms).unwrap_or(due_ms);
         }
@@ -325,6 +328,9 @@ impl Jobs {
             Repeat::After(interval_ms) => Some(now_ms.saturating_add(*interval_ms)),
             Repeat::Crontab(expression) => crontab::next_ms(expression, now_ms),
         };
+        if due_ms.is_none() && record.repeat != Repeat::Never {
+            tracing::warn!(queue = self.rows.name(), "a repeated job has no next time, and ends");
+        }
         due_ms.map_or(Ok(()), |due_ms| self.add(tx, &Record { attempt: 0, ..record.clone() }, due_ms))
     }
 
@@ -340,7 +346,7 @@ impl Jobs {
             return Ok(());
         }
         self.remove(tx, key, record)?;
-        let due_ms = self.now_ms().saturating_add(delay.unwrap_or_default().as_millis() as u64);
+        let due_ms = self.now_ms().saturating_add(millis(delay.unwrap_or_default()));
         if delay.is_some() {
             return self.add(tx, record, due_ms);
         }

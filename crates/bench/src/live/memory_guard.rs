@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::cgroup;
+use crate::cgroup::MemoryGroup;
 use crate::measure::usage::kilobytes;
 use crate::report::numbers;
 use crate::run::error::RunError;
@@ -54,9 +54,10 @@ impl Drop for MemoryGuard {
 }
 
 fn look(is_over: &AtomicBool, abort: &Abort) {
-    let Some(bounds) = Bounds::of_machine() else { return };
+    let group = MemoryGroup::find();
+    let Some(bounds) = Bounds::of_machine(group.as_ref()) else { return };
     while !is_over.load(Ordering::Relaxed) {
-        match Memory::now().map(|memory| bounds.left(memory)) {
+        match Memory::now(group.as_ref()).map(|memory| bounds.left(memory)) {
             Some(Ok(left_bytes)) => {
                 let full_after = Duration::from_secs_f64(left_bytes as f64 / FILLS_BYTES_PER_SEC);
                 thread::park_timeout(full_after.clamp(SLEEP_MIN, SLEEP_MAX));
@@ -70,19 +71,20 @@ fn look(is_over: &AtomicBool, abort: &Abort) {
 /// Memory in use, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    /// Of this program, without files.
+    /// Of this program, without files, or of all programs in its control group, which a run may start too.
     own: u64,
     /// That the machine can still give to programs.
     available: u64,
 }
 
 impl Memory {
-    fn now() -> Option<Self> {
+    fn now(group: Option<&MemoryGroup>) -> Option<Self> {
         let statm = fs::read_to_string("/proc/self/statm").ok()?;
         let mut pages = statm.split(' ').skip(1).map_while(|pages| pages.parse::<u64>().ok());
         let own = pages.next()?.saturating_sub(pages.next()?) * rustix::param::page_size() as u64;
         let available = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")? * 1024;
-        Some(Self { own, available })
+        let of_group = group.and_then(MemoryGroup::used_bytes).unwrap_or(0);
+        Some(Self { own: own.max(of_group), available })
     }
 }
 
@@ -96,9 +98,9 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of_machine() -> Option<Self> {
+    fn of_machine(group: Option<&MemoryGroup>) -> Option<Self> {
         let machine = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")? * 1024;
-        let memory = cgroup::memory_bytes().map_or(machine, |limit| limit.min(machine));
+        let memory = group.map_or(machine, |group| group.max_bytes.min(machine));
         Some(Self { own_max: memory / 4 * 3, available_min: machine / 16 })
     }
 
@@ -129,6 +131,6 @@ mod tests {
         assert_eq!(left(100, 150), Ok(50));
         assert!(left(301, 1_000).is_err_and(|error| error.contains("the node took")));
         assert!(left(100, 99).is_err_and(|error| error.contains("the machine had only")));
-        assert!(Memory::now().is_some_and(|memory| memory.own > 0) && Bounds::of_machine().is_some());
+        assert!(Memory::now(None).is_some_and(|memory| memory.own > 0) && Bounds::of_machine(None).is_some());
     }
 }

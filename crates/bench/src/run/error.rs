@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rusm_runtime::{ExitReason, Pid, SpawnError};
+use rusm_runtime::{ExitReason, Pid, SpawnError, defaults};
 use thiserror::Error;
 
 /// Maximum time that a stopping run may take without any of its processes ending.
@@ -46,4 +46,20 @@ pub enum RunError {
     /// The run did not end; its processes may still exist.
     #[error("the run was asked to stop, but none of its processes ended in the last {} s", END_WITHIN.as_secs())]
     Stuck,
+}
+
+/// Checks that half of the memory is enough for what a run takes at once, as a rule of thumb.
+///
+/// # Errors
+/// [`RunError::Lacks`] if it is not.
+pub(crate) fn check_memory(bytes: u64) -> Result<(), RunError> {
+    // All mailboxes may take a quarter of the memory.
+    let max_bytes = defaults::mailbox_total_bytes().saturating_mul(2);
+    if bytes <= max_bytes {
+        return Ok(());
+    }
+    let (bytes, max_bytes) = (bytes >> 20, max_bytes >> 20);
+    Err(RunError::Lacks(format!(
+        "these parameters take about {bytes} MiB of memory at once, and a run may take half of it, {max_bytes} MiB: choose smaller ones"
+    )))
 }

@@ -66,13 +66,40 @@ enum Reloaded {
     Modules,
 }
 
-/// Order of the reloads of a kind.
-#[derive(Debug, Default)]
+impl Reloaded {
+    /// Returns the files of this kind.
+    fn files(self, app: &App) -> Vec<PathBuf> {
+        match self {
+            Self::Certificates => {
+                let certificates = app.sites.iter().filter_map(|site| site.tls.as_ref());
+                certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect()
+            }
+            Self::Modules => {
+                let routes = app.sites.iter().flat_map(|site| &site.routes);
+                routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())).collect()
+            }
+        }
+    }
+}
+
+/// The files of a kind, and the order of their reloads.
+#[derive(Debug)]
 struct ReloadTurn {
+    files: Vec<PathBuf>,
+    /// Began before the files were read for the first time: a file that was replaced meanwhile counts as changed. Taken by
+    /// the thread that watches.
+    watcher: Mutex<Option<FileWatcher>>,
     /// Held while changed files are put into use: what was read later replaces what was read before.
     reloading: Mutex<()>,
     /// True while a thread of `reload_all` has not begun.
     is_due: AtomicBool,
+}
+
+impl ReloadTurn {
+    fn of(files: Vec<PathBuf>) -> Self {
+        let watcher = Mutex::new(Some(FileWatcher::new(files.iter().cloned())));
+        Self { files, watcher, reloading: Mutex::default(), is_due: AtomicBool::new(false) }
+    }
 }
 
 #[derive(Debug)]
@@ -88,8 +115,8 @@ impl Sites {
             app: Arc::clone(app),
             servers: Vec::new(),
             is_ready: Arc::new(AtomicBool::new(true)),
-            certificates: ReloadTurn::default(),
-            modules: ReloadTurn::default(),
+            certificates: ReloadTurn::of(Reloaded::Certificates.files(app)),
+            modules: ReloadTurn::of(Reloaded::Modules.files(app)),
         }
     }
 
@@ -231,11 +258,10 @@ impl Sites {
     pub(crate) fn follow_changes(this: &Arc<Self>, modules: bool) -> io::Result<()> {
         let kinds = [Reloaded::Certificates, Reloaded::Modules];
         for kind in kinds.into_iter().filter(|kind| modules || *kind == Reloaded::Certificates) {
-            let files = this.files(kind);
-            if files.is_empty() {
-                continue;
-            }
-            let (sites, mut watcher) = (Arc::downgrade(this), FileWatcher::new(files.into_iter()));
+            let turn = this.turn(kind);
+            let watcher = turn.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut watcher) = watcher.filter(|_| !turn.files.is_empty()) else { continue };
+            let sites = Arc::downgrade(this);
             let follow = move || {
                 while sites.strong_count() != 0 {
                     thread::park_timeout(POLL_INTERVAL);
@@ -248,20 +274,6 @@ impl Sites {
             thread::Builder::new().name("rusm-reload".to_owned()).spawn(follow)?;
         }
         Ok(())
-    }
-
-    /// Returns the files of a kind.
-    fn files(&self, kind: Reloaded) -> Vec<PathBuf> {
-        match kind {
-            Reloaded::Certificates => {
-                let certificates = self.servers.iter().filter_map(|running| running.site.tls.as_ref());
-                certificates.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]).collect()
-            }
-            Reloaded::Modules => {
-                let routes = self.app.sites.iter().flat_map(|site| &site.routes);
-                routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())).collect()
-            }
-        }
     }
 
     /// Reads all certificates and modules again, on threads of their own as in [`follow_changes`](Self::follow_changes).
@@ -279,7 +291,7 @@ impl Sites {
                 tracing::info!(target: "rusm::serve", "files are read again when the reload before it is done");
             }
             let sites = Arc::clone(this);
-            let reload = move || sites.reload(kind, || sites.files(kind));
+            let reload = move || sites.reload(kind, || sites.turn(kind).files.clone());
             if let Err(error) = thread::Builder::new().name("rusm-reload".to_owned()).spawn(reload) {
                 turn.is_due.store(false, Relaxed);
                 return Err(error);

@@ -25,6 +25,9 @@ pub(crate) struct RawSetting {
 /// The given values by key.
 pub(crate) type RawSettings = BTreeMap<String, RawSetting>;
 
+/// Key of a value that is never shown.
+const SECRET: &str = "otlp.headers";
+
 impl RawSetting {
     /// A value of the environment or of a flag.
     pub(crate) fn of_text(key: &str, text: &str, origin: &str) -> Self {
@@ -60,6 +63,9 @@ impl RawSetting {
 
     /// Error for a value of a type that this setting cannot have.
     pub(super) fn wrong_type(&self, due: &str) -> SettingsError {
+        if self.key == SECRET {
+            return self.invalid_secret(&format!("must be {due}"));
+        }
         let shown = match &self.value {
             Value::String(text) => format!("{text:?}"),
             other => other.to_string().lines().next().unwrap_or("").to_owned(),
@@ -69,12 +75,14 @@ impl RawSetting {
 
     /// Error for a value that breaks a rule.
     pub(super) fn invalid(&self, rule: &str) -> SettingsError {
+        if self.key == SECRET {
+            return self.invalid_secret(rule);
+        }
         let shown = self.value.as_str().map_or_else(|| self.value.to_string(), ToOwned::to_owned);
         self.invalid_part(&shown, rule)
     }
 
     /// Error for a value that breaks a rule and may be a secret.
-    #[cfg(feature = "otlp")]
     pub(super) fn invalid_secret(&self, rule: &str) -> SettingsError {
         SettingsError::Invalid(format!("{} in {} {rule}", self.key, self.origin))
     }

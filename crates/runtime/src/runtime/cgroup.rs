@@ -21,9 +21,41 @@ pub fn cores() -> Option<f64> {
 
 /// Returns the maximum bytes of memory; `None` without a limit.
 pub fn memory_bytes() -> Option<u64> {
-    // cgroup v1 expresses "no limit" as a number larger than the memory of any machine.
-    let bytes = |text: String| text.trim().parse::<u64>().ok().filter(|bytes| *bytes < 1 << 60);
-    least("memory", |group| read_either(group, "memory.max", "memory.limit_in_bytes").and_then(bytes))
+    MemoryGroup::find().map(|group| group.max_bytes)
+}
+
+/// The control group with the lowest limit on memory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd)]
+pub struct MemoryGroup {
+    /// Maximum bytes.
+    pub max_bytes: u64,
+    path: PathBuf,
+}
+
+impl MemoryGroup {
+    /// Returns the group; `None` without a limit.
+    pub fn find() -> Option<Self> {
+        // cgroup v1 expresses "no limit" as a number larger than the memory of any machine.
+        let bytes = |text: String| text.trim().parse::<u64>().ok().filter(|bytes| *bytes < 1 << 60);
+        least("memory", |group| {
+            let max_bytes = read_either(group, "memory.max", "memory.limit_in_bytes").and_then(bytes)?;
+            Some(Self { max_bytes, path: group.to_owned() })
+        })
+    }
+
+    /// Returns the bytes of all programs in the group that the kernel cannot take back; `None` if it does not say.
+    pub fn used_bytes(&self) -> Option<u64> {
+        used(&fs::read_to_string(self.path.join("memory.stat")).ok()?)
+    }
+}
+
+/// Returns the bytes in the statistics of a group, of version 2 or 1.
+fn used(stat: &str) -> Option<u64> {
+    let field = |name: &str| {
+        stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+    };
+    let programs = field("total_rss").or_else(|| field("anon"))?;
+    Some(programs + field("total_shmem").or_else(|| field("shmem")).unwrap_or(0))
 }
 
 /// Returns the maximum number of threads; `None` without a limit.
@@ -89,5 +121,13 @@ mod tests {
     #[test]
     fn a_quota_is_read_in_both_spellings() {
         assert_eq!([quota("150000 100000"), quota("max 100000"), quota("-1 100000")], [Some(1.5), None, None]);
+    }
+
+    #[test]
+    fn the_memory_of_a_group_is_that_of_its_programs_and_of_files_in_memory() {
+        let second = "anon 4096\nfile 999999\nkernel 7\nshmem 100\n";
+        let first = "cache 999999\nrss 1\nshmem 2\ntotal_cache 999999\ntotal_rss 4096\ntotal_shmem 100\n";
+
+        assert_eq!([used(second), used(first), used("")], [Some(4196), Some(4196), None]);
     }
 }

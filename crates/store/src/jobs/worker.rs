@@ -225,7 +225,7 @@ impl Worker {
                 if running.len() >= self.concurrency || running.contains_key(&key) {
                     continue;
                 }
-                let record = Record { attempt: record.attempt + 1, ..record };
+                let record = Record { attempt: record.attempt.saturating_add(1), ..record };
                 running.insert(key, (self.start(ctx, key, record.clone())?, record));
             }
             let Some(next) = page.next else { break };

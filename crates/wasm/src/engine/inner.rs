@@ -87,6 +87,8 @@ pub(crate) struct EngineInner {
     pub(crate) lookups: Arc<NameLookups>,
     /// Permits for loading modules that guests name by their paths, or that other nodes send.
     pub(crate) loads: Arc<tokio::sync::Semaphore>,
+    /// Memory of the modules that guests have started by their paths, which are kept: a quarter of that of guests.
+    pub(crate) path_memory: Option<Arc<SharedMemory>>,
     /// Permits for reads of the store by guests.
     #[cfg(feature = "store")]
     pub(crate) reads: tokio::sync::Semaphore,

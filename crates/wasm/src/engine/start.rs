@@ -57,6 +57,10 @@ impl Wasm {
         };
         let (components, modules) = linkers(&engine, &config).map_err(out_of_address_space)?;
         let shared_memory = SharedMemory::new(config.guests_memory_max_bytes);
+        let path_memory_max_bytes = match config.guests_memory_max_bytes {
+            u64::MAX => u64::MAX,
+            bytes => bytes / 4,
+        };
         let weak = engine.weak();
         let settings = config.clone();
         let concurrent = ConcurrentCell::new(move || concurrent_engine(&settings));
@@ -95,6 +99,7 @@ impl Wasm {
             shared_memory,
             lookups: Arc::default(),
             loads: Arc::new(tokio::sync::Semaphore::new(LOADS_MAX)),
+            path_memory: SharedMemory::new(path_memory_max_bytes),
             #[cfg(feature = "store")]
             reads: tokio::sync::Semaphore::new(kv::READS_MAX),
         })))

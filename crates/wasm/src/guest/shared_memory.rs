@@ -72,6 +72,13 @@ impl MemoryShare {
     }
 }
 
+impl MemoryShare {
+    /// Leaves the share taken for as long as the memory exists.
+    pub(crate) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
 impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.memory.taken.fetch_sub(self.bytes, Relaxed);

@@ -358,9 +358,14 @@ impl GuestState {
             if let Some(module) = node.module(&name) {
                 return Ok(module);
             }
-            let _held = hold_file(&node, &path)?;
+            let bytes = fs::metadata(&path).map_err(|error| ModuleError::Read { path: path.clone(), error })?.len();
+            let _held = hold_file(&node, &path, bytes)?;
+            let kept = keep_module(&node, &path, bytes)?;
             let module = load_file(&node, name, &path)?;
             node.add(&module);
+            if let Some(kept) = kept {
+                kept.keep();
+            }
             Ok(module)
         };
         self.ctx.spawn_blocking(load).await.map_err(GuestError::Module)
@@ -368,11 +373,25 @@ impl GuestState {
 }
 
 /// Counts the bytes of a file as memory of guests, until the result is dropped.
-fn hold_file(node: &EngineInner, path: &Path) -> Result<Option<MemoryShare>, ModuleError> {
+fn hold_file(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<MemoryShare>, ModuleError> {
     let Some(memory) = &node.shared_memory else { return Ok(None) };
-    let read = |error| ModuleError::Read { path: path.to_owned(), error };
-    let bytes = fs::metadata(path).map_err(read)?.len();
-    memory.take(bytes).map(Some).ok_or_else(|| read(io::Error::other(memory.full())))
+    memory.take(bytes).map(Some).ok_or_else(|| unread(path, memory.full().to_string()))
+}
+
+/// Counts the code of a file as memory of the modules that guests start by their paths, until the result is dropped.
+fn keep_module(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<MemoryShare>, ModuleError> {
+    // Code of the machine takes about twice as many bytes as that of a module.
+    const FACTOR: u64 = 2;
+    const BYTES_MIN: u64 = 64 << 10;
+    let Some(memory) = &node.path_memory else { return Ok(None) };
+    memory.take(bytes.max(BYTES_MIN).saturating_mul(FACTOR)).map(Some).ok_or_else(|| {
+        let max_bytes = memory.full().max_bytes;
+        unread(path, format!("modules that guests start by their paths take at most {max_bytes} bytes of memory"))
+    })
+}
+
+fn unread(path: &Path, why: String) -> ModuleError {
+    ModuleError::Read { path: path.to_owned(), error: io::Error::other(why) }
 }
 
 /// Checks the arguments that a guest passes to another: the node stores them.

@@ -72,3 +72,24 @@ fn a_file_is_kept_once_however_it_is_spelled_and_what_has_no_end_is_not_read() {
     assert!(open.wasm.module(file.to_str().unwrap()).is_some());
     assert_eq!(end("/dev/zero"), "cannot read /dev/zero: it is not a regular file");
 }
+
+#[test]
+fn modules_that_guests_start_by_their_paths_have_a_bound_on_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = wat::parse_str(r#"(module (func (export "run") unreachable))"#).unwrap();
+    let config =
+        WasmConfig { capacity: 8, spawn_by_path: true, guests_memory_max_bytes: 2 << 20, ..WasmConfig::default() };
+    let node = Node::start(config);
+    let trusted = GuestOptions::default().profile("trusted");
+    // Each of them counts as 128 KiB, and half a MiB is for all.
+    let end = |number: u32| {
+        let path = dir.path().join(format!("{number}.wasm"));
+        std::fs::write(&path, &module).unwrap();
+        node.end_of(&starter(path.to_str().unwrap()), &trusted).to_string()
+    };
+    let ends: Vec<String> = (0..6).map(end).collect();
+
+    assert!(ends[..4].iter().all(|end| end == "trap: unreachable"), "{ends:?}");
+    assert!(ends[4].contains("modules that guests start by their paths take at most 524288 bytes"), "{ends:?}");
+    assert_eq!(end(0), "trap: unreachable", "a module that is kept can be started");
+}

@@ -14,6 +14,7 @@ use crate::context::RunContext;
 use crate::measure::meter::{Recorder, Stamp};
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
+use crate::run::error::check_memory;
 use crate::scenario::{Scenario, ScenarioRun};
 
 /// Number of messages that a producer sends before it yields.
@@ -74,6 +75,7 @@ impl Scenario for FanIn {
         Box::pin(async move {
             let workers = context.workers(Some(context.params().number("producers")));
             let payload = context.params().number("payload") as usize;
+            check_memory(workers.count.saturating_mul(payload as u64))?;
             let recorder = context.recorder();
             let capacity = (context.params().word("mailbox") == "unbounded").then_some(u32::MAX);
             let consumer = if payload == 0 {

@@ -21,7 +21,7 @@ use crate::measure::latency::HIGHEST_NS;
 use crate::measure::meter::Recorder;
 use crate::measure::rng::{GOLDEN, XorShiftStar, splitmix64};
 use crate::measure::usage::process_cpu;
-use crate::run::error::RunError;
+use crate::run::error::{RunError, check_memory};
 use crate::run::flags::StopFlag;
 use crate::scenarios::counters::flags::Flags;
 
@@ -31,6 +31,10 @@ const TURN: u64 = 2_048;
 const GROUP: u64 = 16;
 /// One in this many groups is timed then.
 const GROUPS: u64 = 32;
+/// Memory of a worker with its histogram, of a key, and of a replica of it, at most.
+const WORKER_BYTES: u64 = 16 << 10;
+const KEY_BYTES: u64 = 512;
+const REPLICA_BYTES: u64 = 64;
 /// Initial value of each key.
 const INITIAL: i64 = 1_000_000;
 
@@ -133,6 +137,8 @@ pub(crate) fn round<C: Counter<S>, S: CounterStore>(
     achieved: impl Fn(&S) -> AchievedDelay,
 ) -> Result<Option<RoundOutcome>, RunError> {
     let lacks = |error: &dyn std::fmt::Display| RunError::Lacks(error.to_string());
+    let of_keys = load.flags.keys.saturating_mul(KEY_BYTES + load.flags.crdt.replicas as u64 * REPLICA_BYTES);
+    check_memory(of_keys.saturating_add(load.flags.workers.saturating_mul(WORKER_BYTES)))?;
     let counters = Counters::<C, S>::with_store(runtime, Arc::clone(store), options).map_err(|error| lacks(&error))?;
     let before = store.account();
     // A run of many keys and workers can be ended while it begins.

@@ -18,7 +18,7 @@ use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::error::RunError;
+use crate::run::error::{RunError, check_memory};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::store::dataset::{
     Acknowledged, DURABILITY, KEYS, Keys, ObservedStore, StoreDirectory, UpdateAccount, VALUE, WRITERS, durability,
@@ -82,6 +82,7 @@ impl Scenario for KvStorm {
         Box::pin(async move {
             let load = StoreLoad::of(context);
             let config = load.config();
+            check_memory(load.writers.saturating_mul(load.value_bytes as u64))?;
             let opened = context.blocking(move || {
                 StoreDirectory::new().and_then(|directory| Ok((directory.store(config)?, directory)))
             });

@@ -18,7 +18,7 @@ use crate::card::{Card, Family};
 use crate::context::RunContext;
 use crate::measure::usage::process_cpu;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::error::RunError;
+use crate::run::error::{RunError, check_memory};
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
 use crate::scenarios::rings::cases::median;
@@ -71,6 +71,7 @@ impl Scenario for KvVersus {
         Box::pin(async move {
             let params = context.params().clone();
             let durability = durability(&params);
+            check_memory(params.number("writers").saturating_mul(params.number("value")))?;
             let opened = context.blocking(move || {
                 let directory = StoreDirectory::new()?;
                 let store = directory.store(StoreConfig { durability, ..StoreConfig::default() })?;

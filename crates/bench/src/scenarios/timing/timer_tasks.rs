@@ -15,7 +15,7 @@ use crate::measure::histogram::NanosHistogram;
 use crate::measure::usage::process_cpu;
 use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::error::RunError;
+use crate::run::error::{RunError, check_memory};
 use crate::run::flags::StopFlag;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
@@ -73,6 +73,7 @@ impl Scenario for TimerTasks {
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let most = context.params().number("most");
+            check_memory(most.saturating_mul(TASK_BYTES))?;
             let case = |kind, count, rate| Case { kind, count, rate, ticks: Ticks::default() };
             let mut cases: Vec<Case> =
                 [1, 2, 4, 8, 16, 32].map(|count| case(TickerKind::Threads, count, 10_000)).into_iter().collect();
@@ -83,6 +84,9 @@ impl Scenario for TimerTasks {
         })
     }
 }
+
+/// Memory of a process with a ticker and its results, at most.
+const TASK_BYTES: u64 = 6 << 10;
 
 /// Kind of ticker.
 #[derive(Clone, Copy, PartialEq, Eq)]

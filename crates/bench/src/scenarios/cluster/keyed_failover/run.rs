@@ -10,12 +10,16 @@ use super::caller::{Account, Caller, Go};
 use super::events::{EventKind, Events};
 use crate::context::RunContext;
 use crate::report::table::{ColumnUnit, Table};
-use crate::run::error::RunError;
+use crate::run::error::{RunError, check_memory};
 use crate::scenarios::cluster::peers::{Nodes, on_plain_thread, wait_until};
+
+/// Memory of a key on all nodes together, at most.
+const KEY_BYTES: u64 = 4 << 10;
 
 pub(super) async fn run(context: &mut RunContext) -> Result<(), RunError> {
     let params = context.params();
     let (count, keys) = (params.number("nodes"), params.number("keys"));
+    check_memory(keys.saturating_mul(KEY_BYTES))?;
     let (callers, every) = (params.number("callers").min(keys), params.time("every"));
     let schedulers = params.number("schedulers") as usize;
     let kind = match params.word("event") {
