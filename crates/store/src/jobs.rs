@@ -254,8 +254,8 @@ impl Jobs {
         Ok(records.map(|record| DeadJob { payload: record.payload, attempts: record.attempt }).collect())
     }
 
-    /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. One whose unique key
-    /// another job has taken meanwhile stays dead.
+    /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. A job whose unique
+    /// key was taken by another job meanwhile stays dead.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails.

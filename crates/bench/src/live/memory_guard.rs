@@ -91,7 +91,7 @@ impl Memory {
 /// Bounds of the memory during a run, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Most that this program may take: three quarters of the machine or of its control group.
+    /// Most that this program may take: five eighths of the machine or of its control group. The rest is for ending the run.
     own_max: u64,
     /// Least that the machine must have left: a sixteenth of it.
     available_min: u64,
@@ -101,7 +101,7 @@ impl Bounds {
     fn of_machine(group: Option<&MemoryGroup>) -> Option<Self> {
         let machine = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")? * 1024;
         let memory = group.map_or(machine, |group| group.max_bytes.min(machine));
-        Some(Self { own_max: memory / 4 * 3, available_min: machine / 16 })
+        Some(Self { own_max: memory / 8 * 5, available_min: machine / 16 })
     }
 
     /// Returns the bytes that may still be taken, or the error of a run that has taken too many.

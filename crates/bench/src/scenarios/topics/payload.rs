@@ -48,7 +48,7 @@ pub(crate) struct Payloads {
 /// Bytes of the messages that a publisher creates in one turn.
 const TURN_BYTES: u64 = 16 << 20;
 
-/// Returns the number of messages of so many bytes in one turn, at most `most`.
+/// Returns the number of messages with `bytes` bytes each in one turn, at most `most`.
 pub(crate) fn per_turn(bytes: usize, most: u64) -> u64 {
     (TURN_BYTES / bytes.max(1) as u64).clamp(1, most)
 }
