@@ -209,6 +209,28 @@ fn a_file_that_cannot_be_opened_for_now_is_not_missing() {
 }
 
 #[test]
+fn files_that_clients_do_not_take_leave_half_of_the_descriptors() {
+    let dir = folder(&[("small.txt", "small")]);
+    std::fs::File::create(dir.path().join("large.bin")).unwrap().set_len(64 << 20).unwrap();
+    let node = Served::start(dir.path(), &["serve", ".", "--listen", "0"]);
+    let few = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
+    prlimit(Some(rustix::process::Pid::from_child(&node.child)), Resource::Nofile, few).unwrap();
+
+    // None of these clients reads more than the status of its response.
+    let mut clients: Vec<TcpStream> = (0..90).map(|_| node.send("GET /large.bin HTTP/1.1\r\nhost: test")).collect();
+    let status = |client: &mut TcpStream| {
+        let mut line = [0; 12];
+        client.read_exact(&mut line).unwrap();
+        String::from_utf8_lossy(&line[9..]).into_owned()
+    };
+    let statuses: Vec<String> = clients.iter_mut().map(status).collect();
+
+    let count = |status: &str| statuses.iter().filter(|seen| *seen == status).count();
+    assert!(count("200") >= 1 && count("503") >= 1 && count("200") + count("503") == 90, "{statuses:?}");
+    assert_eq!(node.get("/small.txt"), (200, "small".to_owned()));
+}
+
+#[test]
 fn routes_of_a_file_lead_to_guests_and_folders_in_each_kind_of_node() {
     let guest = prebuilt("wasi/http.wasm");
     let file = format!(
