@@ -115,8 +115,8 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
 }
 
 /// Returns the filter for a level. The spans that WASI wraps around every guest call, what it says about each failed
-/// request of a guest, what the network between nodes says about itself and about strangers, and what libraries say about each wrong frame of a
-/// client are logged only if the level names them.
+/// request of a guest, what the network between nodes says about itself and about strangers, and what libraries say
+/// about each wrong frame of a client are logged only if the level names them.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     const QUIET: [(&str, &str); 6] = [
         ("wasmtime_wasi", "warn"),

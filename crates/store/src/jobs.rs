@@ -131,8 +131,8 @@ impl NewJob {
         Ok(Self { repeat: Repeat::Crontab(Bytes::copy_from_slice(expression.as_bytes())), ..self })
     }
 
-    /// Does not add the job while one with the same key is enqueued or runs. Adding a job whose key is longer than 1,024
-    /// bytes is an error.
+    /// Does not add the job while one with the same key is enqueued or runs. Adding a job with a key of more than
+    /// 1,024 bytes is an error.
     pub fn unique(self, key: impl Into<Bytes>) -> Self {
         Self { unique: key.into(), ..self }
     }
@@ -254,8 +254,8 @@ impl Jobs {
         Ok(records.map(|record| DeadJob { payload: record.payload, attempts: record.attempt }).collect())
     }
 
-    /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. A job whose unique
-    /// key was taken by another job meanwhile stays dead.
+    /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. A job stays dead
+    /// if another one has its unique key meanwhile.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails.
@@ -329,7 +329,7 @@ impl Jobs {
             Repeat::Crontab(expression) => crontab::next_ms(expression, now_ms),
         };
         if due_ms.is_none() && record.repeat != Repeat::Never {
-            tracing::warn!(queue = self.rows.name(), "a repeated job has no next time, and ends");
+            tracing::warn!(queue = self.rows.name(), "a repeated job ends: its crontab matches no later time");
         }
         due_ms.map_or(Ok(()), |due_ms| self.add(tx, &Record { attempt: 0, ..record.clone() }, due_ms))
     }

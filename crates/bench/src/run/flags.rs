@@ -24,7 +24,7 @@ impl StopFlag {
         self.0.fetch_or(STOP, Ordering::Relaxed);
     }
 
-    /// Sets the flag of a run whose processes are killed.
+    /// Sets the flag before the processes of the run are killed.
     pub(crate) fn abort(&self) {
         self.0.fetch_or(STOP | ABORT, Ordering::Relaxed);
     }

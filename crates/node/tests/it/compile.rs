@@ -37,7 +37,7 @@ fn the_compiler_starts_under_a_hard_limit_below_its_own_and_where_children_are_n
 fn a_file_whose_read_would_wait_for_ever_is_an_error() {
     let dir = folder(&[]);
 
-    // Regular by its kind, and without any content as long as the kernel has no new message.
+    // A regular file by its kind; a read waits for the next message of the kernel.
     let output = rusm_after(":", dir.path(), &["run", "/proc/kmsg"]);
 
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));

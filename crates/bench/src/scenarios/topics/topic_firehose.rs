@@ -105,7 +105,7 @@ async fn pour(context: &mut RunContext, topic: &Topic, payload: usize) -> Result
     Ok(())
 }
 
-/// Maximum size of the buffer of the ceiling measurement: a larger one is no slower, and would take the memory twice.
+/// Maximum size of the buffer of the ceiling measurement: a larger one is as fast, and would take the memory twice.
 const COPIED_BYTES_MAX: usize = 64 << 20;
 /// Length of the ceiling measurement.
 const CEILING: Duration = Duration::from_millis(500);
