@@ -1,7 +1,7 @@
-//! Dispositions of signals that a program inherits, or that its users do not expect. Set them first in `main`, before the
-//! program starts any thread.
+//! Dispositions and blocks of signals that a program inherits, or that its users do not expect. Set them first in
+//! `main`, before the program starts any thread.
 
-#![expect(unsafe_code, reason = "only an unsafe function sets the disposition of a signal")]
+#![expect(unsafe_code, reason = "only unsafe functions set dispositions and the mask of signals")]
 
 /// Ignores SIGXFSZ, so that a write beyond the limit on file sizes (`ulimit -f`) fails with EFBIG, like one to a full
 /// disk.

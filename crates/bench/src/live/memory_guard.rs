@@ -91,7 +91,7 @@ impl Memory {
 /// Bounds of the memory during a run, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Most that this program may take: five eighths of the machine or of its control group. The end of the run takes more.
+    /// Most that this program may take: five eighths of the machine or of its control group. Its end takes more.
     own_max: u64,
     /// Least that the machine must have left: a sixteenth of it.
     available_min: u64,
