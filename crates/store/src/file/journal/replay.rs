@@ -92,16 +92,28 @@ pub(crate) fn orphan_journal_error(journal: &dyn StorageBackend) -> io::Result<i
     Ok(refused(if is_strange { FOREIGN_JOURNAL } else { ORPHAN_JOURNAL }))
 }
 
+/// Reads both halves, without the zeros at their ends: most of a journal was never written.
 fn read_halves(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
     let len = journal.len()?;
-    let mut halves = [Vec::new(), Vec::new()];
-    for (half, from) in halves.iter_mut().zip([0, HALF_BYTES]) {
-        *half = vec![0; len.saturating_sub(from).min(HALF_BYTES) as usize];
-        if !half.is_empty() {
-            journal.read(from, half)?;
+    let second = len.saturating_sub(HALF_BYTES).min(HALF_BYTES);
+    Ok([read_written(journal, 0, len.min(HALF_BYTES))?, read_written(journal, HALF_BYTES, second)?])
+}
+
+/// Reads a range up to its last piece that is not zeros.
+fn read_written(journal: &dyn StorageBackend, from: u64, len: u64) -> io::Result<Vec<u8>> {
+    const PIECE: usize = 256 * 1024;
+    static ZEROS: [u8; PIECE] = [0; PIECE];
+    let (mut written, mut piece) = (Vec::new(), vec![0; PIECE]);
+    for at in (0..len as usize).step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min(len as usize - at)];
+        journal.read(from + at as u64, piece)?;
+        // A range that ends within a sector was cut.
+        if *piece != ZEROS[..piece.len()] || piece.len() % SECTOR != 0 {
+            written.resize(at, 0);
+            written.extend_from_slice(piece);
         }
     }
-    Ok(halves)
+    Ok(written)
 }
 
 /// State of the storage according to the records of a journal.
