@@ -5,13 +5,19 @@
 //! This module is the only access of these crates to items that are not public.
 
 pub mod guest;
+mod per_scheduler;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+pub use crate::embed::per_scheduler::PerScheduler;
 use crate::observe::extensions::servers::HttpServer;
 use crate::observe::extensions::stores::Storage;
 pub use crate::observe::inspect::histogram::Histogram;
+use crate::process::context::Context;
+use crate::process::error::SpawnError;
+use crate::process::exit::Outcome;
+use crate::process::pid::Pid;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
@@ -48,6 +54,19 @@ pub mod remote {
     pub use crate::runtime::remote::network::{LinkFigures, Network, Refused};
     pub use crate::runtime::remote::peers::{Identity, Phase};
     pub use crate::runtime::remote::report::{ClusterName, NetworkPeer, NetworkReport, NodeVitals, SeenVitals};
+}
+
+/// Spawns a process that runs next on this scheduler, and that the calling process is about to wait for.
+///
+/// # Errors
+/// [`SpawnError::Limit`] if the process limit is reached.
+#[inline]
+pub fn spawn_next<B, F>(context: &Context, body: B) -> Result<Pid, SpawnError>
+where
+    B: FnOnce(Context) -> F,
+    F: Future<Output: Outcome> + Send + 'static,
+{
+    context.running().spawn_next(body)
 }
 
 /// Returns true on the threads of schedulers, which must not block.

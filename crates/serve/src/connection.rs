@@ -145,7 +145,7 @@ async fn open(shared: &Shared, mut stream: TcpStream) -> Option<(Socket, Bytes, 
             Ok(bytes) => len += bytes,
         }
     }
-    shared.stats.bytes_in.fetch_add(len as u64, Relaxed);
+    shared.stats.add_in(len);
     Some((Socket::Plain(stream), Bytes::copy_from_slice(&first[..len]), first[..len] == *H2_PREFACE))
 }
 

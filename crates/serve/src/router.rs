@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use http::header::{ALLOW, HOST};
 use http::{HeaderValue, Method, StatusCode};
+use rusm_runtime::embed::PerScheduler;
 use thiserror::Error;
 
 use crate::handler::{Handler, ResponseFuture};
@@ -54,8 +55,8 @@ pub struct Router {
 
 #[derive(Default)]
 struct Pattern {
-    any: Option<Arc<Route>>,
-    by_method: Vec<(Method, Arc<Route>)>,
+    any: Option<RouteRefs>,
+    by_method: Vec<(Method, RouteRefs)>,
 }
 
 /// A handler with its figures.
@@ -67,9 +68,28 @@ pub(crate) struct Route {
     pub(crate) handler: Box<dyn Handler>,
 }
 
+/// A reference to a route, for a request.
+pub(crate) type RouteRef = Arc<Arc<Route>>;
+
+/// References to a route. Each scheduler counts those of its requests by itself: a count that all of them change would
+/// cost every request a few percent.
+#[derive(Debug)]
+pub(crate) struct RouteRefs(PerScheduler<RouteRef>);
+
+impl RouteRefs {
+    pub(crate) fn new(route: &Arc<Route>) -> Self {
+        Self(PerScheduler::new(|| Arc::new(Arc::clone(route))))
+    }
+
+    /// Returns a reference that this scheduler counts.
+    pub(crate) fn here(&self) -> RouteRef {
+        Arc::clone(self.0.here())
+    }
+}
+
 /// Target of a request.
 pub(crate) enum Routed {
-    Found(Arc<Route>, Params),
+    Found(RouteRef, Params),
     /// The path exists for other methods.
     NotAllowed(String),
     NotFound,
@@ -194,8 +214,8 @@ impl Router {
             return Err(invalid("it exists already"));
         }
         match method {
-            None => of_pattern.any = Some(Arc::clone(&route)),
-            Some(method) => of_pattern.by_method.push((method, Arc::clone(&route))),
+            None => of_pattern.any = Some(RouteRefs::new(&route)),
+            Some(method) => of_pattern.by_method.push((method, RouteRefs::new(&route))),
         }
         self.routes.push(route);
         Ok(())
@@ -218,7 +238,7 @@ impl Router {
             let Some((index, params)) = matched(paths, path) else { continue };
             let pattern = &self.patterns[index];
             if let Some(route) = pattern.route(method) {
-                return Routed::Found(Arc::clone(route), params);
+                return Routed::Found(route.here(), params);
             }
             allowed.extend(pattern.by_method.iter().map(|(method, _)| method.as_str()));
         }
@@ -242,7 +262,7 @@ fn matched(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)
 
 impl Pattern {
     /// Returns the route of a method: the handler of `GET` also answers `HEAD`.
-    fn route(&self, method: &Method) -> Option<&Arc<Route>> {
+    fn route(&self, method: &Method) -> Option<&RouteRefs> {
         let of = |wanted: &Method| self.by_method.iter().find(|(known, _)| known == wanted).map(|(_, route)| route);
         of(method).or_else(|| (method == Method::HEAD).then(|| of(&Method::GET)).flatten()).or(self.any.as_ref())
     }

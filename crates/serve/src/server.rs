@@ -9,8 +9,8 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -155,6 +155,7 @@ impl Server {
             router: RwLock::new((0, Arc::new(router))),
             router_version: AtomicU64::new(0),
             phase: receiver,
+            drains: AtomicBool::new(false),
         });
         let observed: Weak<Shared> = Arc::downgrade(&shared);
         embed::show_server(runtime, observed);
@@ -221,6 +222,7 @@ impl Server {
 
     /// Starts the drain, and returns at once.
     pub fn begin_drain(&self, drain: Duration) {
+        self.shared.drains.store(true, Relaxed);
         self.phase.send_if_modified(|phase| {
             let is_serving = !phase.is_draining();
             if is_serving {
@@ -244,16 +246,17 @@ impl HttpServer for Shared {
     fn report(&self) -> ServerReport {
         let stats = &self.stats;
         let permits = |all: u32, free: &Semaphore| u64::from(all).saturating_sub(free.available_permits() as u64);
+        let (bytes_in_total, bytes_out_total) = stats.bytes();
         ServerReport {
             name: Arc::clone(&self.name),
             listen: self.local,
             is_tls: self.tls.is_some(),
-            is_draining: self.phase.borrow().is_draining(),
+            is_draining: self.is_draining(),
             connections: stats.connections.load(Relaxed),
             connections_total: stats.connections_total.load(Relaxed),
             tls_failures_total: stats.tls_failures.load(Relaxed),
-            bytes_in_total: stats.bytes_in.load(Relaxed),
-            bytes_out_total: stats.bytes_out.load(Relaxed),
+            bytes_in_total,
+            bytes_out_total,
             in_flight: permits(self.limits.in_flight, &self.in_flight),
             in_flight_max: self.limits.in_flight.into(),
             waiting: stats.waiting.load(Relaxed),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use rusm_runtime::Handle;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// Version of `router`, which connections read for each request.
     pub(crate) router_version: AtomicU64,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// True when `phase` says so: each request reads it, and reading `phase` takes a lock.
+    pub(crate) drains: AtomicBool,
 }
 
 impl Shared {
@@ -69,7 +71,7 @@ impl Shared {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.phase.borrow().is_draining()
+        self.drains.load(Ordering::Relaxed)
     }
 
     pub(crate) fn drain_signal(&self) -> DrainSignal {

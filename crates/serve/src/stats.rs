@@ -4,18 +4,16 @@ pub(crate) mod record;
 pub(crate) mod route;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use rusm_runtime::Pid;
+use rusm_runtime::embed::PerScheduler;
 use rusm_runtime::observe::{LiveRequest, RouteReport};
 
 use crate::limits::{Limit, LimitHits};
-use crate::router::Route;
+use crate::router::{Route, RouteRefs};
 use crate::stats::record::RequestRecord;
-
-/// Parts of the table of live requests, so that schedulers rarely wait for each other.
-const SHARDS: usize = 16;
 
 /// Counters of a server that all its processes share.
 #[derive(Debug)]
@@ -23,16 +21,22 @@ pub(crate) struct ServerStats {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_total: AtomicU64,
     pub(crate) tls_failures: AtomicU64,
-    pub(crate) bytes_in: AtomicU64,
-    pub(crate) bytes_out: AtomicU64,
+    traffic: PerScheduler<Traffic>,
     pub(crate) waiting: AtomicU64,
     pub(crate) websockets: AtomicU64,
     pub(crate) event_streams: AtomicU64,
     pub(crate) limits: Arc<LimitHits>,
     /// Requests that lead to no route.
-    pub(crate) unrouted: Arc<Route>,
+    pub(crate) unrouted: RouteRefs,
     routes: Mutex<Vec<Arc<Route>>>,
-    live: [Mutex<LiveShard>; SHARDS],
+    live: PerScheduler<Mutex<LiveShard>>,
+}
+
+/// Bytes received and sent.
+#[derive(Debug, Default)]
+struct Traffic {
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +48,7 @@ struct LiveShard {
 /// A place in the table of live requests; given back by [`ServerStats::leave`].
 #[derive(Debug)]
 pub(crate) struct LiveEntry {
-    shard: u16,
+    shard: usize,
     index: u32,
 }
 
@@ -54,16 +58,31 @@ impl ServerStats {
             connections: AtomicU64::new(0),
             connections_total: AtomicU64::new(0),
             tls_failures: AtomicU64::new(0),
-            bytes_in: AtomicU64::new(0),
-            bytes_out: AtomicU64::new(0),
+            traffic: PerScheduler::default(),
             waiting: AtomicU64::new(0),
             websockets: AtomicU64::new(0),
             event_streams: AtomicU64::new(0),
             limits: Arc::default(),
-            unrouted: Arc::new(Route::unrouted()),
+            unrouted: RouteRefs::new(&Arc::new(Route::unrouted())),
             routes: Mutex::new(routes),
-            live: Default::default(),
+            live: PerScheduler::default(),
         }
+    }
+
+    /// Counts bytes that were received.
+    pub(crate) fn add_in(&self, bytes: usize) {
+        self.traffic.here().bytes_in.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes that were sent.
+    pub(crate) fn add_out(&self, bytes: usize) {
+        self.traffic.here().bytes_out.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Returns the numbers of bytes received and sent.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let sum = |of: fn(&Traffic) -> &AtomicU64| self.traffic.iter().map(|traffic| of(traffic).load(Relaxed)).sum();
+        (sum(|traffic| &traffic.bytes_in), sum(|traffic| &traffic.bytes_out))
     }
 
     /// Replaces the routes after a reload.
@@ -74,8 +93,8 @@ impl ServerStats {
     /// Adds a request to those that are handled now, in a process.
     pub(crate) fn enter(&self, record: Arc<RequestRecord>, pid: Pid) -> LiveEntry {
         record.set_process(pid);
-        let shard = pid.slot() as usize % SHARDS;
-        let mut entries = self.live[shard].lock();
+        let shard = PerScheduler::<Mutex<LiveShard>>::index();
+        let mut entries = self.live.at(shard).lock();
         let index = if let Some(index) = entries.free.pop() {
             entries.entries[index as usize] = Some(record);
             index
@@ -84,12 +103,12 @@ impl ServerStats {
             (entries.entries.len() - 1) as u32
         };
         drop(entries);
-        LiveEntry { shard: shard as u16, index }
+        LiveEntry { shard, index }
     }
 
     /// Removes a request from those that are handled now.
     pub(crate) fn leave(&self, entry: &LiveEntry) {
-        let mut shard = self.live[usize::from(entry.shard)].lock();
+        let mut shard = self.live.at(entry.shard).lock();
         let record = shard.entries[entry.index as usize].take();
         shard.free.push(entry.index);
         drop(shard);
@@ -100,7 +119,7 @@ impl ServerStats {
     /// Calls `visit` with each request that is handled now.
     pub(crate) fn for_each_live(&self, visit: &mut dyn FnMut(&Arc<RequestRecord>)) {
         let mut records = Vec::new();
-        for shard in &self.live {
+        for shard in self.live.iter() {
             // Visited without the lock: requests must not wait for an observer.
             records.extend(shard.lock().entries.iter().flatten().cloned());
             records.drain(..).for_each(|record| visit(&record));
@@ -131,14 +150,14 @@ impl ServerStats {
     /// Returns the figures of the routes, with the bytes of live requests.
     pub(crate) fn routes(&self) -> Vec<RouteReport> {
         let routes = self.routes.lock().clone();
-        let unrouted = self.unrouted.stats.report();
+        let unrouted = self.unrouted.here().stats.report();
         let has_unrouted = unrouted.responses.iter().any(|count| *count > 0);
         let mut reports: Vec<_> = routes.iter().map(|route| route.stats.report()).collect();
         let mut indices: Vec<_> = routes.iter().map(Arc::as_ptr).zip(0..).collect();
         indices.sort_unstable();
         self.for_each_live(&mut |record| {
             // A route that was replaced by a reload is in no report.
-            let route = Arc::as_ptr(&record.route);
+            let route = Arc::as_ptr(&*record.route);
             if let Ok(at) = indices.binary_search_by_key(&route, |(route, _)| *route) {
                 let (bytes_in, bytes_out) = record.bytes();
                 let report: &mut RouteReport = &mut reports[indices[at].1];
@@ -191,7 +210,7 @@ mod tests {
         let stats = Arc::new(ServerStats::new(vec![Arc::clone(&route)]));
         let record = |slot| {
             let mut record = record_of("GET /", Instant::now());
-            record.route = Arc::clone(&route);
+            record.route = Arc::new(Arc::clone(&route));
             let record = Arc::new(record);
             record.add_in(100);
             record.add_out(slot);

@@ -79,6 +79,18 @@ impl Running<'_> {
         Ok(pid)
     }
 
+    /// Starts a process that runs on this scheduler next: this process is about to wait for it.
+    #[inline]
+    pub(crate) fn spawn_next<B, F>(&self, body: B) -> Result<Pid, SpawnError>
+    where
+        B: FnOnce(Context) -> F,
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let (slot, pid) = self.create_pending(0, None, body)?;
+        self.local.enqueue(slot, true);
+        Ok(pid)
+    }
+
     /// Starts a process that is linked to this one or monitored by it.
     pub(crate) fn spawn_linked<B, F>(&self, link_options: LinkOptions, body: B) -> Result<Pid, SpawnError>
     where

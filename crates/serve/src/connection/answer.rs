@@ -15,7 +15,7 @@ use std::task::{Context as Task, Poll, ready};
 
 use http::header::{CONNECTION, HeaderValue};
 use http::{Method, StatusCode, Version};
-use rusm_runtime::{Context, ExitReason, Pid};
+use rusm_runtime::{Context, ExitReason, Pid, embed};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -122,7 +122,7 @@ impl Answer {
         }
         let run = |context: Context| process(handling, create(Arc::new(context)));
         let spawned = match &inner.context {
-            Some(context) => context.try_spawn(run),
+            Some(context) => embed::spawn_next(context, run),
             None => inner.shared.runtime.spawn(run),
         };
         // Without a process, its future was dropped, and the reply has ended.
@@ -221,7 +221,7 @@ impl InConnection {
             None => handling.end_activity(true),
             Some(after) => {
                 let run = |context: Context| async move {
-                    context.set_label(Arc::clone(handling.record.route.stats.label()));
+                    context.set_label(handling.record.route.stats.process_label());
                     handling.enter(context.pid());
                     go_on(after, handling, Arc::new(context)).await;
                 };

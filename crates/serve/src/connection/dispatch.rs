@@ -56,7 +56,7 @@ impl Service<http::Request<Incoming>> for RequestService {
         let routed = inner.find(&head);
         let route = match &routed {
             Routed::Found(route, _) => Arc::clone(route),
-            Routed::NotAllowed(_) | Routed::NotFound => Arc::clone(&inner.shared.stats.unrouted),
+            Routed::NotAllowed(_) | Routed::NotFound => inner.shared.stats.unrouted.here(),
         };
         route.stats.begin();
         let record = inner.record(&head, route);

@@ -273,7 +273,7 @@ impl Io {
         };
         // Bytes that are decrypted already are not seen by the socket. The end is read again by hyper.
         if let Ok(bytes) = stream.read(&mut first).await {
-            self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
+            self.stats.add_in(bytes);
             self.prefix = Bytes::copy_from_slice(&first[..bytes]);
         }
     }
@@ -326,7 +326,7 @@ impl AsyncRead for Io {
         ready!(read)?;
         let bytes = out.filled().len() - before;
         if bytes > 0 {
-            self.stats.bytes_in.fetch_add(bytes as u64, Relaxed);
+            self.stats.add_in(bytes);
             self.activity.read(bytes as u64);
         }
         Poll::Ready(Ok(()))
@@ -377,7 +377,7 @@ impl AsyncWrite for Io {
 impl Io {
     fn count(&self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.stats.bytes_out.fetch_add(*bytes as u64, Relaxed);
+            self.stats.add_out(*bytes);
             self.activity.written(*bytes as u64);
         }
     }

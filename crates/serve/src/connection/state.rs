@@ -21,7 +21,7 @@ use crate::limits::Limit;
 use crate::limits::memory::{COUNTED_BYTES, Held, counted};
 use crate::request::trace::{TRACEPARENT, TraceContext};
 use crate::request::{Connection, Response, plain};
-use crate::router::{Route, Routed, Router, host_of};
+use crate::router::{Route, RouteRef, Routed, Router, host_of};
 use crate::shared::Shared;
 use crate::stats::record::RequestRecord;
 
@@ -60,7 +60,7 @@ impl ConnectionState {
     }
 
     /// Creates the record of a request.
-    pub(crate) fn record(&self, head: &http::request::Parts, route: Arc<Route>) -> Arc<RequestRecord> {
+    pub(crate) fn record(&self, head: &http::request::Parts, route: RouteRef) -> Arc<RequestRecord> {
         let shared = &self.shared;
         let trace = head.headers.get(TRACEPARENT);
         let named = (head.method.clone(), head.uri.path().into(), head.version);
@@ -77,7 +77,7 @@ impl ConnectionState {
 
     /// Checks the limits of the rate, those of the server first, and waits until the request may be handled. Returns
     /// the response to a request that is refused.
-    pub(crate) async fn admit(self: Arc<Self>, route: Arc<Route>) -> Result<OwnedSemaphorePermit, Response> {
+    pub(crate) async fn admit(self: Arc<Self>, route: RouteRef) -> Result<OwnedSemaphorePermit, Response> {
         let client = self.connection.peer.ip();
         for rate in self.shared.rates.iter().chain(&route.rates) {
             if let Err(after) = rate.admit(client).await {

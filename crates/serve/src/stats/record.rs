@@ -20,7 +20,7 @@ use rusm_runtime::observe::{LiveKind, LiveRequest};
 
 use crate::connection::reply::Reply;
 use crate::request::trace::TraceContext;
-use crate::router::Route;
+use crate::router::RouteRef;
 
 /// Status in the access log of a request whose client has gone before the response. No client receives it.
 const CLIENT_CLOSED: u16 = 499;
@@ -32,7 +32,7 @@ pub(crate) struct RequestRecord {
     /// Path of the target. The query is not kept: it may contain secrets.
     pub(crate) path: Arc<str>,
     pub(crate) version: Version,
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: RouteRef,
     pub(crate) peer: SocketAddr,
     pub(crate) started: Instant,
     /// The trace that the client has sent.
@@ -84,7 +84,7 @@ impl RequestRecord {
     /// Creates the record of a request at the arrival of its head.
     pub(crate) fn new(
         (method, path, version): (Method, Arc<str>, Version),
-        route: Arc<Route>,
+        route: RouteRef,
         peer: SocketAddr,
         started: Instant,
     ) -> Self {
@@ -205,10 +205,11 @@ fn write_line(record: &RequestRecord) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::router::Route;
 
     /// Returns the record of a request that has just arrived.
     pub(crate) fn record_of(route: &str, started: Instant) -> RequestRecord {
-        let route = Arc::new(Route::new(route, Vec::new(), Box::new(async |_: crate::Request| ())));
+        let route = Arc::new(Arc::new(Route::new(route, Vec::new(), Box::new(async |_: crate::Request| ()))));
         let head = (Method::GET, "/".into(), Version::HTTP_11);
         RequestRecord::new(head, route, ([127, 0, 0, 1], 1).into(), started)
     }

@@ -1,18 +1,27 @@
-//! Counters of a route. They only go up, and each request changes a few of them.
+//! Counters of a route. They only go up, and each request changes a few of them, on a cache line of its scheduler.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::StatusCode;
-use rusm_runtime::embed::Histogram;
-use rusm_runtime::observe::RouteReport;
+use rusm_runtime::embed::{Histogram, PerScheduler};
+use rusm_runtime::observe::{DelayCounts, RouteReport};
 
 /// Counters of a route.
 #[derive(Debug)]
 pub(crate) struct RouteStats {
     label: Arc<str>,
-    in_flight: AtomicU64,
+    lanes: PerScheduler<Lane>,
+}
+
+/// Counters of a route that the requests of one scheduler change.
+#[derive(Debug)]
+struct Lane {
+    /// Copy of the route's label: processes change the number of its references.
+    label: Arc<str>,
+    /// A request may end on another scheduler than it has begun on.
+    in_flight: AtomicI64,
     /// Responses by the first digit of their status.
     classes: [AtomicU64; 6],
     crashed: AtomicU64,
@@ -21,69 +30,91 @@ pub(crate) struct RouteStats {
     /// Bytes of requests that have ended; those of live ones are in their records.
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
-    latency: Histogram,
+    latency: OnceLock<Histogram>,
 }
 
-impl RouteStats {
-    pub(crate) fn new(label: &str) -> Self {
+impl Lane {
+    fn new(label: &str) -> Self {
         Self {
             label: label.into(),
-            in_flight: AtomicU64::new(0),
+            in_flight: AtomicI64::new(0),
             classes: Default::default(),
             crashed: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
             limited: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
-            latency: Histogram::default(),
+            latency: OnceLock::new(),
         }
+    }
+}
+
+impl RouteStats {
+    pub(crate) fn new(label: &str) -> Self {
+        Self { label: label.into(), lanes: PerScheduler::new(|| Lane::new(label)) }
     }
 
     pub(crate) const fn label(&self) -> &Arc<str> {
         &self.label
     }
 
+    /// Returns the label for a process of a request.
+    pub(crate) fn process_label(&self) -> Arc<str> {
+        Arc::clone(&self.lanes.here().label)
+    }
+
     pub(crate) fn begin(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
+        self.lanes.here().in_flight.fetch_add(1, Relaxed);
     }
 
     /// Counts the end of a request; without a status, the client has gone before the response.
     pub(crate) fn end(&self, status: Option<StatusCode>, took: Duration) {
-        self.in_flight.fetch_sub(1, Relaxed);
+        let lane = self.lanes.here();
+        lane.in_flight.fetch_sub(1, Relaxed);
         match status {
             Some(status) => {
-                self.classes[usize::from(status.as_u16() / 100).min(5)].fetch_add(1, Relaxed);
-                self.latency.add(took.as_nanos() as u64, 1);
+                lane.classes[usize::from(status.as_u16() / 100).min(5)].fetch_add(1, Relaxed);
+                lane.latency.get_or_init(Histogram::default).add(took.as_nanos() as u64, 1);
             }
-            None => drop(self.cancelled.fetch_add(1, Relaxed)),
+            None => drop(lane.cancelled.fetch_add(1, Relaxed)),
         }
     }
 
     pub(crate) fn count_crash(&self) {
-        self.crashed.fetch_add(1, Relaxed);
+        self.lanes.here().crashed.fetch_add(1, Relaxed);
     }
 
     /// Counts a request that a rate limit has refused.
     pub(crate) fn count_limited(&self) {
-        self.limited.fetch_add(1, Relaxed);
+        self.lanes.here().limited.fetch_add(1, Relaxed);
     }
 
     pub(super) fn add_bytes(&self, bytes_in: u64, bytes_out: u64) {
-        self.bytes_in.fetch_add(bytes_in, Relaxed);
-        self.bytes_out.fetch_add(bytes_out, Relaxed);
+        let lane = self.lanes.here();
+        lane.bytes_in.fetch_add(bytes_in, Relaxed);
+        lane.bytes_out.fetch_add(bytes_out, Relaxed);
     }
 
     pub(super) fn report(&self) -> RouteReport {
+        let sum = |of: fn(&Lane) -> &AtomicU64| self.lanes.iter().map(|lane| of(lane).load(Relaxed)).sum();
+        let in_flight: i64 = self.lanes.iter().map(|lane| lane.in_flight.load(Relaxed)).sum();
+        let mut latency = DelayCounts::default();
+        for histogram in self.lanes.iter().filter_map(|lane| lane.latency.get()) {
+            latency.add(&histogram.counts());
+        }
         RouteReport {
             label: Arc::clone(&self.label),
-            in_flight: self.in_flight.load(Relaxed),
-            responses: std::array::from_fn(|class| self.classes[class].load(Relaxed)),
-            crashed_total: self.crashed.load(Relaxed),
-            cancelled_total: self.cancelled.load(Relaxed),
-            limited_total: self.limited.load(Relaxed),
-            bytes_in_total: self.bytes_in.load(Relaxed),
-            bytes_out_total: self.bytes_out.load(Relaxed),
-            latency: self.latency.counts(),
+            // The counters are read one after another, so that an end may be seen without its begin.
+            in_flight: in_flight.max(0) as u64,
+            responses: std::array::from_fn(|class| {
+                self.lanes.iter().map(|lane| lane.classes[class].load(Relaxed)).sum()
+            }),
+            crashed_total: sum(|lane| &lane.crashed),
+            cancelled_total: sum(|lane| &lane.cancelled),
+            limited_total: sum(|lane| &lane.limited),
+            bytes_in_total: sum(|lane| &lane.bytes_in),
+            bytes_out_total: sum(|lane| &lane.bytes_out),
+            latency,
         }
     }
 }
