@@ -102,13 +102,12 @@ fn read_halves(journal: &dyn StorageBackend) -> io::Result<[Vec<u8>; 2]> {
 /// Reads a range up to its last piece that is not zeros.
 fn read_written(journal: &dyn StorageBackend, from: u64, len: u64) -> io::Result<Vec<u8>> {
     const PIECE: usize = 256 * 1024;
-    static ZEROS: [u8; PIECE] = [0; PIECE];
-    let (mut written, mut piece) = (Vec::new(), vec![0; PIECE]);
+    let (mut written, mut piece, zeros) = (Vec::new(), vec![0; PIECE], vec![0; PIECE]);
     for at in (0..len as usize).step_by(PIECE) {
         let piece = &mut piece[..PIECE.min(len as usize - at)];
         journal.read(from + at as u64, piece)?;
         // A range that ends within a sector was cut.
-        if *piece != ZEROS[..piece.len()] || piece.len() % SECTOR != 0 {
+        if *piece != zeros[..piece.len()] || piece.len() % SECTOR != 0 {
             written.resize(at, 0);
             written.extend_from_slice(piece);
         }
