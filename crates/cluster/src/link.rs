@@ -1,6 +1,8 @@
 //! The transport between nodes: a trait, and its implementations.
 
 mod contract;
+#[cfg(feature = "zenoh")]
+mod credentials;
 mod memory;
 #[cfg(feature = "zenoh")]
 mod network;

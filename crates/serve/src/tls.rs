@@ -37,14 +37,32 @@ pub enum TlsError {
         /// The reason.
         why: String,
     },
+    /// The key belongs to another certificate.
+    #[error("the key in {} is not that of the certificate in {}", escaped(key.display()), escaped(certificate.display()))]
+    OtherKey {
+        /// The file of the key.
+        key: PathBuf,
+        /// The file of the certificate.
+        certificate: PathBuf,
+    },
     /// The certificate and the key are not accepted.
-    #[error("the certificate in {} cannot be used: {source}", escaped(path.display()))]
+    #[error("the certificate in {} cannot be used: {}", escaped(path.display()), reason(source))]
     Refused {
         /// The file of the certificate.
         path: PathBuf,
         /// The reason.
         source: rustls::Error,
     },
+}
+
+/// Returns why a certificate is not accepted. The library speaks of the certificate of a peer.
+fn reason(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding) => {
+            "it is not an X.509 certificate".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Files of a certificate.
@@ -116,7 +134,44 @@ fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         .map_err(refused)?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(refused)?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                TlsError::OtherKey { key: files.key.clone(), certificate: files.certificate.clone() }
+            }
+            error => refused(error),
+        })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_certificate_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = TlsFiles { certificate: dir.path().join("a.pem"), key: dir.path().join("a.key") };
+        let (own, other) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let certificate = rcgen::CertificateParams::new(["a".to_owned()]).unwrap().self_signed(&own).unwrap().pem();
+        let error = |certificate: &str, key: &str| {
+            fs::write(&files.certificate, certificate).unwrap();
+            fs::write(&files.key, key).unwrap();
+            let result =
+                files.check().map_err(|error| error.to_string().replace(&*dir.path().to_string_lossy(), "DIR"));
+            result.err().unwrap_or_default()
+        };
+        let (own, other) = (own.serialize_pem(), other.serialize_pem());
+
+        assert_eq!(error(&certificate, &own), "");
+        assert_eq!(error(&certificate, &other), "the key in DIR/a.key is not that of the certificate in DIR/a.pem");
+        assert_eq!(error("junk", &own), "DIR/a.pem contains no certificate in PEM format: no section found");
+        assert_eq!(
+            error("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &own),
+            "the certificate in DIR/a.pem cannot be used: it is not an X.509 certificate"
+        );
+        assert!(error(&certificate, "").starts_with("DIR/a.key contains no private key in PEM format"));
+    }
 }

@@ -246,6 +246,8 @@ mod tests {
             error("[node]\nshedulers = 3", &[]),
             "unknown setting \"node.shedulers\" in rusm.toml: did you mean \"node.schedulers\"?"
         );
+        let far = error("[node]\nxyzzy = 3", &[]);
+        assert!(far.starts_with("unknown setting \"node.xyzzy\" in rusm.toml: the keys of node are name, "), "{far}");
         assert_eq!(error("[nodes]", &[]), "unknown setting \"nodes\" in rusm.toml: did you mean \"node\"?");
         assert_eq!(
             error("", &[("RUSM_TICKHZ", "3")]),

@@ -128,12 +128,35 @@ fn unknown_field(message: &str) -> Option<(&str, impl Iterator<Item = &str>)> {
     Some((word, known.split('`').skip(1).step_by(2)))
 }
 
-/// Returns an error for an unknown key, with the nearest known key.
+/// Number of keys up to which an error lists all keys of a table.
+const KEYS_LISTED_MAX: usize = 16;
+
+/// Returns an error for an unknown key, with the nearest known key, or else all keys of its table.
 pub(super) fn unknown<'a>(key: &str, origin: &str, known: impl Iterator<Item = &'a str>) -> SettingsError {
-    SettingsError::Unknown { key: key.to_owned(), origin: origin.to_owned(), suggestion: did_you_mean(key, known) }
+    let suggestion = suggested(key, &known.collect::<Vec<_>>());
+    SettingsError::Unknown { key: key.to_owned(), origin: origin.to_owned(), suggestion }
+}
+
+fn suggested(key: &str, known: &[&str]) -> String {
+    let Some((table, word)) = key.rsplit_once('.') else { return did_you_mean(key, known) };
+    // The name of the table would make all of its keys similar to each other.
+    let (own, others): (Vec<&str>, Vec<&str>) =
+        known.iter().partition(|known| known.rsplit_once('.').is_some_and(|(of, _)| of == table));
+    let words: Vec<&str> = own.iter().map(|known| &known[table.len() + 1..]).collect();
+    match rusm_text::nearest(word, &words) {
+        Some(near) => format!(": did you mean \"{table}.{near}\"?"),
+        None if rusm_text::nearest(key, &others).is_some() => did_you_mean(key, &others),
+        None if (1..=KEYS_LISTED_MAX).contains(&words.len()) => {
+            format!(": the keys of {table} are {}", words.join(", "))
+        }
+        None => String::new(),
+    }
 }
 
 /// Returns the end of an error message about a mistyped word; empty if it is not similar to a known word.
-pub(super) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn did_you_mean<'a, S: AsRef<str> + ?Sized + 'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a S>,
+) -> String {
     rusm_text::nearest(word, known).map_or_else(String::new, |name| format!(": did you mean {name:?}?"))
 }

@@ -66,6 +66,10 @@ fn an_unknown_key_is_refused_with_the_nearest() {
         "unknown setting \"serve.route.modul\" in rusm.toml (serve \"web\"), route \"/\": did you mean \
          \"serve.route.module\"?"
     );
+    let route = |key: &str| error(format!("[[serve]]\n[[serve.route]]\n{key} = \"/\""));
+    assert!(route("path").ends_with("did you mean \"serve.route.pattern\"?"));
+    let far = route("xyzzy");
+    assert!(far.contains(": the keys of serve.route are ") && far.contains("pattern, module"), "{far}");
     assert!(error("[[serv]]".to_owned()).ends_with("did you mean \"serve\"?"));
 }
 
