@@ -207,6 +207,26 @@ impl Jobs {
     /// Adds a job in a transaction of the program, so that it exists if and only if the other writes of that transaction
     /// do. The workers find it after a second; [`wake`](Self::wake) after the commit lets them look at once.
     ///
+    /// ```
+    /// use rusm_store::jobs::{Jobs, NewJob};
+    /// use rusm_store::{Store, StoreConfig};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let (orders, mails) = (store.bucket("orders")?, Jobs::open(&store, "mails")?);
+    ///
+    /// let queue = mails.clone();
+    /// let order = store.transaction(move |tx| {
+    ///     tx.put(&orders, "7", "two books")?;
+    ///     queue.enqueue_in(tx, &NewJob::new("thank for order 7"))
+    /// });
+    /// order.wait()?;
+    /// mails.wake();
+    ///
+    /// assert_eq!(mails.counts(), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`enqueue`](Self::enqueue).
     pub fn enqueue_in(&self, tx: &mut Transaction<'_, '_>, job: &NewJob) -> Result<Enqueued, StoreError> {
@@ -256,6 +276,35 @@ impl Jobs {
 
     /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. A job stays dead
     /// if another one has its unique key meanwhile.
+    ///
+    /// ```
+    /// use rusm_runtime::{Config, ExitReason, Runtime};
+    /// use rusm_store::jobs::{Done, Jobs, NewJob, Retry};
+    /// use rusm_store::{Store, StoreConfig};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let mails = Jobs::open(&store, "mails")?;
+    /// mails.blocking_enqueue(NewJob::new("ada"))?;
+    ///
+    /// let runtime = Runtime::start(Config::default())?;
+    /// runtime.block_on(move |ctx| async move {
+    ///     let worker = mails.worker(|_ctx, _job| async { Err::<Done, _>("the mail server refuses") });
+    ///     let worker = worker.retry(Retry { attempts: 1, ..Retry::default() });
+    ///     let worker = worker.start_link(&ctx).await.expect("there is room for a process");
+    ///     while mails.dead(10).await?.is_empty() {
+    ///         ctx.yield_now().await;
+    ///     }
+    ///
+    ///     // The mail server works again.
+    ///     ctx.unlink(worker);
+    ///     ctx.exit(worker, ExitReason::Shutdown);
+    ///     assert_eq!(mails.revive(10).await?, 1);
+    ///     assert_eq!(mails.counts(), (1, 0));
+    ///     Ok::<(), rusm_store::StoreError>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails.

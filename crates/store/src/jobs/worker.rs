@@ -71,6 +71,15 @@ impl Done {
 }
 
 /// Number and delays of the attempts of a job that fails.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_store::jobs::Retry;
+///
+/// // After 200 ms, 400 ms, 800 ms and 1 s; then the job is dead.
+/// let retry = Retry { attempts: 5, first: Duration::from_millis(200), longest: Duration::from_secs(1) };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Number of attempts after which a job is dead.
@@ -151,6 +160,24 @@ impl Worker {
     }
 
     /// Returns the specification of a permanent child that runs the worker.
+    ///
+    /// ```
+    /// use rusm_runtime::supervisor::{Strategy, Supervisor};
+    /// use rusm_store::jobs::{Done, Jobs};
+    /// use rusm_store::{Store, StoreConfig};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let mails = Jobs::open(&store, "mails")?;
+    ///
+    /// let worker = mails.worker(|_ctx, job| async move {
+    ///     println!("attempt {} to send {:?}", job.attempt(), job.payload());
+    ///     Ok::<_, String>(Done::new())
+    /// });
+    /// let tree = Supervisor::new(Strategy::OneForOne).child(worker.concurrency(4).child("mails"));
+    /// # drop(tree);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn child(self, id: impl Into<Arc<str>>) -> ChildSpec {
         ChildSpec::new(id, move |ctx| {
             let worker = self.clone();
