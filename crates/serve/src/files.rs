@@ -72,7 +72,7 @@ impl Files {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n").into_response();
         }
-        let path = request.param("rest").unwrap_or_else(|| request.path()).trim_start_matches('/');
+        let path = request.param("rest").unwrap_or_else(|| request.path().trim_start_matches('/'));
         let Some(path) = decoded(path) else { return not_found() };
         match self.find(path, &request.context).await {
             Ok(Found::File(opened)) => {
@@ -157,7 +157,8 @@ fn redirect(path: &str) -> Response {
     response
 }
 
-/// Decodes a path; `None` if no file has it: it is not UTF-8, or a part of it starts with a dot.
+/// Decodes a path; `None` if no file has it: it is not UTF-8, a part of it starts with a dot, or it is another spelling of
+/// a path, with an empty part or an escaped slash, which the route of that path would not see.
 fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
@@ -165,13 +166,17 @@ fn decoded(path: &str) -> Option<String> {
         bytes.push(match byte {
             b'%' => {
                 let mut digit = || char::from(rest.next()?).to_digit(16);
-                (digit()? * 16 + digit()?) as u8
+                Some((digit()? * 16 + digit()?) as u8).filter(|byte| *byte != b'/')?
             }
             byte => byte,
         });
     }
     let path = String::from_utf8(bytes).ok()?;
-    let is_served = !path.contains('\0') && path.split('/').all(|part| !part.starts_with('.'));
+    let (folders, name) = path.rsplit_once('/').map_or((None, &*path), |(folders, name)| (Some(folders), name));
+    let is_folder = |part: &str| !part.is_empty() && !part.starts_with('.');
+    let is_served = !path.contains('\0')
+        && !name.starts_with('.')
+        && folders.is_none_or(|folders| folders.split('/').all(is_folder));
     is_served.then_some(path)
 }
 
@@ -322,6 +327,10 @@ mod tests {
         for path in ["..", "a/../b", "%2e%2e/x", ".git/config", "a/.hidden", "%", "%f", "%zz", "a%00", "%ff"] {
             assert_eq!(decoded(path), None, "{path}");
         }
+        for path in ["/a", "a//b", "//", "a%2fb", "%2Fa"] {
+            assert_eq!(decoded(path), None, "{path} is another spelling");
+        }
         assert_eq!(decoded("a%20b/c.txt").as_deref(), Some("a b/c.txt"));
+        assert_eq!((decoded("").as_deref(), decoded("a/").as_deref()), (Some(""), Some("a/")));
     }
 }

@@ -6,8 +6,9 @@
 //!   GET api.local/      only for this host
 //! ```
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use http::header::{ALLOW, HOST};
 use http::{HeaderValue, Method, StatusCode};
@@ -47,22 +48,45 @@ pub enum RouteError {
 /// ```
 #[derive(Default)]
 pub struct Router {
-    hosts: BTreeMap<Option<Box<str>>, matchit::Router<usize>>,
-    /// The routes of one pattern for each method, by their index in `hosts`.
-    patterns: Vec<Pattern>,
+    hosts: BTreeMap<Option<Box<str>>, HostRoutes>,
     routes: Vec<Arc<Route>>,
 }
 
+/// The routes of a host, or of all hosts, by method; without a method, of any.
 #[derive(Default)]
-struct Pattern {
-    any: Option<RouteRefs>,
-    by_method: Vec<(Method, RouteRefs)>,
+struct HostRoutes(Vec<(Option<Method>, Vec<Paths>)>);
+
+/// Paths that the library can tell from each other; the others of the same method are in further tables.
+#[derive(Default)]
+struct Paths {
+    table: matchit::Router<usize>,
+    targets: Vec<PathTarget>,
+}
+
+struct PathTarget {
+    rank: Rank,
+    /// The path without the names of its parameters.
+    shape: String,
+    route: RouteRefs,
+}
+
+/// How exact the path of a route is, the most exact one first: by the kinds of its segments, from the first one on.
+type Rank = Box<[SegmentKind]>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SegmentKind {
+    Literal,
+    Parameter,
+    Rest,
 }
 
 /// A handler with its figures.
 pub(crate) struct Route {
-    pub(crate) stats: RouteStats,
-    pub(crate) rates: Vec<RateLimiter>,
+    label: Arc<str>,
+    limits: Vec<RateLimit>,
+    /// Figures and limiters go on after a reload: they are those of the route with the same label before it.
+    stats: OnceLock<Arc<RouteStats>>,
+    rates: OnceLock<Arc<[RateLimiter]>>,
     /// True if the handler runs in the process of the connection.
     pub(crate) is_inline: bool,
     pub(crate) handler: Box<dyn Handler>,
@@ -101,20 +125,44 @@ impl Route {
         Self::new("(no route)", Vec::new(), Box::new(async |_: Request| Routed::refusal(None)))
     }
 
-    pub(crate) fn new(pattern: &str, rates: Vec<RateLimiter>, handler: Box<dyn Handler>) -> Self {
-        Self { stats: RouteStats::new(pattern), rates, is_inline: false, handler }
+    pub(crate) fn new(pattern: &str, limits: Vec<RateLimit>, handler: Box<dyn Handler>) -> Self {
+        let (stats, rates) = (OnceLock::new(), OnceLock::new());
+        Self { label: pattern.into(), limits, stats, rates, is_inline: false, handler }
+    }
+
+    pub(crate) const fn label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    pub(crate) fn stats(&self) -> &Arc<RouteStats> {
+        self.stats.get_or_init(|| Arc::new(RouteStats::new(&self.label)))
+    }
+
+    pub(crate) fn rates(&self) -> &[RateLimiter] {
+        self.rates.get_or_init(|| self.limits.iter().copied().map(RateLimiter::new).collect())
+    }
+
+    /// Goes on with the figures of this route before a reload, and with its limiters if the limits are the same.
+    fn resume(&self, before: &Self) {
+        // Both are unset in a route that has answered nothing.
+        drop(self.stats.set(Arc::clone(before.stats())));
+        if self.limits == before.limits
+            && let Some(rates) = before.rates.get()
+        {
+            drop(self.rates.set(Arc::clone(rates)));
+        }
     }
 }
 
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Route").field(self.stats.label()).finish()
+        f.debug_tuple("Route").field(&self.label).finish()
     }
 }
 
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.routes.iter().map(|route| route.stats.label())).finish()
+        f.debug_list().entries(self.routes.iter().map(|route| route.label())).finish()
     }
 }
 
@@ -165,14 +213,14 @@ impl Router {
         limits: impl IntoIterator<Item = RateLimit>,
         handler: impl Handler,
     ) -> Result<Self, RouteError> {
-        self.add(pattern, limits.into_iter().map(RateLimiter::new).collect(), false, Box::new(handler))?;
+        self.add(pattern, limits.into_iter().collect(), false, Box::new(handler))?;
         Ok(self)
     }
 
     fn add(
         &mut self,
         pattern: &str,
-        rates: Vec<RateLimiter>,
+        limits: Vec<RateLimit>,
         is_inline: bool,
         handler: Box<dyn Handler>,
     ) -> Result<(), RouteError> {
@@ -191,32 +239,27 @@ impl Router {
         let start = target.find('/').ok_or_else(|| invalid("the path starts with `/`, as in `GET /users/:id`"))?;
         let host = (start > 0).then(|| target[..start].to_ascii_lowercase().into_boxed_str());
         let path = matchit_path(&target[start..]).ok_or_else(|| invalid("a `*` stands at the end of the path only"))?;
-        let paths = self.hosts.entry(host).or_default();
-        let next = self.patterns.len();
-        let index = match paths.insert(path.clone(), next) {
-            Ok(()) => {
-                self.patterns.push(Pattern::default());
-                next
-            }
-            Err(matchit::InsertError::Conflict { .. }) => match paths.at(&path) {
-                Ok(found) => *found.value,
-                Err(_) => return Err(invalid("it contradicts another route")),
-            },
-            Err(error) => return Err(invalid(&error.to_string())),
-        };
-        let route = Arc::new(Route { is_inline, ..Route::new(pattern, rates, handler) });
-        let of_pattern = &mut self.patterns[index];
-        let exists = match &method {
-            None => of_pattern.any.is_some(),
-            Some(method) => of_pattern.by_method.iter().any(|(known, _)| known == method),
-        };
-        if exists {
+        let route = Arc::new(Route { is_inline, ..Route::new(pattern, limits, handler) });
+        let target = PathTarget::new(&target[start..], RouteRefs::new(&route));
+        let tables = self.hosts.entry(host).or_default().tables(method);
+        if tables.iter().flat_map(|paths| &paths.targets).any(|known| known.shape == target.shape) {
             return Err(invalid("it exists already"));
         }
-        match method {
-            None => of_pattern.any = Some(RouteRefs::new(&route)),
-            Some(method) => of_pattern.by_method.push((method, RouteRefs::new(&route))),
+        for paths in tables.iter_mut() {
+            match paths.table.insert(path.clone(), paths.targets.len()) {
+                Ok(()) => {
+                    paths.targets.push(target);
+                    self.routes.push(route);
+                    return Ok(());
+                }
+                Err(matchit::InsertError::Conflict { .. }) => {}
+                Err(error) => return Err(invalid(&error.to_string())),
+            }
         }
+        let mut paths = Paths::default();
+        paths.table.insert(path, 0).map_err(|error| invalid(&error.to_string()))?;
+        paths.targets.push(target);
+        tables.push(paths);
         self.routes.push(route);
         Ok(())
     }
@@ -226,24 +269,114 @@ impl Router {
         self.routes.clone()
     }
 
-    /// Finds the route of a request: the host's own routes come first.
+    /// Goes on with the figures and limiters that the same routes had before a reload.
+    pub(crate) fn resume(&self, before: &[Arc<Route>]) {
+        let before: HashMap<&str, &Arc<Route>> = before.iter().map(|route| (&**route.label(), route)).collect();
+        for route in &self.routes {
+            if let Some(before) = before.get(&**route.label()) {
+                route.resume(before);
+            }
+        }
+    }
+
+    /// Finds the route of a request: of those for its method, the one with the most exact path. The host's own routes come
+    /// first.
     pub(crate) fn find(&self, host: Option<&str>, method: &Method, path: &str) -> Routed {
+        let path = &*normal(path);
         // The paths of all hosts come first in the map.
         let has_hosts = self.hosts.last_key_value().is_some_and(|(host, _)| host.is_some());
         let of_host = host
             .filter(|_| has_hosts)
             .and_then(|host| self.hosts.get(&Some(host.to_ascii_lowercase().into_boxed_str())));
         let mut allowed = Vec::new();
-        for paths in of_host.into_iter().chain(self.hosts.get(&None)) {
-            let Some((index, params)) = matched(paths, path) else { continue };
-            let pattern = &self.patterns[index];
-            if let Some(route) = pattern.route(method) {
-                return Routed::Found(route.here(), params);
+        for routes in of_host.into_iter().chain(self.hosts.get(&None)) {
+            if let Some((target, params)) = routes.find(method, path) {
+                return Routed::Found(target.route.here(), params);
             }
-            allowed.extend(pattern.by_method.iter().map(|(method, _)| method.as_str()));
+            allowed.extend(routes.allowed(path));
         }
         if allowed.is_empty() { Routed::NotFound } else { Routed::NotAllowed(allowed.join(", ")) }
     }
+}
+
+impl HostRoutes {
+    /// Returns the tables of a method.
+    fn tables(&mut self, method: Option<Method>) -> &mut Vec<Paths> {
+        let at = self.0.iter().position(|(known, _)| *known == method).unwrap_or_else(|| {
+            self.0.push((method, Vec::new()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    /// Returns the most exact path for a method. The handler of `GET` also answers `HEAD`.
+    fn find(&self, method: &Method, path: &str) -> Option<(&PathTarget, Params)> {
+        let mut best: Option<(&PathTarget, u8, Params)> = None;
+        for (of, tables) in &self.0 {
+            let distance = match of {
+                Some(of) if of == method => 0,
+                Some(of) if *method == Method::HEAD && *of == Method::GET => 1,
+                Some(_) => continue,
+                None => 2,
+            };
+            for paths in tables {
+                let Some((index, params)) = matched(&paths.table, path) else { continue };
+                let target = &paths.targets[index];
+                let is_better =
+                    |(best, known, _): &(&PathTarget, u8, Params)| (&target.rank, distance) < (&best.rank, *known);
+                if best.as_ref().is_none_or(is_better) {
+                    best = Some((target, distance, params));
+                }
+            }
+        }
+        best.map(|(target, _, params)| (target, params))
+    }
+
+    /// Returns the methods for which a path exists.
+    fn allowed(&self, path: &str) -> impl Iterator<Item = &str> {
+        let has = move |tables: &[Paths]| tables.iter().any(|paths| matched(&paths.table, path).is_some());
+        self.0
+            .iter()
+            .filter(move |(_, tables)| has(tables))
+            .filter_map(|(method, _)| method.as_ref().map(Method::as_str))
+    }
+}
+
+impl PathTarget {
+    fn new(path: &str, route: RouteRefs) -> Self {
+        let kind = |segment: &str| match segment {
+            "*" => SegmentKind::Rest,
+            segment if segment.starts_with(':') => SegmentKind::Parameter,
+            _ => SegmentKind::Literal,
+        };
+        let shape = path.split('/').map(|segment| if segment.starts_with(':') { ":" } else { segment });
+        Self { rank: path.split('/').map(kind).collect(), shape: shape.collect::<Vec<_>>().join("/"), route }
+    }
+}
+
+/// Returns a path without escapes of characters that need none: `/%61` is another spelling of `/a` (RFC 3986, 6.2.2.2).
+fn normal(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let mut normal = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, escape)) = rest.split_once('%') {
+        normal.push_str(before);
+        let byte = escape.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        match byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte)) {
+            Some(byte) => {
+                normal.push(byte);
+                rest = &escape[2..];
+            }
+            None => {
+                normal.push('%');
+                rest = escape;
+            }
+        }
+    }
+    normal.push_str(rest);
+    Cow::Owned(normal)
 }
 
 /// Finds a path. The library wants at least one character for the rest of a path; `/files/` has an empty one.
@@ -258,14 +391,6 @@ fn matched(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)
     params.pop_if(|(name, value): &mut (Box<str>, Box<str>)| &**name == REST && &**value == "*")?;
     params.push((REST.into(), "".into()));
     Some((*found.value, Params(params)))
-}
-
-impl Pattern {
-    /// Returns the route of a method: the handler of `GET` also answers `HEAD`.
-    fn route(&self, method: &Method) -> Option<&RouteRefs> {
-        let of = |wanted: &Method| self.by_method.iter().find(|(known, _)| known == wanted).map(|(_, route)| route);
-        of(method).or_else(|| (method == Method::HEAD).then(|| of(&Method::GET)).flatten()).or(self.any.as_ref())
-    }
 }
 
 /// Returns the path as the library writes it; `None` if a `*` stands in its middle.
@@ -334,7 +459,7 @@ mod tests {
         match router.find(host, method, path) {
             Routed::Found(route, params) => {
                 let params: Vec<_> = params.0.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-                format!("{}{}", route.stats.label(), params.concat())
+                format!("{}{}", route.label(), params.concat())
             }
             Routed::NotAllowed(allowed) => format!("405 {allowed}"),
             Routed::NotFound => "404".to_owned(),
@@ -359,6 +484,45 @@ mod tests {
         assert_eq!(found(&router, Some("API.local"), &Method::GET, "/"), "GET api.local/");
         assert_eq!(found(&router, Some("other"), &Method::GET, "/"), "GET /");
         assert_eq!(found(&router, Some("api.local"), &Method::GET, "/users/7"), "GET /users/:id id=7");
+    }
+
+    #[test]
+    fn paths_that_overlap_are_told_apart_by_how_exact_they_are() {
+        let router = router(&[
+            "GET /*",
+            "POST /:tenant/login",
+            "DELETE /:id",
+            "GET /:id/x",
+            "GET /users/:id",
+            "POST /users/*",
+            "/api/*",
+        ]);
+        let get = |path| found(&router, None, &Method::GET, path);
+        let post = |path| found(&router, None, &Method::POST, path);
+
+        assert_eq!(post("/a/login"), "POST /:tenant/login tenant=a");
+        assert_eq!((post("/a/b/c"), post("/")), ("405 GET".to_owned(), "405 GET".to_owned()));
+        assert_eq!(found(&router, None, &Method::DELETE, "/7"), "DELETE /:id id=7");
+        assert_eq!(found(&router, None, &Method::DELETE, "/a/b"), "405 GET");
+        assert_eq!(get("/a/login"), "GET /* rest=a/login");
+        assert_eq!((get("/7/x"), get("/7/y")), ("GET /:id/x id=7".to_owned(), "GET /* rest=7/y".to_owned()));
+        assert_eq!(get("/users/a/b"), "GET /* rest=users/a/b");
+        assert_eq!(
+            (post("/users/a/b"), post("/users/")),
+            ("POST /users/* rest=a/b".to_owned(), "POST /users/* rest=".to_owned())
+        );
+        assert_eq!((post("/api/a"), get("/api/a")), ("/api/* rest=a".to_owned(), "/api/* rest=a".to_owned()));
+    }
+
+    #[test]
+    fn a_path_is_found_by_every_spelling() {
+        let router = router(&["GET /private/*", "GET /*"]);
+        let get = |path| found(&router, None, &Method::GET, path);
+
+        assert_eq!(get("/%70rivate/x%2Dy"), "GET /private/* rest=x-y");
+        assert_eq!(get("/private%2fx"), "GET /* rest=private%2fx");
+        assert_eq!((get("/100%"), get("/%zz%6")), ("GET /* rest=100%".to_owned(), "GET /* rest=%zz%6".to_owned()));
+        assert_eq!(get("/%c3%a4%"), "GET /* rest=%c3%a4%");
     }
 
     #[test]

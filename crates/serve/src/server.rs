@@ -175,7 +175,7 @@ impl Server {
 
     /// Replaces the routes. Requests that are handled already keep their handler.
     pub fn set_router(&self, router: Router) {
-        self.shared.stats.set_routes(router.routes());
+        self.shared.stats.replace_routes(&router);
         self.shared.set_router(router);
     }
 

@@ -12,7 +12,7 @@ use rusm_runtime::embed::PerScheduler;
 use rusm_runtime::observe::{LiveRequest, RouteReport};
 
 use crate::limits::{Limit, LimitHits};
-use crate::router::{Route, RouteRefs};
+use crate::router::{Route, RouteRefs, Router};
 use crate::stats::record::RequestRecord;
 
 /// Counters of a server that all its processes share.
@@ -85,9 +85,11 @@ impl ServerStats {
         (sum(|traffic| &traffic.bytes_in), sum(|traffic| &traffic.bytes_out))
     }
 
-    /// Replaces the routes after a reload.
-    pub(crate) fn set_routes(&self, routes: Vec<Arc<Route>>) {
-        *self.routes.lock() = routes;
+    /// Replaces the routes after a reload. Routes that were there before go on with their figures.
+    pub(crate) fn replace_routes(&self, router: &Router) {
+        let mut routes = self.routes.lock();
+        router.resume(&routes);
+        *routes = router.routes();
     }
 
     /// Adds a request to those that are handled now, in a process.
@@ -150,15 +152,15 @@ impl ServerStats {
     /// Returns the figures of the routes, with the bytes of live requests.
     pub(crate) fn routes(&self) -> Vec<RouteReport> {
         let routes = self.routes.lock().clone();
-        let unrouted = self.unrouted.here().stats.report();
+        let unrouted = self.unrouted.here().stats().report();
         let has_unrouted = unrouted.responses.iter().any(|count| *count > 0);
-        let mut reports: Vec<_> = routes.iter().map(|route| route.stats.report()).collect();
-        let mut indices: Vec<_> = routes.iter().map(Arc::as_ptr).zip(0..).collect();
+        let mut reports: Vec<_> = routes.iter().map(|route| route.stats().report()).collect();
+        let mut indices: Vec<_> = routes.iter().map(|route| Arc::as_ptr(route.stats())).zip(0..).collect();
         indices.sort_unstable();
         self.for_each_live(&mut |record| {
-            // A route that was replaced by a reload is in no report.
-            let route = Arc::as_ptr(&*record.route);
-            if let Ok(at) = indices.binary_search_by_key(&route, |(route, _)| *route) {
+            // A route that a reload has removed is in no report.
+            let stats = Arc::as_ptr(record.route.stats());
+            if let Ok(at) = indices.binary_search_by_key(&stats, |(stats, _)| *stats) {
                 let (bytes_in, bytes_out) = record.bytes();
                 let report: &mut RouteReport = &mut reports[indices[at].1];
                 report.bytes_in_total += bytes_in;

@@ -13,8 +13,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 
-use http::header::{CONNECTION, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue};
 use http::{Method, StatusCode, Version};
+use http_body::Body as _;
 use rusm_runtime::{Context, ExitReason, Pid, embed};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -56,7 +57,14 @@ enum State {
 
 struct Waiting {
     admission: Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, Response>> + Send>>,
-    request: Option<(Pending, Handling)>,
+    next: Option<(Admitted, Handling)>,
+}
+
+/// What follows when the limits admit a request.
+enum Admitted {
+    Handle(Pending),
+    /// It leads to no route.
+    Refuse(Response),
 }
 
 /// A handler that runs in the connection's process.
@@ -90,9 +98,23 @@ impl Answer {
             answer.handle(request, handling);
             return answer;
         }
-        let admission = Box::pin(Arc::clone(&answer.inner).admit(Arc::clone(route)));
-        answer.state = State::Waiting(Box::new(Waiting { admission, request: Some((request, handling)) }));
+        answer.wait(Admitted::Handle(request), handling);
         answer
+    }
+
+    /// Refuses a request that leads to no route, when the limits on the rate of all requests admit it.
+    pub(crate) fn unrouted(response: Response, handling: Handling) -> Self {
+        if handling.inner.shared.rates.is_empty() {
+            return Self::refusal(response, handling);
+        }
+        let mut answer = Self::new(&handling, State::Process(None));
+        answer.wait(Admitted::Refuse(response), handling);
+        answer
+    }
+
+    fn wait(&mut self, next: Admitted, handling: Handling) {
+        let admission = Box::pin(Arc::clone(&self.inner).admit(Arc::clone(&handling.record.route)));
+        self.state = State::Waiting(Box::new(Waiting { admission, next: Some((next, handling)) }));
     }
 
     /// Runs the handler in a process.
@@ -139,15 +161,17 @@ impl Answer {
                 }
                 State::Waiting(waiting) => {
                     let admitted = ready!(waiting.admission.as_mut().poll(task));
-                    let (request, mut handling) = waiting.request.take().expect("it waits once");
-                    match admitted {
-                        Ok(permit) => {
+                    let (next, mut handling) = waiting.next.take().expect("it waits once");
+                    match (admitted, next) {
+                        (Ok(permit), Admitted::Handle(request)) => {
                             permit.forget();
                             handling.begin_flight();
                             self.deadline = Instant::now() + self.inner.shared.limits.handler_timeout;
                             self.handle(request, handling);
                         }
-                        Err(response) => self.state = State::Refused(Some(Box::new((response, handling)))),
+                        (Ok(_), Admitted::Refuse(response)) | (Err(response), _) => {
+                            self.state = State::Refused(Some(Box::new((response, handling))));
+                        }
                     }
                 }
                 State::Process(pid) => {
@@ -196,11 +220,19 @@ impl Answer {
     }
 }
 
+/// Drops the body of a response to `HEAD`, which declares its length. The library does so for HTTP/1.1, and not for HTTP/2.
+fn describe_only(response: &mut Response) {
+    if let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > 0) {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| bytes.into());
+    }
+    *response.body_mut() = Body::empty();
+}
+
 /// Logs a panic in the connection's process; a process of its own would be reported by the runtime.
 fn report_panic(record: &RequestRecord, payload: &Box<dyn Any + Send>) {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let message = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-    tracing::error!(route = %record.route.stats.label(), %message, "a handler panicked");
+    tracing::error!(route = %record.route.label(), %message, "a handler panicked");
 }
 
 impl InConnection {
@@ -221,7 +253,7 @@ impl InConnection {
             None => handling.end_activity(true),
             Some(after) => {
                 let run = |context: Context| async move {
-                    context.set_label(handling.record.route.stats.process_label());
+                    context.set_label(handling.record.route.stats().process_label());
                     handling.enter(context.pid());
                     go_on(after, handling, Arc::new(context)).await;
                 };
@@ -251,14 +283,17 @@ impl Future for Answer {
                 Err(limit) => response = this.inner.refuse(limit),
             }
         }
-        record.route.stats.end(Some(response.status()), took);
+        record.route.stats().end(Some(response.status()), took);
         record.set_answered(response.status(), took);
         this.inner.activity.note_answer(Instant::from_std(now));
         declare_framing(&mut response, &record.method);
+        let is_h2 = this.inner.context.is_none();
+        if is_h2 && record.method == Method::HEAD {
+            describe_only(&mut response);
+        }
         if this.inner.shared.is_draining() && record.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let is_h2 = this.inner.context.is_none();
         Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, held.filter(|_| is_h2), is_h2))))
     }
 }
@@ -273,7 +308,7 @@ impl Drop for Answer {
         }
         // The client has gone before the response.
         if let Some(record) = self.record.take() {
-            record.route.stats.end(None, record.started.elapsed());
+            record.route.stats().end(None, record.started.elapsed());
         }
     }
 }

@@ -58,7 +58,7 @@ impl Service<http::Request<Incoming>> for RequestService {
             Routed::Found(route, _) => Arc::clone(route),
             Routed::NotAllowed(_) | Routed::NotFound => inner.shared.stats.unrouted.here(),
         };
-        route.stats.begin();
+        route.stats().begin();
         let record = inner.record(&head, route);
         // The connection of HTTP/1.1 counts all bytes for the request that it serves; for HTTP/2, the bodies do.
         let counts_bodies = inner.context.is_none();
@@ -81,8 +81,8 @@ impl Service<http::Request<Incoming>> for RequestService {
                 let body = Body::incoming(incoming, &inner.shared.limits, accounts, count);
                 Answer::to(Pending { head, body, params }, handling)
             }
-            (Ok(()), Routed::NotAllowed(allowed)) => Answer::refusal(Routed::refusal(Some(&allowed)), handling),
-            (Ok(()), Routed::NotFound) => Answer::refusal(Routed::refusal(None), handling),
+            (Ok(()), Routed::NotAllowed(allowed)) => Answer::unrouted(Routed::refusal(Some(&allowed)), handling),
+            (Ok(()), Routed::NotFound) => Answer::unrouted(Routed::refusal(None), handling),
         }
     }
 }

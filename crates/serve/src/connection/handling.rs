@@ -106,7 +106,7 @@ impl Drop for Handling {
 pub(crate) fn process(mut handling: Handling, request: Request) -> impl Future<Output = ()> + Send {
     let handled = Box::pin(async move {
         let context = Arc::clone(&request.context);
-        context.set_label(handling.record.route.stats.process_label());
+        context.set_label(handling.record.route.stats().process_label());
         handling.enter(context.pid());
         let record = Arc::clone(&handling.record);
         let response = record.route.handler.handle(request).await;

@@ -72,16 +72,16 @@ impl ConnectionState {
 
     /// Returns true if a request of this route must be admitted by limits of the rate.
     pub(crate) fn has_rates(&self, route: &Route) -> bool {
-        !(self.shared.rates.is_empty() && route.rates.is_empty())
+        !(self.shared.rates.is_empty() && route.rates().is_empty())
     }
 
     /// Checks the limits of the rate, those of the server first, and waits until the request may be handled. Returns
     /// the response to a request that is refused.
     pub(crate) async fn admit(self: Arc<Self>, route: RouteRef) -> Result<OwnedSemaphorePermit, Response> {
         let client = self.connection.peer.ip();
-        for rate in self.shared.rates.iter().chain(&route.rates) {
+        for rate in self.shared.rates.iter().chain(route.rates()) {
             if let Err(after) = rate.admit(client).await {
-                route.stats.count_limited();
+                route.stats().count_limited();
                 return Err(self.refuse_for(Limit::Rate, after));
             }
         }

@@ -122,7 +122,7 @@ impl RequestRecord {
     /// Counts the request as crashed.
     pub(crate) fn set_crashed(&self) {
         if !self.is_crashed.swap(true, Relaxed) {
-            self.route.stats.count_crash();
+            self.route.stats().count_crash();
         }
     }
 
@@ -145,7 +145,7 @@ impl RequestRecord {
             kind: self.kind(),
             is_answered: self.status.load(Relaxed) != 0,
             method: method_name(&self.method),
-            route: Arc::clone(self.route.stats.label()),
+            route: Arc::clone(self.route.label()),
             path: Arc::clone(&self.path),
             peer: self.peer,
             age: self.started.elapsed(),
@@ -168,7 +168,7 @@ fn method_name(method: &Method) -> Cow<'static, str> {
 impl Drop for RequestRecord {
     fn drop(&mut self) {
         let (bytes_in, bytes_out) = self.bytes();
-        self.route.stats.add_bytes(bytes_in, bytes_out);
+        self.route.stats().add_bytes(bytes_in, bytes_out);
         if self.is_logged {
             write_line(self);
         }
@@ -192,7 +192,7 @@ fn write_line(record: &RequestRecord) {
         bytes_in,
         bytes_out,
         client = %record.peer,
-        route = %record.route.stats.label(),
+        route = %record.route.label(),
         version = ?record.version,
         pid = record.pid().map(tracing::field::display),
         crashed = record.is_crashed.load(Relaxed).then_some(true),

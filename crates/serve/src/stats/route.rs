@@ -11,7 +11,6 @@ use rusm_runtime::observe::{DelayCounts, RouteReport};
 /// Counters of a route.
 #[derive(Debug)]
 pub(crate) struct RouteStats {
-    label: Arc<str>,
     lanes: PerScheduler<Lane>,
 }
 
@@ -51,11 +50,7 @@ impl Lane {
 
 impl RouteStats {
     pub(crate) fn new(label: &str) -> Self {
-        Self { label: label.into(), lanes: PerScheduler::new(|| Lane::new(label)) }
-    }
-
-    pub(crate) const fn label(&self) -> &Arc<str> {
-        &self.label
+        Self { lanes: PerScheduler::new(|| Lane::new(label)) }
     }
 
     /// Returns the label for a process of a request.
@@ -103,7 +98,7 @@ impl RouteStats {
             latency.add(&histogram.counts());
         }
         RouteReport {
-            label: Arc::clone(&self.label),
+            label: Arc::clone(&self.lanes.at(0).label),
             // The counters are read one after another, so that an end may be seen without its begin.
             in_flight: in_flight.max(0) as u64,
             responses: std::array::from_fn(|class| {

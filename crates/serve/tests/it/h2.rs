@@ -74,6 +74,27 @@ fn a_host_that_is_not_the_authority_is_refused() {
 }
 
 #[test]
+fn a_response_to_head_has_no_body() {
+    let (_runtime, server) = serve(router(), Limits::default());
+
+    client(async {
+        let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
+        tokio::spawn(connection);
+        for (path, status, bytes) in [("/", StatusCode::OK, "8"), ("/nope", StatusCode::NOT_FOUND, "10")] {
+            let response = sender.send_request(request("HEAD", path, "")).await.expect("a response");
+            assert_eq!(
+                (response.status(), &response.headers()["content-length"]),
+                (status, &http::HeaderValue::from_static(bytes))
+            );
+            let body = response.into_body().collect().await.expect("no stream error").to_bytes();
+            assert!(body.is_empty(), "{body:?}");
+        }
+    });
+}
+
+#[test]
 fn streams_of_one_connection_are_answered_apart() {
     let (_runtime, server) = serve(router(), Limits::default());
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use http::StatusCode;
-use rusm_runtime::{ExitReason, Pid};
-use rusm_serve::{Body, IntoResponse, Limits, LiveKind, Request, Router, service};
+use rusm_runtime::{Config, ExitReason, Pid, Runtime};
+use rusm_serve::{Body, IntoResponse, Limits, LiveKind, RateLimit, Request, Router, ServeConfig, Server, service};
 
 use crate::client::Client;
 use crate::serve;
@@ -261,6 +261,29 @@ fn new_routes_replace_the_old_ones_on_open_connections() {
 
     assert_eq!(client.get("/").text(), "new\n");
     assert_eq!(client.get("/stream").status, 404);
+    let report = server.report(0);
+    let responses: Vec<_> = report.routes.iter().map(|route| (&*route.label, route.responses[2])).collect();
+    assert_eq!(responses, [("GET /", 2), ("(no route)", 0)], "figures go on");
+}
+
+#[test]
+fn the_rate_of_a_route_goes_on_after_a_reload_and_that_of_the_server_holds_without_a_route() {
+    let router = |per_sec: f64| {
+        let limit = RateLimit::token_bucket(per_sec, 1).expect("a quota");
+        Router::new().limited_route("GET /", [limit], async |_: Request| "hello\n").expect("valid")
+    };
+    let runtime = Runtime::start(Config::default()).expect("a runtime");
+    let rate_limits = vec![RateLimit::token_bucket(0.001, 4).expect("a quota")];
+    let config = ServeConfig { rate_limits, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
+    let server = Server::start(&runtime, config, router(0.001)).expect("a server");
+    let mut client = Client::connect(server.local_addr());
+
+    assert_eq!(client.get("/").status, 200);
+    server.set_router(router(0.001));
+    assert_eq!(client.get("/").status, 429, "the limit is the same");
+    server.set_router(router(0.002));
+    assert_eq!(client.get("/").status, 200, "it is another limit");
+    assert_eq!((client.get("/nope").status, client.get("/nope").status), (404, 429));
 }
 
 /// Longer than the time after which an idle connection gives its buffers back.

@@ -296,6 +296,7 @@ impl GuestState {
         let module = self.resolve_module(module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let monitors = guest.params.monitor;
+        self.check_ends(&guest.params)?;
         if monitors && !self.has_room_for_monitor() {
             return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
         }
@@ -304,6 +305,17 @@ impl GuestState {
             self.monitor_is_over();
         }
         spawned.map_err(|error| error.to_guest())
+    }
+
+    /// Checks that the mailbox has room for the end of a linked or monitored process: that is delivered at any time, so a
+    /// guest that starts such processes and receives nothing could fill the memory.
+    fn check_ends(&self, params: &SpawnParams) -> Result<(), types::Error> {
+        let is_tied = params.link || params.monitor;
+        if !is_tied || self.process().mailbox_has_room(self.ctx.pid(), !params.monitor) {
+            return Ok(());
+        }
+        let text = "the mailbox is full: receive messages before you start linked or monitored processes";
+        Err(types::Error::Limit(text.to_owned()))
     }
 
     /// Resolves the options that this guest gives for another.

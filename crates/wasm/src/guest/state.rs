@@ -37,8 +37,8 @@ const REQUESTS_KEPT: usize = 65_536;
 const TIMERS_MAX: usize = 65_536;
 /// Memory of a timer without its message: the entries in the tables of the guest and of the node.
 const TIMER_BYTES: u64 = 400;
-/// Bytes of a monitor, in the process and in its target.
-const MONITOR_BYTES: u64 = 128;
+/// Bytes of a monitor: its entries in the process and in its target, and the reason in its message.
+const MONITOR_BYTES: u64 = 128 + convert::REASON_MAX_BYTES as u64;
 /// Bytes of timers, monitors, children and resources that a guest has without a share.
 const SMALL_UNCOUNTED: u64 = 64 * 1024;
 /// Length up to which arguments and results take no share, in bytes.

@@ -26,8 +26,9 @@ pub(crate) fn reason(reason: &ExitReason) -> types::ExitReason {
     }
 }
 
-/// Maximum length of the text in an exit reason: it is sent to other processes and stored with events.
-const REASON_MAX_BYTES: usize = 8 << 10;
+/// Maximum length of the text in an exit reason: it is stored with events, and in the mailboxes of all processes that are
+/// linked to the guest or monitor it.
+pub(crate) const REASON_MAX_BYTES: usize = 1 << 10;
 
 /// Returns the text of a guest's exit reason, cut to the maximum length.
 pub(crate) fn why(words: &str) -> Detail {

@@ -133,7 +133,8 @@ impl Host for GuestState {
         if !self.is_self_or_child(other) && self.require(Capability::ExitOthers).is_err() {
             return self.process().refuse_link(other, format!("denied: {}", Capability::ExitOthers.word()));
         }
-        if self.ctx.runtime().is_alive(other) || self.process().mailbox_has_room(self.ctx.pid(), true) {
+        // The end of a linked process is delivered at any time.
+        if self.process().mailbox_has_room(self.ctx.pid(), true) {
             self.ctx.link(other);
         } else {
             self.process().refuse_link(other, "noproc".to_owned());

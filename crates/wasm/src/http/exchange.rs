@@ -307,10 +307,9 @@ impl HttpBody for GuestBody {
             drop(this.running.poll(cx));
         }
         if let Some(reason) = this.running.ended().filter(|reason| *reason != ExitReason::Normal) {
-            // The client must see that the body is cut.
-            let cut = reason.to_string();
+            // This process ends now, without the end of the body: the client sees that it is cut, and it counts as a crash.
             this.context.exit(this.context.pid(), reason);
-            return Poll::Ready(Some(Err(cut.into())));
+            return Poll::Pending;
         }
         frame.map(|frame| frame.map(|frame| frame.map_err(|error| error.to_string().into())))
     }

@@ -464,3 +464,29 @@ fn a_process_that_is_ready_does_not_wait_for_all_guests_of_a_spawn_bomb() {
     // In turn with all of them, each of its 50 turns would take 100 ticks.
     assert!(ticks < 1_500, "{ticks}");
 }
+
+#[test]
+fn a_guest_that_receives_no_ends_of_its_children_starts_no_more() {
+    let node = Node::small();
+    // Ties: 1 is a link, whose end the guest traps, and 2 a monitor.
+    for ties in [1, 2, 3] {
+        let parent = raw_with(
+            r#"(data (i32.const 0) "child") "#,
+            "(local $starts i32)",
+            &format!(
+                r"(if (call $arg_count) (then (return)))
+                (drop (call $trap_exits (i32.const 1)))
+                (loop $again
+                    (local.set $pid (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 5) (i32.const 0) (i32.const 0) (i32.const {ties})))
+                    (call $yield)
+                    (local.set $starts (i32.add (local.get $starts) (i32.const 1)))
+                    (if (i32.gt_u (local.get $starts) (i32.const 100000)) (then unreachable))
+                    (br_if $again (i64.gt_s (local.get $pid) (i64.const 0))))"
+            ),
+        );
+
+        let reason = node.end_of(&parent, &GuestOptions::default().profile("trusted"));
+
+        assert_eq!(reason, ExitReason::Normal, "with ties {ties}");
+    }
+}
