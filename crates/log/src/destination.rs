@@ -5,7 +5,7 @@
 //! ```
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, rename};
+use std::fs::{File, OpenOptions, remove_file, rename};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -93,16 +93,22 @@ impl Destination {
         if *bytes == 0 || *bytes + more <= rotation.max_bytes {
             return Ok(());
         }
-        for number in (1..rotation.keep).rev() {
-            move_if_there(&numbered(path, number), &numbered(path, number + 1))?;
-        }
         if rotation.keep == 0 {
             file.set_len(0)?;
             *bytes = 0;
             return Ok(());
         }
-        move_if_there(path, &numbered(path, 1))?;
-        (*file, *bytes) = open(path)?;
+        // Opened before anything is moved: without a new file, the old one keeps growing.
+        let next = path.with_added_extension("new");
+        let opened = open(&next)?;
+        if opened.1 > 0 {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "a file has the name of the next log file"));
+        }
+        if let Err(error) = shift(path, rotation.keep).and_then(|()| move_if_there(&next, path)) {
+            drop(remove_file(&next));
+            return Err(error);
+        }
+        (*file, *bytes) = opened;
         Ok(())
     }
 }
@@ -123,6 +129,17 @@ fn is_store(path: &Path) -> bool {
     const START: [u8; 4] = *b"redb";
     let mut start = [0; START.len()];
     path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == START)
+}
+
+/// Makes the file the first of those that are kept. Others move only up to the first number that is free: after a failure,
+/// the next attempt goes on there, and removes no further file.
+fn shift(path: &Path, keep: u32) -> io::Result<()> {
+    let free = (1..keep).find(|number| !numbered(path, *number).exists()).unwrap_or(keep);
+    for number in (0..free).rev() {
+        let from = if number == 0 { path.to_owned() } else { numbered(path, number) };
+        move_if_there(&from, &numbered(path, number + 1))?;
+    }
+    Ok(())
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {
@@ -233,10 +250,12 @@ mod tests {
         fs::write(&store, "redb and data").unwrap();
         let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 2 })).unwrap();
 
-        let outcomes = ["one\n", "two\n", "three\n"].map(|line| log.write(line.as_bytes()).1.is_ok());
+        let lines = ["one\n", "two\n", "three\n", "four\n", "five\n"];
+        let outcomes = lines.map(|line| log.write(line.as_bytes()).1.is_ok());
 
-        assert_eq!(outcomes, [true, true, false]);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+        assert_eq!(outcomes, [true, true, true, false, false]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three\nfour\nfive\n");
+        assert_eq!(fs::read_to_string(path.with_added_extension("1")).unwrap(), "one\ntwo\n");
         assert_eq!(fs::read_to_string(&store).unwrap(), "redb and data");
     }
 
@@ -252,6 +271,29 @@ mod tests {
 
         assert!(written == 1 && outcome.is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_rotation_that_cannot_open_the_next_file_keeps_all_that_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        let mut log = Destination::file(path.clone(), Some(Rotation { max_bytes: 8, keep: 3 })).unwrap();
+        let mut write = |line: &str| log.write(line.as_bytes()).1.is_ok();
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        for line in ["first\n", "second\n", "third\n", "fourth\n"] {
+            assert!(write(line));
+        }
+        // It cannot be opened for writing, as with too many open files.
+        fs::create_dir(directory.path().join("node.log.new")).unwrap();
+
+        let outcomes = ["fifth\n", "sixth\n", "seventh\n"].map(&mut write);
+
+        assert_eq!(outcomes, [false; 3]);
+        assert_eq!(read("node.log"), "fourth\nfifth\nsixth\nseventh\n");
+        assert_eq!(["node.log.1", "node.log.2", "node.log.3"].map(read), ["third\n", "second\n", "first\n"]);
+        fs::remove_dir(directory.path().join("node.log.new")).unwrap();
+        assert!(write("eighth\n"));
+        assert_eq!((read("node.log"), read("node.log.3")), ("eighth\n".to_owned(), "second\n".to_owned()));
     }
 
     #[test]
