@@ -272,6 +272,38 @@ fn a_journal_of_another_file_or_of_another_state_is_refused_and_nothing_is_chang
 }
 
 #[test]
+fn beside_a_closed_file_no_other_journal_is_removed_whatever_is_damaged_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, before) = (directory.path().join("a.redb"), directory.path().join("before.redb"));
+    let store = open(&path);
+    put(&store, 0, 100).unwrap();
+    drop(store);
+    fs::copy(&path, &before).unwrap();
+    let store = open(&path);
+    put(&store, 1, 100).unwrap();
+    put(&store, 2, 100).unwrap();
+    let (_, journal) = stopped(&path, "copy.redb");
+    let (journal, closed) = (fs::read(journal).unwrap(), fs::read(&before).unwrap());
+    let flipped = |at: usize| {
+        let mut journal = journal.clone();
+        journal[at] ^= 1;
+        journal
+    };
+    let foreign = [&[0; 512][..], b"of another program"].concat();
+
+    for beside in [flipped(0), flipped(100), flipped(505), foreign] {
+        let name = PathBuf::from(format!("{}-journal", before.display()));
+        fs::write(&name, &beside).unwrap();
+
+        let said = refusal(&before);
+
+        let is_refused = said.contains("belongs to another file") || said.contains("a file of another program");
+        assert!(is_refused, "{said}");
+        assert!(fs::read(&name).unwrap() == beside && fs::read(&before).unwrap() == closed);
+    }
+}
+
+#[test]
 fn a_damaged_journal_is_refused_and_one_whose_last_record_is_torn_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.redb");

@@ -52,11 +52,18 @@ pub(crate) fn recover(storage: &dyn StorageBackend, journal: &dyn StorageBackend
         return Err(refused(OLDER));
     }
     let open = label.filter(|label| label.is_open);
-    if open.is_none() && halves.iter().any(|half| !half.is_empty() && !record::may_start_journal(half)) {
+    let is_strange = |half: &Vec<u8>| !half.is_empty() && !record::may_start_journal(half);
+    if open.is_none() && halves.iter().any(is_strange) {
         return Err(refused(FOREIGN_JOURNAL));
     }
     let session = label.map(|label| label.session);
-    if halves.iter().any(|half| record::read(half).is_some_and(|(head, _)| Some(head.session) != session)) {
+    let begins_another = |half: &Vec<u8>| record::read(half).is_some_and(|(head, _)| Some(head.session) != session);
+    // The journal of a closed storage is not needed, and is removed. It must be its own, whatever is damaged in it.
+    let is_another = |half: &Vec<u8>| {
+        let mut heads = half.chunks(BLOCK as usize).filter_map(RecordHeader::read).peekable();
+        (!half.is_empty() && heads.peek().is_none()) || heads.any(|head| Some(head.session) != session)
+    };
+    if halves.iter().any(begins_another) || (open.is_none() && halves.iter().any(is_another)) {
         let needs_its_own = open.is_some_and(|label| label.has_records);
         return Err(refused(if needs_its_own { REPLACED_JOURNAL } else { MISMATCHED_JOURNAL }));
     }
