@@ -34,6 +34,7 @@ pub(crate) struct Member {
     pub(crate) node: Arc<Node>,
     /// Address at which it listens.
     pub(crate) address: String,
+    controlled: Controlled,
     /// Ends after the connections.
     pub(crate) runtime: Runtime,
 }
@@ -53,7 +54,13 @@ impl Member {
         if let Some(keyed) = &keyed {
             controlled.set(&node, keyed);
         }
-        Ok(Self { keyed, node, address, runtime })
+        Ok(Self { keyed, node, address, controlled, runtime })
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.controlled.clear();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The keyed processes of a run, and the process through which a run controls another node.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -69,9 +69,10 @@ async fn sums(ctx: Context, own: Arc<str>, mut sum: u64) -> Option<u64> {
     }
 }
 
-/// A node and its keys, known after the runtime has started.
+/// A node and its keys, known after the runtime has started, and until the node ends: the runtime of the node has this
+/// value, and would keep itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Controlled(Arc<OnceLock<(Arc<Node>, Keyed)>>);
+pub(crate) struct Controlled(Arc<Mutex<Option<(Arc<Node>, Keyed)>>>);
 
 impl Controlled {
     /// Adds the process that controls the node.
@@ -80,15 +81,28 @@ impl Controlled {
         exports.spawnable(CONTROL, move |ctx, _| control(ctx, controlled.clone()))
     }
 
-    /// Sets the node, once.
     pub(crate) fn set(&self, node: &Arc<Node>, keyed: &Keyed) {
-        drop(self.0.set((Arc::clone(node), keyed.clone())));
+        *self.locked() = Some((Arc::clone(node), keyed.clone()));
+    }
+
+    /// Lets the node go.
+    pub(crate) fn clear(&self) {
+        let node = self.locked().take();
+        drop(node);
+    }
+
+    fn get(&self) -> Option<(Arc<Node>, Keyed)> {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<(Arc<Node>, Keyed)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn control(ctx: Context, controlled: Controlled) {
     ctx.set_label("control of the node");
-    let Some((node, keyed)) = controlled.0.get() else { return };
+    let Some((node, keyed)) = controlled.get() else { return };
     loop {
         match ctx.receive().await.downcast::<Request<Bytes, Bytes>>() {
             Ok(Request { request, reply }) => {
@@ -99,7 +113,7 @@ async fn control(ctx: Context, controlled: Controlled) {
             }
             Err(other) => {
                 if other.downcast::<Bytes>().is_ok_and(|message| message == LEAVE) {
-                    let node = Arc::clone(node);
+                    let node = Arc::clone(&node);
                     ctx.spawn_blocking(move || node.leave(LEAVE_WITHIN)).await;
                 }
             }
