@@ -127,12 +127,19 @@ fn probe(path: &Path) -> io::Result<Holder> {
     }
 }
 
+/// Checks that a console may listen on an address: on loopback only.
+///
+/// # Errors
+/// [`ConsoleError::NotLoopback`] for any other address.
+pub fn check_listen(address: SocketAddr) -> Result<(), ConsoleError> {
+    // Observers may not use the other addresses of 127.0.0.0/8 in `Host`.
+    let is_loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip());
+    if is_loopback { Ok(()) } else { Err(ConsoleError::NotLoopback { address }) }
+}
+
 /// Opens the TCP port, on loopback only.
 pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ConsoleError> {
-    // Observers may not use the other addresses of 127.0.0.0/8 in `Host`.
-    if ![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip()) {
-        return Err(ConsoleError::NotLoopback { address });
-    }
+    check_listen(address)?;
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)

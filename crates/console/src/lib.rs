@@ -34,9 +34,9 @@ mod view;
 
 pub use config::{ConsoleConfig, Limits, LogFilter, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
 pub use console::Console;
-pub use endpoint::check_name;
 pub use endpoint::error::ConsoleError;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
+pub use endpoint::{check_listen, check_name};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use lints::{LintLevel, LintLevels, LintThresholds};
 pub use serving::metrics_reader::MetricsReader;

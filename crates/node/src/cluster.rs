@@ -23,7 +23,7 @@ mod scenario_node;
 #[cfg(feature = "cluster")]
 pub(crate) use commands::run;
 #[cfg(feature = "cluster")]
-pub(crate) use join::{Joined, join};
+pub(crate) use join::{Joined, check, join};
 #[cfg(feature = "cluster")]
 pub(crate) use observers::Observed;
 #[cfg(feature = "cluster")]
@@ -56,6 +56,10 @@ mod absent {
         Err(Failure::Usage(NOT_BUILT.to_owned()))
     }
 
+    pub(crate) fn check(_: &str, _: &ClusterSettings) -> Result<(), Failure> {
+        Err(Failure::Usage(NOT_BUILT.to_owned()))
+    }
+
     /// The observers' socket of this node, for other nodes.
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Observed;
@@ -82,4 +86,4 @@ mod absent {
 }
 
 #[cfg(not(feature = "cluster"))]
-pub(crate) use absent::{Joined, Observed, join, run, serve_node_of_scenario};
+pub(crate) use absent::{Joined, Observed, check, join, run, serve_node_of_scenario};

@@ -14,9 +14,9 @@ pub(crate) struct LiveCap {
 }
 
 impl LiveCap {
-    /// Creates a cap of `most` processes in addition to those that existed before the run.
-    pub(crate) fn beside_others(context: &RunContext, most: u64) -> Self {
-        Self { runtime: context.runtime().clone(), live_max: context.live_before() + most }
+    /// Creates a cap of `most` processes in addition to the spawners, and to those that existed before the run.
+    pub(crate) fn beside_others(context: &RunContext, spawners: u64, most: u64) -> Self {
+        Self { runtime: context.runtime().clone(), live_max: context.live_before() + spawners + most }
     }
 
     /// Yields if the burst is over, and as long as the cap is reached; returns true if it yielded.

@@ -305,6 +305,16 @@ fn a_storm_stays_below_its_cap_and_a_batch_of_each_spawner() {
 }
 
 #[test]
+fn a_storm_with_more_spawners_than_its_cap_goes_on() {
+    let runtime = runtime();
+
+    let report = run(&runtime, &request("spawn-storm", &[("spawners", "1024"), ("live-cap", "64")]));
+
+    assert_sound(&runtime, &report);
+    assert!(report.ops_total > 0, "{report}");
+}
+
+#[test]
 fn a_burst_bounds_what_is_alive_and_without_one_the_cap_does() {
     let config = Config { schedulers: 1, ..Config::default() };
     let runtime = Runtime::start(config).expect("one scheduler starts");

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustls::pki_types::UnixTime;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::{Publisher, Subscriber};
@@ -30,7 +29,6 @@ use zenoh::sample::{Sample, SampleKind};
 use zenoh_runtime::ZRuntime;
 
 use super::contract::{Link, LinkError, LinkEvents, LinkStatus};
-use super::credentials;
 use super::settings::NetworkSettings;
 use super::sightings::{LinkLife, Sightings, Step};
 use crate::identity::NodeName;
@@ -93,9 +91,7 @@ impl NetworkLink {
     pub fn open(settings: NetworkSettings) -> Result<Self, LinkError> {
         let text = settings.to_json5()?;
         let config = zenoh::Config::from_json5(&text).map_err(|error| LinkError::Settings(error.to_string()))?;
-        if let Some(certificates) = &settings.certificates {
-            credentials::check(certificates, UnixTime::now())?;
-        }
+        settings.check_certificates()?;
         let endpoint = settings.listen.to_string();
         check_listen(&settings)?;
         check_files()?;

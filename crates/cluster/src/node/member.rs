@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -132,12 +132,12 @@ impl Node {
             by_node: RwLock::default(),
         });
         let network = Arc::clone(&shared) as Arc<dyn Network>;
-        let remote = attach(runtime, runtime_identity(&shared.identity), network)?;
+        let remote = attach(runtime, runtime_identity(&shared.identity), &network)?;
         let names = Names::new(shared.registry(names), runtime.clone(), shared.clock(), shared.name_sender());
         // The cells were created above, so they are empty.
         drop(environment.remote.set(remote));
         drop(environment.names.set(names));
-        environment.link.start(Arc::new(Events(Arc::clone(&shared))))?;
+        environment.link.start(Arc::new(Events(Arc::downgrade(&shared))))?;
         Ok(Self { shared })
     }
 
@@ -374,16 +374,17 @@ impl Network for Shared {
     }
 }
 
-/// Reports of the link.
-struct Events(Arc<Shared>);
+/// Reports of the link. The node has the link, which has this: it ends with the node.
+struct Events(Weak<Shared>);
 
 impl LinkEvents for Events {
     fn up(&self, peer: NodeName) {
-        if peer == self.0.identity.name {
+        let Some(shared) = self.0.upgrade() else { return };
+        if peer == shared.identity.name {
             return;
         }
-        while let Some(connection) = self.0.connection(&peer) {
-            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Up));
+        while let Some(connection) = shared.connection(&peer) {
+            connection.with_session(&shared.environment, |session, now| session.on_link(now, LinkChange::Up));
             // Otherwise the peer was forgotten at this moment, and is a new one.
             if !connection.is_forgotten() {
                 return;
@@ -392,14 +393,15 @@ impl LinkEvents for Events {
     }
 
     fn down(&self, peer: &NodeName) {
-        let connection = self.0.connections.read().get(peer).map(Arc::clone);
+        let Some(shared) = self.0.upgrade() else { return };
+        let connection = shared.connections.read().get(peer).map(Arc::clone);
         if let Some(connection) = connection {
-            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Down));
+            connection.with_session(&shared.environment, |session, now| session.on_link(now, LinkChange::Down));
         }
     }
 
     fn name_taken(&self) {
-        let shared = &self.0;
+        let Some(shared) = self.0.upgrade() else { return };
         tracing::error!(
             name = %shared.identity.name,
             "another node has the name of this one and had it first: this node has left the cluster until that one is gone; \
@@ -414,15 +416,16 @@ impl LinkEvents for Events {
     }
 
     fn packet(&self, from: &NodeName, packet: Bytes) {
-        let known = |from: &NodeName| self.0.connections.read().get(from).map(Arc::clone);
+        let Some(shared) = self.0.upgrade() else { return };
+        let known = |from: &NodeName| shared.connections.read().get(from).map(Arc::clone);
         let connection = known(from).or_else(|| {
             // One that was silent for too long, or for which there was no room.
-            let is_seen = Packet::is_hello(&packet) && self.0.environment.link.peers().contains(from);
+            let is_seen = Packet::is_hello(&packet) && shared.environment.link.peers().contains(from);
             is_seen.then(|| self.up(from.clone()))?;
             known(from)
         });
         if let Some(connection) = connection {
-            connection.with_session(&self.0.environment, |session, now| session.on_packet(now, packet));
+            connection.with_session(&shared.environment, |session, now| session.on_packet(now, packet));
         }
     }
 }

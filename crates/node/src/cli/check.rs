@@ -4,17 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusm_console::check_listen;
 use rusm_store::{Store, StoreConfig};
 use rusm_text::escaped;
 use rusm_wasm::{Wasm, WasmConfig};
 
 use super::shell::print;
 use super::{CommonFlags, NodeFlags, ObservedFlags};
+use crate::cluster;
 use crate::failure::{Failure, system};
 use crate::run::source::{self, load_error};
 use crate::serve::sites::Sites;
-use crate::settings::Settings;
 use crate::settings::app::App;
+use crate::settings::{DEFAULT_NAME, Settings};
 
 /// Checks a file, and the files that it names.
 ///
@@ -31,9 +33,16 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
         None => None,
     };
     let store = scratch.as_ref().map(Scratch::store).transpose()?;
+    let of_file = |failure: Failure| Failure::Usage(format!("{shown}: {failure}"));
+    if let Some(address) = settings.listen {
+        check_listen(address).map_err(|error| of_file(Failure::Usage(error.to_string())))?;
+    }
+    if let Some(cluster) = &settings.cluster {
+        cluster::check(settings.name.as_deref().unwrap_or(DEFAULT_NAME), cluster).map_err(of_file)?;
+    }
     let app = Arc::new(settings.app);
     if processes + sites + app.modules.len() > 0 {
-        check(&app, store).map_err(|failure| Failure::Usage(format!("{shown}: {failure}")))?;
+        check(&app, store).map_err(of_file)?;
     }
     print(format!("{} is valid: {processes} [[process]], {sites} [[serve]]\n", escaped(&shown)).as_bytes())
 }

@@ -29,22 +29,16 @@ pub(crate) struct Joined {
 
 /// Joins other nodes under a name. `dir` is the folder of the sockets.
 pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterSettings) -> Result<Joined, Failure> {
-    let name: NodeName = name.parse().map_err(|error| Failure::Usage(format!("node name {name:?}: {error}")))?;
+    let name = node_name(name)?;
     let mut boot = [0; 16];
     getrandom::fill(&mut boot).map_err(|error| Failure::Usage(format!("the system has no random numbers: {error}")))?;
+    let network = network_settings(name.clone(), settings);
     // Nodes without certificates share a secret of their user.
     let secret = match settings.certificates {
         Some(_) => None,
         None => Some(secret_file(dir).map_err(system("make the secret of the cluster"))?),
     };
-    let network = NetworkSettings {
-        secret,
-        listen: settings.listen,
-        join: settings.join.clone(),
-        certificates: settings.certificates.as_ref().map(|dir| certificates::files(dir, &settings.name, &name)),
-        started_at_ms: time_of_day().as_millis() as u64,
-        ..NetworkSettings::loopback(name.clone(), settings.listen.port())
-    };
+    let network = NetworkSettings { secret, started_at_ms: time_of_day().as_millis() as u64, ..network };
     let link = Arc::new(NetworkLink::open(network).map_err(|error| refused(&error))?);
     let addresses = link.addresses();
     // The clock of the node starts now: opening the link has taken some time.
@@ -60,6 +54,25 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
     tracing::info!(%name, address = addresses.join(", "), join = %seeds, "node is part of a cluster");
     let alone = warn_if_alone(Arc::downgrade(&node), seeds).map_err(system("start a thread"))?;
     Ok(Joined { _control: control, _alone: alone })
+}
+
+/// Checks the settings of a node that joins others, with its certificates, as a start would.
+pub(crate) fn check(name: &str, settings: &ClusterSettings) -> Result<(), Failure> {
+    let network = network_settings(node_name(name)?, settings);
+    network.check().and_then(|()| network.check_certificates()).map_err(|error| refused(&error))
+}
+
+fn node_name(name: &str) -> Result<NodeName, Failure> {
+    name.parse().map_err(|error| Failure::Usage(format!("node name {name:?}: {error}")))
+}
+
+fn network_settings(name: NodeName, settings: &ClusterSettings) -> NetworkSettings {
+    NetworkSettings {
+        listen: settings.listen,
+        join: settings.join.clone(),
+        certificates: settings.certificates.as_ref().map(|dir| certificates::files(dir, &settings.name, &name)),
+        ..NetworkSettings::loopback(name, settings.listen.port())
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "other nodes compare their clocks with this one")]

@@ -193,6 +193,30 @@ fn mistakes_in_the_file_get_the_same_words_from_a_node_and_from_a_run() {
 }
 
 #[test]
+fn what_a_start_refuses_is_not_valid_for_check() {
+    let cases = [
+        ("[node]\nlisten = \"0.0.0.0:1\"\n", "address 0.0.0.0:1 is neither 127.0.0.1 nor [::1]"),
+        #[cfg(feature = "cluster")]
+        ("[cluster]\njoin = [\"10.0.0.4\"]\n", "10.0.0.4:7447 is not a loopback address"),
+        #[cfg(feature = "cluster")]
+        (
+            "[cluster]\nenabled = true\ncertificates = \"nowhere\"\n",
+            "the certificate file nowhere/ca.pem does not exist",
+        ),
+    ];
+    for (file, wanted) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("rusm.toml"), file).unwrap();
+
+        for command in [&["check", "rusm.toml"][..], &["node"]] {
+            let (code, line) = refusal(dir.path(), command);
+
+            assert_eq!((code, line.contains(wanted), line.lines().count()), (2, true, 1), "{command:?}: {line}");
+        }
+    }
+}
+
+#[test]
 fn mistakes_in_the_environment_get_the_same_words_from_a_node_and_from_a_run() {
     let cases = [
         ("RUSM_SCHEDULERS", "abc", "node.schedulers of \"abc\" in RUSM_SCHEDULERS must be a number between 1 and 64"),

@@ -92,7 +92,7 @@ pub(crate) async fn run(context: &mut RunContext, name: &'static str, code: Code
             monitored: GuestOptions::default().monitored(),
             recorder: context.recorder(),
             pace: context.pace(index, workers.count, workers.duty),
-            live_cap: LiveCap::beside_others(context, live_cap),
+            live_cap: LiveCap::beside_others(context, workers.count, live_cap),
             burst,
             asked: HashMap::new(),
         };
