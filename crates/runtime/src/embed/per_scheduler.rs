@@ -7,7 +7,7 @@ use crate::scheduler;
 /// Number of values; schedulers with higher numbers share them.
 const LANES: usize = 8;
 
-/// A value for each scheduler. Threads that are no schedulers use the first one.
+/// A value for each scheduler. Other threads use the first one.
 ///
 /// A value may be changed by several threads, because a process can move to another scheduler while it is used.
 #[derive(Debug, Default)]

@@ -60,7 +60,7 @@ struct Waiting {
     next: Option<(Admitted, Handling)>,
 }
 
-/// What follows when the limits admit a request.
+/// The next step of a request that the limits admit.
 enum Admitted {
     Handle(Pending),
     /// It leads to no route.

@@ -468,7 +468,7 @@ fn a_process_that_is_ready_does_not_wait_for_all_guests_of_a_spawn_bomb() {
 #[test]
 fn a_guest_that_receives_no_ends_of_its_children_starts_no_more() {
     let node = Node::small();
-    // Ties: 1 is a link, whose end the guest traps, and 2 a monitor.
+    // Ties: 1 is a link, with an exit that the guest traps, and 2 a monitor.
     for ties in [1, 2, 3] {
         let parent = raw_with(
             r#"(data (i32.const 0) "child") "#,
