@@ -364,15 +364,12 @@ fn normal(path: &str) -> Cow<'_, str> {
     while let Some((before, escape)) = rest.split_once('%') {
         normal.push_str(before);
         let byte = escape.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
-        match byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte)) {
-            Some(byte) => {
-                normal.push(byte);
-                rest = &escape[2..];
-            }
-            None => {
-                normal.push('%');
-                rest = escape;
-            }
+        if let Some(byte) = byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte)) {
+            normal.push(byte);
+            rest = &escape[2..];
+        } else {
+            normal.push('%');
+            rest = escape;
         }
     }
     normal.push_str(rest);

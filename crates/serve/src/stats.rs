@@ -87,9 +87,9 @@ impl ServerStats {
 
     /// Replaces the routes after a reload. Routes that were there before go on with their figures.
     pub(crate) fn replace_routes(&self, router: &Router) {
-        let mut routes = self.routes.lock();
-        router.resume(&routes);
-        *routes = router.routes();
+        let mut shown = self.routes.lock();
+        router.resume(&shown);
+        *shown = router.routes();
     }
 
     /// Adds a request to those that are handled now, in a process.

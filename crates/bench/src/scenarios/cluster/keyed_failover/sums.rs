@@ -72,7 +72,9 @@ async fn sums(ctx: Context, own: Arc<str>, mut sum: u64) -> Option<u64> {
 /// A node and its keys, known after the runtime has started, and until the node ends: the runtime of the node has this
 /// value, and would keep itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Controlled(Arc<Mutex<Option<(Arc<Node>, Keyed)>>>);
+pub(crate) struct Controlled(Arc<Mutex<Option<NodeWithKeys>>>);
+
+type NodeWithKeys = (Arc<Node>, Keyed);
 
 impl Controlled {
     /// Adds the process that controls the node.
@@ -91,11 +93,11 @@ impl Controlled {
         drop(node);
     }
 
-    fn get(&self) -> Option<(Arc<Node>, Keyed)> {
+    fn get(&self) -> Option<NodeWithKeys> {
         self.locked().clone()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<(Arc<Node>, Keyed)>> {
+    fn locked(&self) -> MutexGuard<'_, Option<NodeWithKeys>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
