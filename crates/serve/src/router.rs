@@ -95,8 +95,8 @@ pub(crate) struct Route {
 /// A reference to a route, for a request.
 pub(crate) type RouteRef = Arc<Arc<Route>>;
 
-/// References to a route. Each scheduler counts those of its requests by itself: a count that all of them change would
-/// cost every request a few percent.
+/// References to a route. Each scheduler counts those of its requests by itself, so that schedulers do not wait for one
+/// count.
 #[derive(Debug)]
 pub(crate) struct RouteRefs(PerScheduler<RouteRef>);
 
