@@ -14,15 +14,25 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 
 use super::contract::LinkError;
-use super::settings::Certificates;
+use super::settings::{Certificates, NetworkSettings};
 
 /// Maximum size of each file.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 /// Time before the end of a certificate from which a start warns.
 const WARN_BEFORE: Duration = Duration::from_hours(30 * 24);
 
+impl NetworkSettings {
+    /// Checks the certificates: that the key is that of the certificate, and that the authority has signed it for this time.
+    ///
+    /// # Errors
+    /// [`LinkError::Settings`] names the file.
+    pub fn check_certificates(&self) -> Result<(), LinkError> {
+        self.certificates.as_ref().map_or(Ok(()), |certificates| check(certificates, UnixTime::now()))
+    }
+}
+
 /// Checks that the key is that of the certificate, and that the authority has signed it for this time.
-pub(super) fn check(files: &Certificates, now: UnixTime) -> Result<(), LinkError> {
+fn check(files: &Certificates, now: UnixTime) -> Result<(), LinkError> {
     let later = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + WARN_BEFORE);
     verify(files, now).map_err(LinkError::Settings)?;
     if let Err(why) = verify(files, later) {

@@ -89,16 +89,6 @@ impl NetworkSettings {
         }
     }
 
-    /// Checks the certificates: that the key is that of the certificate, and that the authority has signed it for this time.
-    ///
-    /// # Errors
-    /// [`LinkError::Settings`] names the file.
-    #[cfg(feature = "zenoh")]
-    pub fn check_certificates(&self) -> Result<(), LinkError> {
-        let now = rustls::pki_types::UnixTime::now();
-        self.certificates.as_ref().map_or(Ok(()), |certificates| super::credentials::check(certificates, now))
-    }
-
     /// Returns the transport: `quic` with certificates, `tcp` without.
     pub const fn protocol(&self) -> &'static str {
         if self.certificates.is_some() { "quic" } else { "tcp" }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ impl Node {
         // The cells were created above, so they are empty.
         drop(environment.remote.set(remote));
         drop(environment.names.set(names));
-        environment.link.start(Arc::new(Events(Arc::downgrade(&shared))))?;
+        environment.link.start(Arc::new(Events(Arc::clone(&shared))))?;
         Ok(Self { shared })
     }
 
@@ -374,12 +374,12 @@ impl Network for Shared {
     }
 }
 
-/// Reports of the link. The node has the link, which has this: it ends with the node.
-struct Events(Weak<Shared>);
+/// Reports of the link.
+struct Events(Arc<Shared>);
 
 impl LinkEvents for Events {
     fn up(&self, peer: NodeName) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let shared = &self.0;
         if peer == shared.identity.name {
             return;
         }
@@ -393,7 +393,7 @@ impl LinkEvents for Events {
     }
 
     fn down(&self, peer: &NodeName) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let shared = &self.0;
         let connection = shared.connections.read().get(peer).map(Arc::clone);
         if let Some(connection) = connection {
             connection.with_session(&shared.environment, |session, now| session.on_link(now, LinkChange::Down));
@@ -401,7 +401,7 @@ impl LinkEvents for Events {
     }
 
     fn name_taken(&self) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let shared = &self.0;
         tracing::error!(
             name = %shared.identity.name,
             "another node has the name of this one and had it first: this node has left the cluster until that one is gone; \
@@ -416,7 +416,7 @@ impl LinkEvents for Events {
     }
 
     fn packet(&self, from: &NodeName, packet: Bytes) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let shared = &self.0;
         let known = |from: &NodeName| shared.connections.read().get(from).map(Arc::clone);
         let connection = known(from).or_else(|| {
             // One that was silent for too long, or for which there was no room.
