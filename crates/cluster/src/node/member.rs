@@ -132,7 +132,7 @@ impl Node {
             by_node: RwLock::default(),
         });
         let network = Arc::clone(&shared) as Arc<dyn Network>;
-        let remote = attach(runtime, runtime_identity(&shared.identity), &network)?;
+        let remote = attach(runtime, runtime_identity(&shared.identity), network)?;
         let names = Names::new(shared.registry(names), runtime.clone(), shared.clock(), shared.name_sender());
         // The cells were created above, so they are empty.
         drop(environment.remote.set(remote));
@@ -379,12 +379,11 @@ struct Events(Arc<Shared>);
 
 impl LinkEvents for Events {
     fn up(&self, peer: NodeName) {
-        let shared = &self.0;
-        if peer == shared.identity.name {
+        if peer == self.0.identity.name {
             return;
         }
-        while let Some(connection) = shared.connection(&peer) {
-            connection.with_session(&shared.environment, |session, now| session.on_link(now, LinkChange::Up));
+        while let Some(connection) = self.0.connection(&peer) {
+            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Up));
             // Otherwise the peer was forgotten at this moment, and is a new one.
             if !connection.is_forgotten() {
                 return;
@@ -393,10 +392,9 @@ impl LinkEvents for Events {
     }
 
     fn down(&self, peer: &NodeName) {
-        let shared = &self.0;
-        let connection = shared.connections.read().get(peer).map(Arc::clone);
+        let connection = self.0.connections.read().get(peer).map(Arc::clone);
         if let Some(connection) = connection {
-            connection.with_session(&shared.environment, |session, now| session.on_link(now, LinkChange::Down));
+            connection.with_session(&self.0.environment, |session, now| session.on_link(now, LinkChange::Down));
         }
     }
 
@@ -416,16 +414,15 @@ impl LinkEvents for Events {
     }
 
     fn packet(&self, from: &NodeName, packet: Bytes) {
-        let shared = &self.0;
-        let known = |from: &NodeName| shared.connections.read().get(from).map(Arc::clone);
+        let known = |from: &NodeName| self.0.connections.read().get(from).map(Arc::clone);
         let connection = known(from).or_else(|| {
             // One that was silent for too long, or for which there was no room.
-            let is_seen = Packet::is_hello(&packet) && shared.environment.link.peers().contains(from);
+            let is_seen = Packet::is_hello(&packet) && self.0.environment.link.peers().contains(from);
             is_seen.then(|| self.up(from.clone()))?;
             known(from)
         });
         if let Some(connection) = connection {
-            connection.with_session(&shared.environment, |session, now| session.on_packet(now, packet));
+            connection.with_session(&self.0.environment, |session, now| session.on_packet(now, packet));
         }
     }
 }

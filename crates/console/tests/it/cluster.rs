@@ -68,7 +68,7 @@ impl Network for Simulated {
 fn join(runtime: &Handle) -> Arc<Simulated> {
     let network = Arc::new(Simulated::default());
     let identity = Identity { name: "south".into(), boot_id: 0xcd };
-    attach(runtime, identity, &(Arc::clone(&network) as Arc<dyn Network>)).unwrap();
+    attach(runtime, identity, Arc::clone(&network) as Arc<dyn Network>).unwrap();
     network
 }
 

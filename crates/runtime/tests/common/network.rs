@@ -55,7 +55,7 @@ impl Node {
         let identity = Identity { name: name.into(), boot_id };
         let hub = Arc::new(Hub { identity: identity.clone(), remote: OnceLock::new(), links: Mutex::default() });
         let network: Arc<dyn Network> = Arc::clone(&hub) as Arc<dyn Network>;
-        hub.remote.set(attach(&runtime, identity, &network).unwrap()).unwrap();
+        hub.remote.set(attach(&runtime, identity, network).unwrap()).unwrap();
         Self { runtime, hub }
     }
 

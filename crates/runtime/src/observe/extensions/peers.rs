@@ -53,7 +53,7 @@ pub struct PeerReport {
 /// Returns all lives of other nodes that a runtime knows, the oldest first.
 pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
     let peers = &runtime.shared.peers;
-    let Some(network) = peers.network() else { return Vec::new() };
+    let Some(attached) = peers.attached.get() else { return Vec::new() };
     let report = |peer: &Arc<Peer>| {
         let phase = peer.link.read().phase;
         let (links, monitors, monitored_by) = {
@@ -79,7 +79,7 @@ pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
             undecodable_there: read(&counters.undecodable_there),
             connections: read(&counters.connections),
             losses: read(&counters.losses),
-            figures: network.figures(peer.index),
+            figures: attached.network.figures(peer.index),
         }
     };
     peers.all().iter().map(report).collect()
@@ -89,7 +89,7 @@ pub fn peers(runtime: &Handle) -> Vec<PeerReport> {
 /// `names_max` unique names; `None` if it is not attached to a network.
 pub fn network(runtime: &Handle, names_max: usize) -> Option<(RemoteIdentity, NetworkReport)> {
     let attached = runtime.shared.peers.attached.get()?;
-    let report = attached.network.upgrade()?.report(names_max);
+    let report = attached.network.report(names_max);
     Some((attached.identity.clone(), report))
 }
 

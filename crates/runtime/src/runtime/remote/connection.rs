@@ -63,17 +63,17 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Attaches a runtime to a network, once. The network is that of a node, which owns it; when it ends, all nodes are lost.
+/// Attaches a runtime to a network, once.
 ///
 /// # Errors
 /// [`AttachError`] if it is attached, or if the name is not valid.
-pub fn attach(runtime: &Handle, identity: Identity, network: &Arc<dyn Network>) -> Result<Remote, AttachError> {
+pub fn attach(runtime: &Handle, identity: Identity, network: Arc<dyn Network>) -> Result<Remote, AttachError> {
     let bytes = identity.name.len();
     if bytes == 0 || bytes > NODE_NAME_MAX_BYTES {
         return Err(AttachError::Length { bytes });
     }
     let shared = Arc::clone(&runtime.shared);
-    if shared.peers.attached.set(Attached { identity, network: Arc::downgrade(network) }).is_err() {
+    if shared.peers.attached.set(Attached { identity, network }).is_err() {
         let name = shared.peers.own().map_or_else(|| "".into(), |own| Arc::clone(&own.name));
         return Err(AttachError::Attached { name });
     }

@@ -389,8 +389,8 @@ impl RoomWaker {
         let withheld = self.peer.withheld.lock().remove(&self.to);
         let (Some(withheld), Some(shared)) = (withheld, self.shared.upgrade()) else { return };
         shared.peers.overflow.give(withheld.cost);
-        if let Some(network) = shared.peers.network().filter(|_| withheld.frames > 0) {
-            network.release(self.peer.index, self.to.into(), withheld.frames, withheld.bytes);
+        if let Some(attached) = shared.peers.attached.get().filter(|_| withheld.frames > 0) {
+            attached.network.release(self.peer.index, self.to.into(), withheld.frames, withheld.bytes);
         }
     }
 }

@@ -58,7 +58,7 @@ impl RuntimeShared {
     }
 
     fn try_push_remote(&self, local: Option<&Local>, to: Pid, envelope: Envelope) -> Pushed {
-        let (Some(peer), Some(network)) = (self.peers.get(to.node()), self.peers.network()) else {
+        let (Some(peer), Some(attached)) = (self.peers.get(to.node()), self.peers.attached.get()) else {
             return Pushed::NoProcess(envelope);
         };
         let link = peer.link.read();
@@ -69,7 +69,7 @@ impl RuntimeShared {
         let Some(Encoded { kind, payload }) = self.encode(&peer, &link, envelope.message()) else {
             return Pushed::NoProcess(envelope);
         };
-        if payload.len() > network.payload_bytes_max() {
+        if payload.len() > attached.network.payload_bytes_max() {
             return Pushed::NoProcess(envelope);
         }
         let queued = self.peers.queue(&peer, Frame { kind, from: from.into(), to: to.into(), payload });
@@ -95,12 +95,12 @@ impl RuntimeShared {
         mut envelope: Envelope,
         sender: &Waker,
     ) -> Option<Envelope> {
+        let attached = self.peers.attached.get()?;
         loop {
             match self.try_push_remote(local, to, envelope) {
                 Pushed::Sent => return None,
                 Pushed::Busy { envelope: back, bytes } => {
-                    let network = self.peers.network();
-                    if network.is_some_and(|network| network.wait_for_room(to.node(), to.into(), bytes, sender)) {
+                    if attached.network.wait_for_room(to.node(), to.into(), bytes, sender) {
                         return Some(back);
                     }
                     envelope = back;
@@ -194,7 +194,7 @@ impl RuntimeShared {
 
     /// Returns the maximum length of an encoded message, if this one is longer.
     fn is_too_large(&self, to: Pid, message: &Message) -> Option<usize> {
-        let bytes_max = self.peers.network()?.payload_bytes_max();
+        let bytes_max = self.peers.attached.get()?.network.payload_bytes_max();
         let peer = self.peers.get(to.node())?;
         let encoded = self.encode(&peer, &peer.link.read(), message)?;
         (encoded.payload.len() > bytes_max).then_some(bytes_max)

@@ -11,7 +11,7 @@
 //! a lost connection ends each bond exactly once.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
@@ -165,8 +165,7 @@ struct Lives {
 /// The network of a runtime, and the name of its node.
 pub(crate) struct Attached {
     pub(crate) identity: Identity,
-    /// The node that owns it also has the runtime: an owner here would keep both for ever.
-    pub(crate) network: Weak<dyn Network>,
+    pub(crate) network: Arc<dyn Network>,
 }
 
 /// All lives of other nodes that a runtime knows.
@@ -251,16 +250,11 @@ impl Peers {
         self.attached.get().map(|attached| &attached.identity)
     }
 
-    /// Returns the network, until its node ends.
-    pub(crate) fn network(&self) -> Option<Arc<dyn Network>> {
-        self.attached.get()?.network.upgrade()
-    }
-
     /// Queues a frame for a peer. The caller has locked the peer's link. Returns the frame if that is not possible.
     pub(crate) fn queue(&self, peer: &Peer, frame: Frame) -> Result<(), Refused> {
-        let Some(network) = self.network() else { return Err(Refused::NoConnection(frame)) };
+        let Some(attached) = self.attached.get() else { return Err(Refused::NoConnection(frame)) };
         let bytes = frame.payload.len() as u64;
-        network.send(peer.index, frame)?;
+        attached.network.send(peer.index, frame)?;
         peer.counters.frames_sent.fetch_add(1, Ordering::Relaxed);
         peer.counters.payload_bytes_sent.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
