@@ -45,6 +45,14 @@ fn client<T>(work: impl Future<Output = T>) -> T {
     reactor.block_on(async { tokio::time::timeout(Duration::from_mins(1), work).await.expect("the server answers") })
 }
 
+/// Opens a connection without encryption.
+async fn sender(server: &Server) -> http2::SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
+    tokio::spawn(connection);
+    sender
+}
+
 fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
     let request = Request::builder().method(method).uri(format!("http://localhost{path}"));
     request.body(Full::new(body.into())).expect("a valid request")
@@ -55,10 +63,7 @@ fn a_host_that_is_not_the_authority_is_refused() {
     let (_runtime, server) = serve(router(), Limits::default());
 
     client(async {
-        let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
-        tokio::spawn(connection);
+        let mut sender = sender(&server).await;
         for (host, status) in [("localhost", StatusCode::OK), ("other", StatusCode::BAD_REQUEST)] {
             let mut request = request("GET", "/", "");
             request.headers_mut().insert("host", http::HeaderValue::from_static(host));
@@ -78,10 +83,7 @@ fn a_response_to_head_has_no_body() {
     let (_runtime, server) = serve(router(), Limits::default());
 
     client(async {
-        let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
-        tokio::spawn(connection);
+        let mut sender = sender(&server).await;
         for (path, status, bytes) in [("/", StatusCode::OK, "8"), ("/nope", StatusCode::NOT_FOUND, "10")] {
             let response = sender.send_request(request("HEAD", path, "")).await.expect("a response");
             assert_eq!(
@@ -99,10 +101,7 @@ fn streams_of_one_connection_are_answered_apart() {
     let (_runtime, server) = serve(router(), Limits::default());
 
     client(async {
-        let stream = TcpStream::connect(server.local_addr()).await.expect("the server listens");
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
-        tokio::spawn(connection);
+        let mut sender = sender(&server).await;
         let crash = sender.send_request(request("GET", "/crash", ""));
         let first = sender.send_request(request("GET", "/", ""));
         let body = vec![7; 300_000];
