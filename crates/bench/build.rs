@@ -1,5 +1,7 @@
 //! Sets the build description of reports: the compiler, its target, the profile and the commit. They are read from
 //! files, never from a network; git is only asked whether the sources differ from the commit.
+//!
+//! Also compresses the prebuilt guests of scenarios, which would be a tenth of the program otherwise.
 
 use std::env;
 use std::fs;
@@ -8,6 +10,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    compress_guests();
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     if let Ok(output) = Command::new(rustc).arg("--version").output() {
         println!("cargo:rustc-env=RUSM_RUSTC={}", String::from_utf8_lossy(&output.stdout).trim());
@@ -21,6 +24,34 @@ fn main() {
     }
     if let Some(dirty) = dirty() {
         println!("cargo:rustc-env=RUSM_DIRTY={dirty}");
+    }
+}
+
+/// Folder of the prebuilt guests, relative to this directory.
+const PREBUILT: &str = "../../examples/guests/prebuilt";
+/// Prebuilt guests of scenarios: see `Code::Prebuilt`.
+const GUESTS: [&str; 7] = [
+    "c/digest.wasm",
+    "c/web.wasm",
+    "rust/digest.wasm",
+    "ts/feed.wasm",
+    "ts/guests.wasm",
+    "ts/web.wasm",
+    "wasi/sockets.wasm",
+];
+/// Level of the compression: higher ones save less than a hundredth.
+const LEVEL: u8 = 6;
+
+/// Writes the guests to `OUT_DIR`, compressed, with the names that they have in their folder.
+fn compress_guests() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    for guest in GUESTS {
+        let from = Path::new(PREBUILT).join(guest);
+        println!("cargo:rerun-if-changed={}", from.display());
+        let code = fs::read(&from).unwrap_or_else(|error| panic!("cannot read {}: {error}", from.display()));
+        let to = out.join(guest);
+        fs::create_dir_all(to.parent().expect("it is in a folder")).expect("cargo has created the folder above");
+        fs::write(to, miniz_oxide::deflate::compress_to_vec(&code, LEVEL)).expect("cargo has created the folder above");
     }
 }
 

@@ -102,10 +102,10 @@ impl Node {
         }
     }
 
-    /// Reads the certificates and modules of the servers again.
+    /// Reads the certificates, modules and folders of the servers again.
     pub(crate) fn reload(&self) {
         if let Some(Err(error)) = self.sites.as_ref().map(Sites::reload_all) {
-            tracing::error!("certificates and modules stay as they are: {error}");
+            tracing::error!("certificates, modules and folders stay as they are: {error}");
         }
     }
 

@@ -26,8 +26,8 @@ pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
 /// Opens a file for reading if it is a regular one.
 ///
 /// # Errors
-/// The operating system's error; [`ErrorKind::InvalidInput`] for anything else, such as a pipe, whose writer may never
-/// come.
+/// The operating system's error; [`ErrorKind::InvalidInput`] for anything else, such as a pipe, which may never
+/// be written to.
 pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     // Look before opening: opening a pipe waits for its writer.
     if !fs::metadata(&path)?.is_file() {

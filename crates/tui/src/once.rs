@@ -53,7 +53,7 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     let asks_for_rows = !options.filter.is_empty() || options.sort != columns::BY_CPU;
     if asks_for_rows && options.tab != Tab::Processes {
         let tab = options.tab.id();
-        return Err(Error::Usage(format!("--filter and --sort have no effect with --tab {tab}: remove --tab")));
+        return Err(Error::Usage(format!("--filter and --sort do not apply to --tab {tab}: remove --tab")));
     }
     let inbox = Inbox::default();
     let outgoing = start::attach(options, &inbox).await?;

@@ -276,7 +276,7 @@ impl Sites {
         Ok(())
     }
 
-    /// Reads all certificates and modules again, on threads of their own as in [`follow_changes`](Self::follow_changes).
+    /// Reads all certificates, modules and folders again, on threads of their own as in [`follow_changes`](Self::follow_changes).
     ///
     /// # Errors
     /// The operating system's error if a thread cannot start.
@@ -333,10 +333,9 @@ impl Sites {
         }
     }
 
+    /// Compiles the changed modules of the routes, and opens their folders again: another folder may have the same path.
     fn reload_modules(&self, changed: &[PathBuf]) {
-        if changed.is_empty() {
-            return;
-        }
+        let what = if changed.is_empty() { "folder" } else { "module" };
         let rebuilt = || -> Result<Vec<Router>, SiteError> {
             let modules = self.compiled(|path| changed.iter().any(|changed| changed == path))?;
             self.servers.iter().map(|running| self.router(&running.site, &modules)).collect()
@@ -346,10 +345,10 @@ impl Sites {
                 for (running, router) in self.servers.iter().zip(new) {
                     running.server.set_router(router);
                 }
-                tracing::info!(target: "rusm::serve", "module was read again, and answers from now on");
+                tracing::info!(target: "rusm::serve", "{what} was read again, and answers from now on");
             }
             Err(error) => {
-                tracing::error!(target: "rusm::serve", "cannot use the module that was read again; the old one stays: {error}");
+                tracing::error!(target: "rusm::serve", "cannot use the {what} that was read again; the old one stays: {error}");
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node is up ─▶ READY=1      half of WATCHDOG_USEC has passed, a scheduler runs ─▶ WATCHDOG=1
-//!   SIGHUP ─▶ settings checked ─▶ log reopened, its level set, certificates and modules read again
+//!   SIGHUP ─▶ settings checked ─▶ log reopened, its level set, certificates, modules and folders read again
 //!   SIGUSR1 ─▶ log reopened            drain ─▶ STOPPING=1
 //! ```
 //!
@@ -164,7 +164,7 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
     node.reload();
     tracing::info!(
         level = settings.log.level,
-        "settings are valid: log, certificates and modules were read again; other changes need a restart"
+        "settings are valid: log, certificates, modules and folders were read again; other changes need a restart"
     );
 }
 

@@ -79,7 +79,7 @@ pub enum ConfigError {
         path: PathBuf,
     },
     /// Neither `XDG_CONFIG_HOME` nor `HOME` is set.
-    #[error("there is no place for a config file: set HOME, XDG_CONFIG_HOME or RUSM_TOP_CONFIG")]
+    #[error("no place for a config file: set HOME, XDG_CONFIG_HOME or RUSM_TOP_CONFIG")]
     NoPlace,
 }
 

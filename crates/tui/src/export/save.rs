@@ -15,7 +15,7 @@ pub(crate) fn save(name: &str, text: &str) -> Result<String, String> {
 }
 
 fn save_in(folders: &[PathBuf], name: &str, text: &str) -> Result<String, String> {
-    let mut why = "there is no folder to write to".to_owned();
+    let mut why = "no folder to write to".to_owned();
     for folder in folders {
         match write(folder, name, text) {
             Ok(path) => return Ok(path.display().to_string()),

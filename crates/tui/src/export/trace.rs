@@ -227,7 +227,7 @@ mod tests {
             .filter(|slice| slice["pid"] == SCHEDULERS)
             .map(|slice| (slice["ts"].as_f64().unwrap(), slice["dur"].as_f64().unwrap()))
             .collect();
-        assert_eq!(busy, [(1e6, 5e5), (2e6, 5e5)], "an idle scheduler has no slice");
+        assert_eq!(busy, [(1e6, 5e5), (2e6, 5e5)], "no slice of an idle scheduler");
         let process = slices.iter().find(|slice| slice["pid"] == PROCESSES).unwrap();
         assert_eq!((&process["name"], process["dur"].as_f64()), (&json!("kv"), Some(2.5e5)));
         assert_eq!(of_kind("C").len(), 3 * 7);

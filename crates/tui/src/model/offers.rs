@@ -42,7 +42,7 @@ impl Model {
     /// Returns the reason why an action is not possible here; `None` if it is.
     pub(crate) fn refusal(&self, action: Action) -> Option<&'static str> {
         if action.needs_scenarios() && !self.has_scenarios() {
-            return Some("this node has no scenarios");
+            return Some("no scenarios on this node");
         }
         if action == Action::Show(Tab::Cluster) && self.hello.is_some() && !self.has_feature("cluster") {
             return Some("this node has joined no cluster: start it with rusm node --cluster");

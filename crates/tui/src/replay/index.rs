@@ -71,7 +71,7 @@ impl Index {
         let mut index = Self { file: BufReader::new(file), lines: Vec::new(), cut: None };
         index.read().map_err(|error| format!("{shown}: {error}"))?;
         if index.lines.is_empty() {
-            return Err(format!("{shown}: the recording has no messages"));
+            return Err(format!("{shown}: the recording is empty"));
         }
         Ok(index)
     }
@@ -268,8 +268,8 @@ mod tests {
             (vec!["PK\u{3}\u{4}binary\n".to_owned()], "is not a recording of rusm-top"),
             (vec!["{\"rusm_recording\":99}\n".to_owned()], "version 99"),
             (vec![header("kv") + "\n", "nonsense\n".to_owned()], "line 2 of the recording is malformed"),
-            (vec![header("kv") + "\n"], "has no messages"),
-            (vec![], "has no messages"),
+            (vec![header("kv") + "\n"], "is empty"),
+            (vec![], "is empty"),
         ] {
             let file = recording(&lines);
             let error = Index::open(file.path()).unwrap_err();

@@ -80,7 +80,7 @@ impl EventLoop {
                     Some(path) => config::columns::save(path, key, &columns)
                         .map(|()| path.display().to_string())
                         .map_err(|error| error.to_string()),
-                    None => Err("chosen for now only: there is no place for a config file".to_owned()),
+                    None => Err("chosen for now only: no place for a config file".to_owned()),
                 };
                 self.feed(node, Msg::Saved(saved))?;
             }

@@ -36,7 +36,7 @@ impl Sources {
         Self { now, earlier: Vec::new() }
     }
 
-    /// Changes to the next source, or back to an earlier one. Returns false if there is none.
+    /// Changes to the next source, or back to an earlier one. Returns false without one.
     pub(super) fn advance(&mut self, next: Option<Next>) -> bool {
         match next {
             Some(Next::Recording(path)) => {

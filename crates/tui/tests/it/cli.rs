@@ -181,8 +181,8 @@ fn a_word_that_the_node_does_not_know_is_exit_code_2() {
         (&["--run", "foo"], "run foo: unknown scenario \"foo\": expected one of spawn-storm, ping-pong, fan-in"),
         (&["--profile", "ligth"], "profile ligth: unknown profile \"ligth\": did you mean \"light\"?"),
         (&["--filter", "foo>>1"], "filter refused: a value is missing after foo>; quote a value that contains \">\""),
-        (&["--tab", "node", "--filter", "kv"], "--filter and --sort have no effect with --tab node: remove --tab"),
-        (&["--tab", "bench", "--sort", "mem"], "--filter and --sort have no effect with --tab bench: remove --tab"),
+        (&["--tab", "node", "--filter", "kv"], "--filter and --sort do not apply to --tab node: remove --tab"),
+        (&["--tab", "bench", "--sort", "mem"], "--filter and --sort do not apply to --tab bench: remove --tab"),
     ];
     for (arguments, says) in wrong {
         let output = ran(&[&["--demo", "--once"], arguments].concat());

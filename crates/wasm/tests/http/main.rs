@@ -230,6 +230,17 @@ fn each_way_to_fail_is_an_answer_or_a_visible_cut() {
 }
 
 #[test]
+fn a_trap_after_the_head_of_the_response_counts_as_a_crash() {
+    let node = ordinary();
+    let crashed = |node: &Node| node.server.report(10).routes.iter().map(|route| route.crashed_total).sum::<u64>();
+
+    let late = node.get("/trap-late");
+
+    assert_eq!(late.status, 200);
+    node.until("the crash is counted", |node| crashed(node) == 1);
+}
+
+#[test]
 fn a_guest_that_never_answers_ends_at_the_deadline() {
     let limits = Limits { handler_timeout: Duration::from_millis(300), ..Limits::default() };
     let node = node(WasmConfig { capacity: 8, ..WasmConfig::default() }, limits, GuestOptions::default());

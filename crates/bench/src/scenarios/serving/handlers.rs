@@ -15,7 +15,7 @@ use rusm_wasm::{Capability, GuestOptions, HttpGuest, InstanceReuse, Profiles, Wa
 use crate::context::RunContext;
 use crate::parameter::{Kind, Parameter};
 use crate::run::error::RunError;
-use crate::scenarios::wasm::guests::{Code, Guests};
+use crate::scenarios::wasm::guests::{Code, Guests, prebuilt};
 
 /// Maximum number of core instances in a guest. `QuickJS` with its adapters needs thirteen.
 const PARTS_MAX: u32 = 16;
@@ -79,10 +79,10 @@ impl Handlers {
         (native_route, native): (&str, impl Handler),
         guest_route: &str,
     ) -> Result<Result<Router, RouteError>, RunError> {
-        let code: &'static [u8] = match self.language(context) {
-            "rust" => include_bytes!("../../../../../examples/guests/prebuilt/wasi/sockets.wasm"),
-            "c" => include_bytes!("../../../../../examples/guests/prebuilt/c/web.wasm"),
-            "typescript" => include_bytes!("../../../../../examples/guests/prebuilt/ts/web.wasm"),
+        let code = match self.language(context) {
+            "rust" => prebuilt!("wasi/sockets.wasm"),
+            "c" => prebuilt!("c/web.wasm"),
+            "typescript" => prebuilt!("ts/web.wasm"),
             _ => return Ok(Router::new().route(native_route, native)),
         };
         let config = WasmConfig::default();
@@ -106,13 +106,12 @@ impl Handlers {
         if self == Self::Chosen {
             return Ok(Router::new().route(&route, native));
         }
-        let code = include_bytes!("../../../../../examples/guests/prebuilt/ts/feed.wasm");
         let mut profiles = Profiles::default();
         profiles.set(FEED, [Capability::Topics].into_iter().collect());
         profiles.set_topics(FEED, [topic]);
         let config = WasmConfig { profiles, topics: true, ..WasmConfig::default() };
         let options = GuestOptions::default().profile(FEED);
-        let guest = guest(context, (guests, InstanceReuse::Request), config, options, code).await?;
+        let guest = guest(context, (guests, InstanceReuse::Request), config, options, prebuilt!("ts/feed.wasm")).await?;
         Ok(Router::new().route(&route, guest))
     }
 }
@@ -132,13 +131,13 @@ async fn guest(
     (guests, reuse): (u64, InstanceReuse),
     config: WasmConfig,
     options: GuestOptions,
-    code: &'static [u8],
+    code: Code,
 ) -> Result<HttpGuest, RunError> {
     // Instances of clients that have left may not have ended yet.
     let capacity = u32::try_from(2 * guests).unwrap_or(u32::MAX).max(16);
     let config = WasmConfig { capacity, parts_max: PARTS_MAX, ..config };
     let engine = Guests::start(context, config).await?;
-    let module = engine.load(context, "web", Code::Prebuilt(code)).await?;
+    let module = engine.load(context, "web", code).await?;
     let guest = engine.wasm.http_guest(&module, options, reuse);
     guest.map_err(|error| RunError::Lacks(error.to_string()))
 }

@@ -22,7 +22,7 @@ use crate::measure::pace::Pace;
 use crate::parameter::{Kind, Parameter};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
-use crate::scenarios::wasm::guests::{Code, Guests};
+use crate::scenarios::wasm::guests::{Guests, prebuilt};
 
 /// Number of digests in a chain.
 const CHAIN: u64 = 256;
@@ -118,10 +118,10 @@ impl Scenario for CryptoOps {
                 "chain" => Task::chain(tags.chain),
                 _ => Task::bytes(tags.bytes, bytes as usize),
             };
-            let code: &'static [u8] = match language {
-                "typescript" => include_bytes!("../../../../../examples/guests/prebuilt/ts/guests.wasm"),
-                "rust" => include_bytes!("../../../../../examples/guests/prebuilt/rust/digest.wasm"),
-                _ => include_bytes!("../../../../../examples/guests/prebuilt/c/digest.wasm"),
+            let code = match language {
+                "typescript" => prebuilt!("ts/guests.wasm"),
+                "rust" => prebuilt!("rust/digest.wasm"),
+                _ => prebuilt!("c/digest.wasm"),
             };
             let config = WasmConfig {
                 capacity: services.count as u32,
@@ -130,7 +130,7 @@ impl Scenario for CryptoOps {
                 ..WasmConfig::default()
             };
             let guests = Guests::start(context, config).await?;
-            let module = guests.load(context, "digest", Code::Prebuilt(code)).await?;
+            let module = guests.load(context, "digest", code).await?;
             context.prepared();
             for index in 0..services.count {
                 let caller = Caller {

@@ -8,6 +8,7 @@
 //! its run: the scenario sets its limits, and other engines on the node keep theirs.
 
 use bytes::Bytes;
+use miniz_oxide::inflate::decompress_to_vec;
 use rusm_runtime::Pid;
 use rusm_wasm::{Module, Wasm, WasmConfig};
 
@@ -44,7 +45,10 @@ impl Guests {
                 let bytes = wat::parse_str(text).map_err(|error| format!("{name}: {error}"))?;
                 wasm.load(name, &bytes).map_err(|error| error.to_string())
             }
-            Code::Prebuilt(bytes) => wasm.load(name, bytes).map_err(|error| error.to_string()),
+            Code::Prebuilt(compressed) => {
+                let bytes = decompress_to_vec(compressed).map_err(|error| format!("{name}: {error}"))?;
+                wasm.load(name, &bytes).map_err(|error| error.to_string())
+            }
         });
         compiled.await.map_err(|error| RunError::Lacks(format!("a guest does not compile: {error}")))
     }
@@ -54,9 +58,18 @@ impl Guests {
 pub(crate) enum Code {
     /// WebAssembly text, translated before it is loaded.
     Text(String),
-    /// A prebuilt binary from the repository.
+    /// A prebuilt binary from the repository, compressed: see [`prebuilt!`].
     Prebuilt(&'static [u8]),
 }
+
+/// Returns the code of a guest in `examples/guests/prebuilt`, as the build script has compressed it.
+macro_rules! prebuilt {
+    ($file:literal) => {
+        $crate::scenarios::wasm::guests::Code::Prebuilt(include_bytes!(concat!(env!("OUT_DIR"), "/", $file)))
+    };
+}
+
+pub(crate) use prebuilt;
 
 impl Code {
     /// Creates a guest from text with this number of memory pages.

@@ -67,6 +67,29 @@ fn a_node_does_not_start_with_a_pipe_as_its_key() {
     assert_eq!(code, Some(2));
 }
 
+#[test]
+fn a_folder_that_was_replaced_is_served_after_a_signal() {
+    let dir = folder(&[]);
+    for (name, text) in [("site", "old"), ("new", "new")] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("index.html"), text).unwrap();
+    }
+    let mut node = Served::start(dir.path(), &["serve", "site", "--listen", "0"]);
+    let before = node.get("/");
+
+    fs::rename(dir.path().join("site"), dir.path().join("old")).unwrap();
+    node.signal(Signal::HUP);
+    let gone = node.wait("the old one stays");
+    let meanwhile = node.get("/");
+    fs::rename(dir.path().join("new"), dir.path().join("site")).unwrap();
+    node.signal(Signal::HUP);
+    node.wait("folder was read again, and answers from now on");
+    let after = node.get("/");
+
+    assert!(gone.contains("cannot use the folder that was read again"), "{gone}");
+    assert_eq!([before, meanwhile, after].map(|(_, body)| body), ["old", "old", "new"]);
+}
+
 /// Returns the component with code besides its own, which takes the compiler a while.
 fn slow_to_compile(component: &[u8]) -> Vec<u8> {
     let function = format!("(func (result i32) (i32.const 1) {})", "(i32.add (i32.const 1)) ".repeat(1_000));

@@ -139,7 +139,7 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
         return Err(format!("unknown command {name:?}: {}", suggestion(name, &all_names())));
     };
     if let Some(action) = command.action {
-        return if argument.is_empty() { Ok(Order::Do(action)) } else { Err(format!("{name} has no argument")) };
+        return if argument.is_empty() { Ok(Order::Do(action)) } else { Err(format!("{name} takes no argument")) };
     }
     if argument.is_empty() {
         return Err(format!("{name} needs an argument: {name} {}", command.argument.word()));
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(error("view"), "view needs an argument: view VIEW");
         assert_eq!(error("view topcs"), "unknown view \"topcs\": did you mean \"topics\"?");
         assert_eq!(error("log-level inof"), "unknown level \"inof\": did you mean \"info\"?");
-        assert_eq!(error("quit now"), "quit has no argument");
+        assert_eq!(error("quit now"), "quit takes no argument");
         assert_eq!(error("run storm"), "unknown scenario \"storm\": expected one of spawn-storm, ping-pong");
         assert_eq!(error("filter mem>"), "a value is missing after mem>");
         assert_eq!(error("kill 7"), "\"7\" is not a pid such as <0.17.1>");

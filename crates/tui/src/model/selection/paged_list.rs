@@ -73,7 +73,7 @@ impl<V: Clone + PartialEq, P: Page> PagedList<V, P> {
         self.sent.clone()
     }
 
-    /// Ends the request; returns false if there is none.
+    /// Ends the request. Returns false without one.
     pub(crate) fn end(&mut self) -> bool {
         self.sent.take().is_some()
     }

@@ -71,7 +71,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::Profile => bench::next_profile(model, effects),
         Action::Parameters => bench::parameters(model),
         Action::About if model.selected_scenario().is_some() => model.overlay = Some(Overlay::About { scroll: 0 }),
-        Action::About => model.show_notice("this node has no scenarios", true),
+        Action::About => model.show_notice("no scenarios on this node", true),
         Action::Filter if model.overlay == Some(Overlay::Trace) => waits_and_trace::edit_filter(model),
         Action::Filter if model.tab == Tab::Events => model.events.edit_filter(),
         Action::Filter if model.tab == Tab::Serve => model.serve.filter.edit(),
@@ -370,7 +370,7 @@ fn log_lines(model: &mut Model) {
 fn hide_lints(model: &mut Model) {
     match model.lints.hide(model.frame.as_deref()) {
         Some(id) => model.show_notice(format!("{id} is hidden here; H shows it again"), false),
-        None => model.show_notice("there are no lints", false),
+        None => model.show_notice("no lints", false),
     }
 }
 

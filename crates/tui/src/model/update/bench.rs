@@ -17,7 +17,7 @@ use crate::model::tab::Tab;
 /// Runs the selected scenario with its chosen settings; asks first if the node has other processes.
 pub(super) fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(scenario) = model.selected_scenario().map(|scenario| scenario.id.clone()) else {
-        return model.show_notice("this node has no scenarios", true);
+        return model.show_notice("no scenarios on this node", true);
     };
     run_or_ask(model, scenario, effects);
 }
@@ -88,7 +88,7 @@ pub(super) fn run_with(model: &mut Model, mut dialog: RunDialog, effects: &mut V
 /// Opens the dialog with settings and parameters.
 pub(super) fn parameters(model: &mut Model) {
     let Some(scenario) = model.selected_scenario() else {
-        return model.show_notice("this node has no scenarios", true);
+        return model.show_notice("no scenarios on this node", true);
     };
     let chosen = model.bench.chosen(&scenario.id);
     let dialog = dialog(model, &chosen);
@@ -122,7 +122,7 @@ pub(super) fn confirmed(model: &mut Model, ask: Ask, effects: &mut Vec<Effect>) 
 /// Selects the next profile; asks first if that restarts a run.
 pub(super) fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(hello) = model.hello.as_ref().filter(|hello| !hello.profiles.is_empty()) else {
-        return model.show_notice("this node has no resource profiles", true);
+        return model.show_notice("no resource profiles on this node", true);
     };
     let current = model.frame.as_ref().map_or("", |frame| frame.profile.as_str());
     let at = hello.profiles.iter().position(|profile| profile.id == current);
@@ -275,7 +275,7 @@ fn kept_entry(model: &mut Model) -> Option<u64> {
 /// Requests the JSON report of the shown result.
 pub(super) fn save_report(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some((number, scenario)) = shown_result(model) else {
-        return model.show_notice("there is no complete result to save", true);
+        return model.show_notice("no complete result to save yet", true);
     };
     let id = model.command(format!("report of #{number}"));
     model.results.download = Some(Download { id, number, scenario, text: String::new() });
@@ -328,7 +328,7 @@ fn file_name(text: &str) -> String {
 /// Edits the text that scenarios are found by.
 pub(super) fn find(model: &mut Model) {
     if model.scenarios().is_empty() {
-        return model.show_notice("this node has no scenarios", true);
+        return model.show_notice("no scenarios on this node", true);
     }
     model.results.pane = BenchPane::Live;
     model.bench.begin_find();

@@ -194,7 +194,7 @@ pub(super) fn show_lint(model: &mut Model, effects: &mut Vec<Effect>) {
     let shown = model.lints.shown(model.frame());
     let pid = shown.get(model.lints.cursor(&shown)).map(|lint| lint.pid.clone());
     match pid {
-        None => model.show_notice("there are no lints", false),
+        None => model.show_notice("no lints", false),
         Some(pid) if pid.is_empty() => model.show_notice("this lint is about the node as a whole", false),
         Some(pid) => show_process(model, pid, effects),
     }

@@ -63,7 +63,7 @@ pub(super) fn apply_filter(model: &mut Model) {
 /// Saves the events of the trace that match its filter.
 pub(super) fn save_trace(model: &mut Model, effects: &mut Vec<Effect>) {
     if model.trace.matching().is_empty() {
-        return model.show_notice("the trace has no events to save", true);
+        return model.show_notice("the trace is empty", true);
     }
     let pid = model.trace.target.as_ref().map_or("", |(pid, _)| pid.trim_matches(['<', '>']));
     let name = format!("rusm-trace-{pid}-{}.tsv", model.trace.len());

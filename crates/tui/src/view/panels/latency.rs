@@ -31,7 +31,7 @@ pub(crate) fn of_processes(painter: &mut Painter<'_>, area: Rect, model: &Model)
     }
 }
 
-/// Draws the latency that the scenario measures; the delays of all processes if there is none.
+/// Draws the latency that the scenario measures; without one, the delays of all processes.
 pub(crate) fn of_run(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let frame = model.frame();

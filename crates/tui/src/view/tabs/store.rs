@@ -40,7 +40,7 @@ fn store(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let right = if durability.is_empty() { Line::default() } else { right };
     let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((at, store)) = shown else {
-        let text = if pane.newest().is_some() { "this node has no store" } else { "waiting for stores" };
+        let text = if pane.newest().is_some() { "no store on this node" } else { "waiting for stores" };
         return painter.note(inner, text);
     };
     let rates = pane.rates(at).unwrap_or_default();

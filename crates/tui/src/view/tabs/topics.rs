@@ -135,7 +135,7 @@ fn receivers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let title = Line::from(Span::styled(title, theme.style(Role::Title)));
     let inner = painter.panel(area, &title, &right);
     if topic.receivers.is_empty() {
-        return painter.note(inner, "this topic has no receivers");
+        return painter.note(inner, "no receivers of this topic");
     }
     let wide = inner.width >= 110;
     line(painter, inner, 0, wide, ("RECEIVER", Role::Dim), &HEADING.map(|word| (word.to_owned(), Role::Dim)));

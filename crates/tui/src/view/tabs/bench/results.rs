@@ -69,7 +69,7 @@ fn title(result: Option<&RunResult>, theme: Theme) -> Line<'static> {
 
 fn waiting(model: &Model) -> &'static str {
     match (model.scenarios().is_empty(), model.has_results()) {
-        (true, _) => "this node has no scenarios",
+        (true, _) => "no scenarios on this node",
         (_, true) => "no result yet: a run has one once its warm-up is over",
         (_, false) => "waiting",
     }
@@ -191,6 +191,8 @@ const COLUMNS: [(&str, usize, u16); 11] = [
 ];
 /// Width of the date and the time of a result, with the gap before it.
 const WHEN: usize = 13;
+/// Fewer cells than these say nothing about parameters.
+const PARAMS_MIN: usize = 8;
 
 fn heading(width: u16, theme: Theme) -> Line<'static> {
     let mut text = String::new();
@@ -267,8 +269,10 @@ fn entry_line(entry: &RunEntry, is_marked: bool, width: u16, theme: Theme) -> Li
     // Date and minute, and the parameters that are not defaults as far as they fit.
     let when: String = entry.recorded_at.chars().skip(5).take(11).map(|c| if c == 'T' { ' ' } else { c }).collect();
     spans.push(Span::styled(format!("  {when}"), theme.style(Role::Dim)));
-    if !entry.params.is_empty() {
-        spans.push(Span::styled(format!("  {}", entry.params.join(" ")), theme.style(Role::Text)));
+    let room = usize::from(width).saturating_sub(taken + WHEN + 2);
+    if !entry.params.is_empty() && room >= PARAMS_MIN {
+        let params = painter::cut(&entry.params.join(" "), room as u16, theme);
+        spans.push(Span::styled(format!("  {params}"), theme.style(Role::Text)));
     }
     Line::from(spans)
 }
