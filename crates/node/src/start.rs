@@ -24,15 +24,14 @@ use crate::settings::app::App;
 /// A running node.
 #[derive(Debug)]
 pub(crate) struct Node {
-    // Dropped in this order: first the observers, then the scenario runs, then the processes.
+    // Dropped in this order: observers, scenario runs, connections to other nodes, servers, processes.
     console: Console,
     readiness: Readiness,
     engine: Option<Arc<Engine>>,
-    runtime: Runtime,
-    store: Option<Store>,
-    /// Other nodes; dropped before the processes end.
     cluster: Option<Joined>,
     sites: Option<Arc<Sites>>,
+    runtime: Runtime,
+    store: Option<Store>,
     drain: Duration,
 }
 
@@ -41,7 +40,7 @@ pub(crate) struct Node {
 pub(crate) enum DefaultName<'a> {
     /// Always this name.
     Fixed(&'a str),
-    /// This name, or this name with a number if another node has it.
+    /// This name, or this name with the process id if another node has it.
     Free(&'a str),
 }
 
@@ -128,8 +127,8 @@ impl Node {
         &self.console
     }
 
-    /// Ends the run, then the servers, then the processes, then the connections of the observers. Servers and processes
-    /// together have the time of the drain.
+    /// Ends the run, then the servers, the membership in a cluster, the processes, the store, and the connections of
+    /// observers. Servers and processes together have the time of the drain.
     pub(crate) fn stop(self) -> ShutdownReport {
         self.readiness.set(false);
         if let Some(engine) = &self.engine {
@@ -144,7 +143,7 @@ impl Node {
         // Other nodes see the node leave before its processes end.
         #[cfg_attr(
             not(feature = "cluster"),
-            expect(clippy::drop_non_drop, reason = "without the feature there is no node")
+            expect(clippy::drop_non_drop, reason = "without the feature there is no cluster to leave")
         )]
         drop(self.cluster);
         let shutdown = self.runtime.shutdown(end.saturating_duration_since(Instant::now()));

@@ -117,10 +117,10 @@ impl Runtime {
     pub async fn shutdown_async(self, deadline: Duration) -> ShutdownReport {
         let (give, take) = tokio::sync::oneshot::channel();
         // If the system has no thread left, the runtime ends here and now.
-        let runtime = Arc::new(std::sync::Mutex::new(Some(self)));
+        let runtime = Arc::new(parking_lot::Mutex::new(Some(self)));
         let theirs = Arc::clone(&runtime);
-        let end = move |runtime: &std::sync::Mutex<Option<Self>>| {
-            let runtime = runtime.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let end = move |runtime: &parking_lot::Mutex<Option<Self>>| {
+            let runtime = runtime.lock().take();
             runtime.map(|runtime| runtime.shutdown(deadline)).unwrap_or_default()
         };
         match Builder::new().name("rusm-shutdown".to_owned()).spawn(move || drop(give.send(end(&theirs)))) {

@@ -3,16 +3,13 @@
 //! `tests/models*.rs` compile the same protocol files with loom's atomics instead, so those files import from
 //! `crate::sync`.
 
-pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, atomic};
+pub(crate) use std::sync::atomic;
 
 /// A cell that is written once. The models replace it to check its readers.
 pub(crate) use std::sync::OnceLock as OnceSlot;
 
-/// A lock without poisoning.
-pub(crate) use parking_lot::{Mutex as Lock, MutexGuard as LockGuard};
-
-pub(crate) use parking_lot::RawMutex;
 pub(crate) use parking_lot::lock_api::RawMutex as RawLock;
+pub(crate) use parking_lot::{Mutex, MutexGuard, RawMutex, RwLock};
 
 /// Creates a one-byte lock that guards data stored elsewhere.
 pub(crate) const fn raw_mutex() -> RawMutex {

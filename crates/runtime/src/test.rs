@@ -39,10 +39,11 @@ mod report;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::process::context::Context;
@@ -204,10 +205,10 @@ impl Simulation {
             let body = body(ctx);
             async move {
                 let value = body.await;
-                *give.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+                *give.lock() = Some(value);
             }
         })?;
-        let value = returned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let value = returned.lock().take();
         // An exit signal with the reason `normal` ended the process before it returned a value.
         value.ok_or_else(|| Failure { seed, cause: Cause::Ended(ExitReason::Normal), report: RunReport::default() })
     }

@@ -25,6 +25,8 @@ mod gate;
 mod header;
 #[path = "../src/links/holdings.rs"]
 mod holdings;
+#[path = "models/locks.rs"]
+mod locks;
 #[path = "../src/mailbox/message.rs"]
 mod message;
 #[path = "../src/links/name.rs"]

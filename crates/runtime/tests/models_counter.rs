@@ -9,8 +9,10 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering};
     }
-    pub(crate) use loom::sync::Mutex;
+    pub(crate) use crate::locks::Mutex;
 }
+#[path = "models/locks.rs"]
+mod locks;
 #[path = "../src/counter/stripes.rs"]
 mod stripes;
 

@@ -13,7 +13,7 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     }
-    pub(crate) use loom::sync::Mutex;
+    pub(crate) use crate::locks::Mutex;
 
     /// Subset of `FenceSite` in `src/sync.rs`: the fences of rings.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ mod sync {
         }
     }
 }
+#[path = "models/locks.rs"]
+mod locks;
 mod panics {
     pub(crate) fn wake(waker: std::task::Waker) {
         waker.wake();

@@ -9,7 +9,7 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     }
-    pub(crate) use loom::sync::Mutex;
+    pub(crate) use crate::locks::Mutex;
 
     // The effect of the pair of barriers, expressed in the memory model.
     pub(crate) fn light_barrier() {
@@ -23,6 +23,8 @@ mod sync {
 }
 #[path = "../src/scheduler/lifo_slot.rs"]
 mod lifo_slot;
+#[path = "models/locks.rs"]
+mod locks;
 #[path = "../src/scheduler/parking.rs"]
 mod parking;
 

@@ -12,7 +12,7 @@ mod sync {
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     }
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    pub(crate) use crate::locks::{Mutex, MutexGuard};
 
     /// Subset of `FenceSite` in `src/sync.rs`: the fences of tickers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ mod sync {
         }
     }
 }
+#[path = "models/locks.rs"]
+mod locks;
 #[path = "../src/time/ticker/sleep_word.rs"]
 mod sleep_word;
 #[path = "../src/time/ticker/wake_signal.rs"]

@@ -14,7 +14,8 @@ mod sync {
     use std::cell::Cell;
 
     use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::MutexGuard as LockGuard;
+
+    pub(crate) use crate::locks::{Mutex, MutexGuard};
 
     pub(crate) mod atomic {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,19 +78,6 @@ mod sync {
         !has(Plant::LooksOnce(side))
     }
 
-    /// A lock with the interface of `parking_lot`.
-    pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
-
-    impl<T> Lock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> LockGuard<'_, T> {
-            self.0.lock().expect("it is not poisoned")
-        }
-    }
-
     /// A place that is written once; loom checks every access.
     pub(crate) struct OnceSlot<T>(UnsafeCell<Option<T>>);
 
@@ -118,6 +106,8 @@ mod sync {
         }
     }
 }
+#[path = "models/locks.rs"]
+mod locks;
 mod panics {
     pub(crate) fn wake(waker: std::task::Waker) {
         waker.wake();
@@ -160,14 +150,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom::sync::{Condvar, Mutex};
+use loom::sync::Condvar;
 use loom::thread;
 
 use cursor::Cursor;
 use log::Log;
 use message::Message;
 use retention::{AppendError, LogLimits, Retention, Waiter};
-use sync::{FenceSite, Lock, Plant};
+use sync::{FenceSite, Mutex, Plant};
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -192,7 +182,7 @@ struct ParkedThread {
 
 impl Wake for ParkedThread {
     fn wake(self: Arc<Self>) {
-        *self.woken.lock().expect("it is not poisoned") = true;
+        *self.woken.lock() = true;
         self.changed.notify_one();
     }
 }
@@ -205,7 +195,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(value) => return value,
             Poll::Pending => {
-                let mut woken = parked.woken.lock().expect("it is not poisoned");
+                let mut woken = parked.woken.lock();
                 while !std::mem::take(&mut *woken) {
                     woken = parked.changed.wait(woken).expect("it is not poisoned");
                 }
@@ -257,13 +247,13 @@ struct SubscriberState(Mutex<Option<Waker>>);
 
 impl SubscriberState {
     fn note(&self, waker: &Waker) {
-        *self.0.lock().expect("it is not poisoned") = Some(waker.clone());
+        *self.0.lock() = Some(waker.clone());
     }
 }
 
 impl Waiter for SubscriberState {
     fn wake(&self) {
-        let waker = self.0.lock().expect("it is not poisoned").take();
+        let waker = self.0.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -419,7 +409,7 @@ struct SubscriptionState {
 }
 
 /// Wakes the consumer that waits for the subscription.
-struct ConsumerWaiter(Lock<Option<Arc<Lock<SubscriptionState>>>>);
+struct ConsumerWaiter(Mutex<Option<Arc<Mutex<SubscriptionState>>>>);
 
 impl Waiter for ConsumerWaiter {
     fn wake(&self) {
@@ -434,10 +424,10 @@ impl Waiter for ConsumerWaiter {
 /// Runs a consumer that takes two messages, which arrive while it checks or while it sleeps.
 fn consumes() {
     let log = log(8);
-    let consumer_waiter = Arc::new(ConsumerWaiter(Lock::new(None)));
+    let consumer_waiter = Arc::new(ConsumerWaiter(Mutex::new(None)));
     let waiter: Arc<dyn Waiter> = Arc::<ConsumerWaiter>::clone(&consumer_waiter);
     let cursor = Cursor::join(&log, false, true, &waiter);
-    let state = Arc::new(Lock::new(SubscriptionState { cursor, waits: None }));
+    let state = Arc::new(Mutex::new(SubscriptionState { cursor, waits: None }));
     *consumer_waiter.0.lock() = Some(Arc::clone(&state));
     let publisher = {
         let log = Arc::clone(&log);

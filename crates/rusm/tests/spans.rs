@@ -1,10 +1,9 @@
 //! A span of `tracing` for each process, if a subscriber wants it.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusm::prelude::*;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -14,7 +13,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -52,7 +51,7 @@ fn events_of_a_process_carry_its_pid_name_and_label_and_the_span_ends_with_it() 
     runtime.wait(pid);
     drop(runtime);
 
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(lines.0.lock().clone()).unwrap();
     let of = |event: &str| text.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("{event}: {text}"));
     for event in ["from inside", "again"] {
         let line = of(event);

@@ -123,7 +123,7 @@ pub enum WsError {
     #[error("a message is longer than the limit: {0}")]
     TooLong(String),
     /// The server holds too many bytes of messages, and the client was told so by close code 1013.
-    #[error("the server holds too many bytes of messages that are not whole")]
+    #[error("the server holds too many bytes of incomplete messages")]
     Busy,
 }
 
@@ -219,7 +219,7 @@ where
         return plain(StatusCode::BAD_REQUEST, "this is a WebSocket: connect with `Upgrade: websocket`");
     }
     if let Some(twice) = [SEC_WEBSOCKET_VERSION, SEC_WEBSOCKET_KEY].iter().find(|name| is_twice(&request, name)) {
-        return plain(StatusCode::BAD_REQUEST, format!("{twice} may be there once"));
+        return plain(StatusCode::BAD_REQUEST, format!("{twice} may be given only once"));
     }
     if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
         let mut response = plain(StatusCode::UPGRADE_REQUIRED, "the server speaks version 13 of WebSocket");
@@ -313,6 +313,7 @@ impl WebSocket {
                 Next::Item(item) => item,
                 Next::Silence if self.is_pinged => {
                     self.stats.hit(Limit::WsPing);
+                    self.is_closed = true;
                     return Err(WsError::Gone("it does not answer pings".to_owned()));
                 }
                 Next::Silence => {
@@ -432,6 +433,10 @@ impl WebSocket {
         if self.is_closed {
             return Err(WsError::Gone("the socket is closed".to_owned()));
         }
+        if self.stream.unsent_bytes() > 0 {
+            // A handler gave up an earlier frame.
+            Box::pin(self.send_rest()).await?;
+        }
         self.stream.begin(opcode, payload).await.map_err(gone)?;
         if self.stream.unsent_bytes() == 0 {
             return self.stream.flush().await.map_err(gone);
@@ -472,7 +477,7 @@ impl WebSocket {
         WsError::Gone("it takes nothing, and the memory for responses is short".to_owned())
     }
 
-    /// Closes the socket with a code of 1000–4999 and a reason of at most 123 bytes, and waits a second for the
+    /// Closes the socket with a code of 1000–4999 and a reason, cut to 123 bytes, and waits a second for the
     /// client's answer.
     pub async fn close_with(mut self, code: u16, reason: &str) {
         self.begin_close(code, reason, true);

@@ -15,10 +15,11 @@ mod record;
 mod worker;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rusm_runtime::{Handle, Pid, check_name};
 
 use crate::error::StoreError;
@@ -248,7 +249,7 @@ impl Jobs {
 
     /// Lets the workers look for jobs at once.
     pub fn wake(&self) {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).retain(|(runtime, pid)| {
+        self.workers.lock().retain(|(runtime, pid)| {
             // A full mailbox has such a message already.
             drop(runtime.try_send(*pid, worker::Wake));
             runtime.is_alive(*pid)

@@ -1,8 +1,8 @@
 //! Statistics of guests and of the engine's capacity, for observers.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use super::config::InstanceAllocator;
 use super::engine::inner::{EngineInner, Wasm};
@@ -65,7 +65,7 @@ impl Wasm {
             failed_total: node.failed.load(Relaxed),
             memories,
             stacks,
-            modules: node.registry.read().unwrap_or_else(PoisonError::into_inner).len(),
+            modules: node.registry.read().len(),
             cache_hits_total: node.code_cache.hits(),
             cache_misses_total: node.code_cache.misses(),
             cache_evictions_total: node.code_cache.evictions(),
@@ -116,7 +116,7 @@ impl EngineInner {
 
     #[cold]
     fn show_in(self: &Arc<Self>, runtime: RuntimeRef<'_>) {
-        let mut guard = self.runtime_link.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.runtime_link.guard.lock();
         let this: Arc<dyn Engine> = Arc::<Self>::clone(self);
         *guard = runtime.show_engine(Arc::downgrade(&this));
         // The other half is for native processes.
@@ -131,7 +131,7 @@ impl EngineInner {
     }
 
     fn module_reports(&self) -> Vec<ModuleReport> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.read();
         let report = |module: &Module| {
             let counters = &module.0.counters;
             ModuleReport {

@@ -19,10 +19,10 @@ pub(crate) mod values;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
@@ -180,7 +180,7 @@ impl Drop for LineBuffer {
 impl LogStream {
     /// Returns true, once, if others must run before the next write.
     fn must_yield(&self) -> bool {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         let must_yield = lines.unyielded >= WRITE_BYTES;
         if must_yield {
             lines.unyielded = 0;
@@ -189,21 +189,21 @@ impl LogStream {
     }
 
     fn put(&self, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+        self.0.lock().write(bytes);
     }
 }
 
 #[cfg(feature = "http")]
 impl OutputLines for Mutex<LineBuffer> {
     fn flush_line(&self) {
-        let mut lines = self.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lock();
         if !lines.line.is_empty() {
             lines.end_line();
         }
     }
 
     fn belong_to(&self, pid: Pid, info: &Arc<GuestInfo>) {
-        let mut lines = self.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lock();
         (lines.pid, lines.info) = (pid, Arc::clone(info));
     }
 }

@@ -19,7 +19,7 @@ use crate::report::numbers;
 use crate::run::error::RunError;
 use crate::run::execution::{Abort, Run};
 
-/// Rate at which memory may fill at most, in bytes a second. The guard looks again before the rest could be full.
+/// Highest rate at which a run may fill memory, in bytes a second. The guard looks again before the rest could be full.
 const FILLS_BYTES_PER_SEC: f64 = 4e9;
 const SLEEP_MIN: Duration = Duration::from_millis(2);
 const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(crate) struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Watches a run. Without a thread for it, the run is not watched.
+    /// Watches a run. If the thread cannot be started, the run is not watched.
     pub(crate) fn watch(run: &Run) -> Self {
         let (is_over, abort) = (Arc::new(AtomicBool::new(false)), run.abort());
         let flag = Arc::clone(&is_over);
@@ -73,7 +73,7 @@ fn look(is_over: &AtomicBool, abort: &Abort) {
 struct Memory {
     /// Of this program, without files, or of all programs in its control group, which a run may start too.
     own: u64,
-    /// That the machine can still give to programs.
+    /// Bytes that the machine can still give to programs.
     available: u64,
 }
 
@@ -91,7 +91,8 @@ impl Memory {
 /// Bounds of the memory during a run, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Most that this program may take: five eighths of the machine or of its control group. Its end takes more.
+    /// Most that this program may take: five eighths of the machine or of its control group. Ending a run takes memory,
+    /// too.
     own_max: u64,
     /// Least that the machine must have left: a sixteenth of it.
     available_min: u64,

@@ -1,8 +1,9 @@
 //! State shared by the engine, its driver and the history thread.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusm_console::RunSnapshot;
 use rusm_protocol::LatencySnapshot;
 
@@ -24,7 +25,7 @@ pub(crate) struct EngineShared {
 
 impl EngineShared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sets the wanted measurement and wakes the driver.
@@ -40,14 +41,11 @@ impl EngineShared {
         let mut state = self.lock();
         while state.revision == seen {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            state = match left {
+            match left {
                 Some(left) if left.is_zero() => return state,
-                Some(left) => match self.changed.wait_timeout(state, left) {
-                    Ok((state, _)) => state,
-                    Err(poisoned) => poisoned.into_inner().0,
-                },
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+                Some(left) => drop(self.changed.wait_for(&mut state, left)),
+                None => self.changed.wait(&mut state),
+            }
         }
         state
     }

@@ -1,9 +1,10 @@
 //! A connection: a process that takes arrivals and has at most one operation in flight.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::Context;
 use tokio::time::timeout;
 
@@ -32,14 +33,14 @@ pub(crate) struct Faults(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Faults {
     fn note(&self, kind: String) {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.0.lock();
         let kind = if kinds.len() < KINDS_MAX || kinds.contains_key(&kind) { kind } else { "others".to_owned() };
         *kinds.entry(kind).or_default() += 1;
     }
 
     /// Returns the kinds of failures, most frequent first.
     pub(crate) fn read(&self) -> Vec<(String, u64)> {
-        let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = self.0.lock();
         let mut kinds: Vec<_> = kinds.iter().map(|(kind, count)| (kind.clone(), *count)).collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         kinds

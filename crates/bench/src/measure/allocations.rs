@@ -4,7 +4,7 @@
 //!   a program with `#[global_allocator] CountingAllocator` ──▶ counted(work) ──▶ allocations of this thread
 //! ```
 //!
-//! Outside of [`counted`] the allocator only checks a flag. If the program uses another allocator, nothing is
+//! Outside of [`counted`] the allocator only reads a counter. If the program uses another allocator, nothing is
 //! counted.
 
 #![expect(unsafe_code, reason = "implements `GlobalAlloc` by forwarding to the system allocator")]

@@ -15,8 +15,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::measure::latency::Latencies;
 use crate::measure::rng::{XorShift, splitmix64};
@@ -103,7 +105,7 @@ impl Meter {
     /// Creates a recorder for another worker.
     pub fn recorder(self: &Arc<Self>) -> Recorder {
         let counters = Arc::new(WorkerCounters::default());
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock();
         workers.push(Arc::clone(&counters));
         let mut recorder = Recorder {
             counters,
@@ -121,7 +123,7 @@ impl Meter {
 
     /// Returns the number of recorders created; each has at most one operation in flight.
     pub(crate) fn workers(&self) -> usize {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.workers.lock().len()
     }
 
     /// Counts operations with an external counter, starting from its present value.
@@ -165,7 +167,7 @@ impl Meter {
 
     /// Returns the sums of all counters.
     pub(crate) fn sums(&self) -> Sums {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = self.workers.lock();
         let since = |outside: &Outside| (outside.count)().saturating_sub(outside.start);
         let zero = Sums {
             ops: self.outside.get().map_or(0, since),

@@ -126,6 +126,11 @@ impl Pace {
         !self.stop.is_set()
     }
 
+    /// Returns true if the run stops: no operation begins any more.
+    pub fn is_over(&self) -> bool {
+        self.stop.is_set()
+    }
+
     /// Returns true if operations begin by a schedule (open loop).
     pub const fn is_open(&self) -> bool {
         matches!(self.kind, PaceKind::Open { .. })

@@ -7,8 +7,9 @@
 //! A cell is a number or a text. The column has the unit, so that programs read plain numbers and people read `4.1 µs`.
 
 use std::fmt::{self, Display};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::report::numbers::{Amount, Nanos, grouped};
@@ -190,17 +191,17 @@ pub struct Tables(Arc<Mutex<Vec<Table>>>, Arc<Mutex<Vec<String>>>);
 impl Tables {
     /// Replaces the printed lines.
     pub fn print(&self, lines: Vec<String>) {
-        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        *self.1.lock() = lines;
     }
 
     /// Returns the lines that were printed last.
     pub(crate) fn printed(&self) -> Vec<String> {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.1.lock().clone()
     }
 
     /// Adds a table, or replaces an earlier table with the same title.
     pub fn show(&self, table: Table) {
-        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.0.lock();
         match tables.iter_mut().find(|known| known.title == table.title) {
             Some(known) => *known = table,
             None => tables.push(table),
@@ -209,7 +210,7 @@ impl Tables {
 
     /// Returns all tables, in the order in which they were first shown.
     pub(crate) fn read(&self) -> Vec<Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

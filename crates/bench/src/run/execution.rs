@@ -8,11 +8,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::{ExitReason, Handle, Pid};
 
 use crate::context::RunContext;
@@ -42,7 +43,7 @@ impl Abort {
     /// Ends the run with this error, and all of its processes, without waiting for them. A run that has ended stays as it
     /// is.
     pub(crate) fn end(&self, error: RunError) {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Err(error));
+        self.outcome.lock().get_or_insert(Err(error));
         self.stop.abort();
         self.handle.exit(self.driver, ExitReason::Killed);
         orphans::end(&self.handle, self.driver);
@@ -102,7 +103,7 @@ impl Run {
                 let mut context = RunContext::new(ctx, plan.settings(), meter, stop, tables, start_line, live_before);
                 let ran = scenario.run(&mut context).await;
                 let closed = context.close().await;
-                outcome.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(ran.and(closed));
+                outcome.lock().get_or_insert(ran.and(closed));
             })?
         };
         let watch = handle.clone();
@@ -223,7 +224,7 @@ impl Run {
         let Poll::Ready(reason) = self.death.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) else {
             return false;
         };
-        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = self.outcome.lock().take();
         self.over = Some(match outcome {
             Some(Ok(())) if !self.told_to_stop => Err(RunError::EndedEarly { after: self.started.elapsed() }),
             Some(outcome) => outcome,

@@ -8,10 +8,11 @@
 //! stop flag at each step; a turn that was cut short is discarded. A pause begins after the present turn.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusm_runtime::Handle;
 
 use crate::context::RunContext;
@@ -99,7 +100,7 @@ pub(crate) async fn run_in_turn(context: &mut RunContext, mut cases: impl Cases)
         while !case_context.stops() {
             for case in 0..cases.count() {
                 if let Err(error) = cases.run_turn(case, &mut case_context) {
-                    *fails.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    *fails.lock() = Some(error);
                     return;
                 }
                 if case_context.stop.is_paused() {
@@ -118,7 +119,7 @@ pub(crate) async fn run_in_turn(context: &mut RunContext, mut cases: impl Cases)
         ctx.spawn_blocking(body).await;
     })?;
     let stopped = context.stopped().await;
-    if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(error) = failed.lock().take() {
         return Err(error);
     }
     stopped?;

@@ -1,4 +1,5 @@
-//! Scenarios of topics, and the loads that they share.
+//! Scenarios of topics, and what they share: `gather`, `load` and `payload`. `rival` is tokio's broadcast channel, for
+//! comparison.
 
 pub(crate) mod gather;
 pub(crate) mod load;

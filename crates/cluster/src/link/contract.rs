@@ -12,7 +12,8 @@ use crate::wire::Lane;
 /// The transport of one node to all others.
 ///
 /// A link keeps the order of the packets of one lane to one peer. It may lose packets: the session notices. Only
-/// [`Self::send`] and [`Self::close`] may block, so they are called from threads of their own.
+/// [`Self::start`], [`Self::send`], [`Self::forget`] and [`Self::close`] may block, so they are called from threads that
+/// may.
 pub trait Link: Send + Sync {
     /// Returns the name of this node.
     fn name(&self) -> &NodeName;
@@ -38,7 +39,7 @@ pub trait Link: Send + Sync {
     /// Sends a packet without waiting for more to send with it, in the order of [`Self::send`].
     ///
     /// # Errors
-    /// [`LinkError`] as of [`Self::send`].
+    /// [`LinkError`] as for [`Self::send`].
     fn send_at_once(&self, to: &NodeName, lane: Lane, packet: Bytes) -> Result<(), LinkError> {
         self.send(to, lane, packet)
     }
@@ -46,10 +47,10 @@ pub trait Link: Send + Sync {
     /// Returns the peers that the link sees.
     fn peers(&self) -> Vec<NodeName>;
 
-    /// Forgets what it keeps for a peer that has gone. It comes from a thread that may block.
+    /// Drops what the link keeps for a peer that has gone. Called from a thread that may block.
     fn forget(&self, _peer: &NodeName) {}
 
-    /// Returns what the link is, for observers.
+    /// Returns a description of the link, for observers.
     fn status(&self) -> LinkStatus;
 
     /// Closes the link, within this time.
@@ -64,7 +65,7 @@ pub trait LinkEvents: Send + Sync {
     /// The link has lost a peer.
     fn down(&self, peer: &NodeName);
 
-    /// Another node has the name of this one and had it before: the link leaves the cluster. It comes back, and reports the
+    /// Another node has the same name, and had it first: the link leaves the cluster. It comes back, and reports the
     /// peers again, when no other node has the name any more.
     fn name_taken(&self) {}
 

@@ -1,9 +1,10 @@
 //! The audit log: each command that changes the node, the client that sent it, and whether it was allowed.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::support::node;
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -20,7 +21,7 @@ impl Subscriber for Audit {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        self.0.lock().push(line.0);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -56,7 +57,7 @@ async fn a_command_that_changes_the_node_is_logged_with_the_client_and_its_role(
     tcp.send(r#"{"type":"watch","frame_hz":10}"#).await;
     tcp.frame().await;
 
-    let lines = audit.0.lock().unwrap().clone();
+    let lines = audit.0.lock().clone();
     let us = format!("client=\"user {} process {}\"", rustix::process::getuid().as_raw(), std::process::id());
     assert_eq!(lines.len(), 2, "{lines:?}");
     for part in [&*us, "role=Control", "allowed=true", "Run { scenario: \"spawn-storm\""] {

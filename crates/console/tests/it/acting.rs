@@ -1,8 +1,9 @@
 //! Commands that act on a node: an end with words, the filter of the log, and a node that observers cannot change.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::support::{Client, node, node_with};
+use parking_lot::Mutex;
 use rusm_runtime::Pid;
 use serde_json::{Value, json};
 
@@ -53,7 +54,7 @@ async fn the_filter_of_the_log_is_replaced_by_a_client_in_control() {
             if filter == "loud" {
                 return Err("\"loud\" is not a level".to_owned());
             }
-            sink.lock().unwrap().push(filter.to_owned());
+            sink.lock().push(filter.to_owned());
             Ok(())
         }));
     });
@@ -66,7 +67,7 @@ async fn the_filter_of_the_log_is_replaced_by_a_client_in_control() {
     let mut observer = node.attach_tcp(&node.observe_token()).await;
     assert_eq!(ask(&mut observer, &command("off")).await["code"], "forbidden");
 
-    assert_eq!(*set.lock().unwrap(), ["info,rusm_store=trace"]);
+    assert_eq!(*set.lock(), ["info,rusm_store=trace"]);
 }
 
 #[tokio::test]

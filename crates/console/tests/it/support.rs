@@ -1,10 +1,11 @@
 //! A node with a console, and clients for tests; everything goes through real sockets.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use parking_lot::Mutex;
 use rusm_console::{Console, ConsoleConfig, Host, HostError, Limits, RunSnapshot};
 use rusm_protocol::{ErrorCode, ResourceProfileMeta, ScenarioMeta};
 use rusm_runtime::{Config, Pid, Runtime};
@@ -278,11 +279,11 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn calls(&self) -> Vec<String> {
-        self.calls.lock().unwrap().clone()
+        self.calls.lock().clone()
     }
 
     fn note(&self, call: String) {
-        self.calls.lock().unwrap().push(call);
+        self.calls.lock().push(call);
     }
 }
 
@@ -302,18 +303,18 @@ impl Host for Recorder {
             let message = format!("unknown scenario {scenario:?}: did you mean spawn-storm?");
             return Err(HostError { code: ErrorCode::Unknown, message });
         }
-        let mut run = self.run.lock().unwrap();
+        let mut run = self.run.lock();
         *run = RunSnapshot { scenario: Some(scenario.to_owned()), run_id: run.run_id + 1, ..run.clone() };
         Ok(())
     }
 
     fn stop(&self) {
         self.note("stop".to_owned());
-        self.run.lock().unwrap().scenario = None;
+        self.run.lock().scenario = None;
     }
 
     fn pause(&self, paused: bool) -> Result<(), HostError> {
-        let mut run = self.run.lock().unwrap();
+        let mut run = self.run.lock();
         if run.scenario.is_none() {
             return Err(HostError { code: ErrorCode::Failed, message: "no scenario runs".to_owned() });
         }
@@ -323,12 +324,12 @@ impl Host for Recorder {
 
     fn set_profile(&self, profile: &str) -> Result<(), HostError> {
         self.note(format!("profile {profile}"));
-        profile.clone_into(&mut self.run.lock().unwrap().profile);
+        profile.clone_into(&mut self.run.lock().profile);
         Ok(())
     }
 
     fn sample(&self) -> RunSnapshot {
-        let mut run = self.run.lock().unwrap();
+        let mut run = self.run.lock();
         run.ops += 1000;
         run.clone()
     }

@@ -24,14 +24,14 @@ pub(super) fn run(flags: SweepFlags) -> Result<u8, Failure> {
             progress(&format!("cell {number} of {count}: {:?}, {}", cell.params, cell.verdict.line()));
             history::keep(document, &flags.history);
         });
+    let left = conditions.leave();
     let sweep = match measured {
         Err(HeadlessError::Stopped) => {
             progress("nothing was measured yet");
-            return conditions.leave().map(|()| signals.code(1));
+            return left.map(|()| signals.code(1));
         }
         sweep => sweep?,
     };
-    let left = conditions.leave();
     publish_as(&json(&sweep)?, &sweep.to_tsv(), &flags.output).and(left)?;
     // A cell disturbed by other programs is marked in its row; a failed cell makes the whole sweep fail.
     Ok(signals.code(if sweep.cells.iter().any(|cell| cell.error.is_some()) { 5 } else { 0 }))

@@ -52,8 +52,3 @@ impl Check {
         Self { health, ..self }
     }
 }
-
-/// Reads a number from a file of the kernel.
-pub(super) fn read_number(path: &str) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}

@@ -1,15 +1,16 @@
 //! Limits on the resources that processes, guests and connections use.
 
 use std::num::NonZero;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::{io, thread};
 
+use parking_lot::Mutex;
 use rusm_bench::{Machine, cgroup};
 use rusm_text::grouped;
 use rusm_wasm::defaults::POOL_CAPACITY_MAX;
 use rustix::process::{Resource, getrlimit};
 
-use crate::doctor::check::{Check, read_number};
+use crate::doctor::check::Check;
 use crate::failure::Failure;
 use crate::settings::size::format_bytes;
 
@@ -144,13 +145,18 @@ pub(crate) fn check_threads() -> Result<(), Failure> {
     })
 }
 
+/// Reads a number from a file of the kernel.
+fn read_number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 /// Starts this many threads at once, and ends them. An error says how many were started.
 fn start_all(count: usize) -> Result<(), (usize, io::Error)> {
     let (ends, ended) = mpsc::channel::<()>();
     let ended = Mutex::new(ended);
     thread::scope(|scope| {
         let result = (0..count).try_for_each(|started| {
-            let wait = || drop(ended.lock().map(|ended| ended.recv()));
+            let wait = || ended.lock().recv().is_ok();
             let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, wait);
             thread.map(drop).map_err(|error| (started, error))
         });

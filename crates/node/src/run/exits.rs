@@ -5,9 +5,10 @@
 //! memory; the end of a process that is not watched is neither logged nor a cause of failure.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusm_runtime::supervisor::Restart;
 use rusm_runtime::{ExitReason, Pid, Watch};
 use rusm_text::escaped;
@@ -72,7 +73,7 @@ impl ExitRecorder {
     /// Records the start of a guest, and awaits the end of its process.
     pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid, end: Watch) {
         let start = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.starts += 1;
             let start = state.starts;
             state.last.insert(Arc::clone(id), LastRun { start, end: None });
@@ -90,7 +91,7 @@ impl ExitRecorder {
     }
 
     fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.watched -= 1;
         state.count += 1;
         let (words, backtrace) = (reason.to_string(), backtrace(&reason));
@@ -114,7 +115,7 @@ impl ExitRecorder {
 
     /// Returns true if the end of every watched process has been recorded.
     pub(crate) fn are_all_reported(&self) -> bool {
-        self.state().watched == 0
+        self.state.lock().watched == 0
     }
 
     /// Returns the most recent end after which the guest must be restarted, or in which a temporary guest failed.
@@ -122,11 +123,7 @@ impl ExitRecorder {
     /// The guest may still wait for that restart: the end is the cause of a failure only if the supervisor has ended,
     /// or if the guest is temporary. The caller checks this.
     pub(crate) fn failure_cause(&self) -> Option<GuestExit> {
-        failure_cause(self.state().last.values().filter_map(|last| last.end.as_ref()))
-    }
-
-    fn state(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        failure_cause(self.state.lock().last.values().filter_map(|last| last.end.as_ref()))
     }
 }
 

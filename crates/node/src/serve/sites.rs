@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::Handle;
 use rusm_serve::http::StatusCode;
 use rusm_serve::{Files, Request, RouteError, Router, ServeConfig, ServeError, Server, TlsError, TlsFiles};
@@ -259,7 +260,7 @@ impl Sites {
         let kinds = [Reloaded::Certificates, Reloaded::Modules];
         for kind in kinds.into_iter().filter(|kind| modules || *kind == Reloaded::Certificates) {
             let turn = this.turn(kind);
-            let watcher = turn.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let watcher = turn.watcher.lock().take();
             let Some(mut watcher) = watcher.filter(|_| !turn.files.is_empty()) else { continue };
             let sites = Arc::downgrade(this);
             let follow = move || {
@@ -287,7 +288,7 @@ impl Sites {
                 // A thread that has not begun will see the newest files.
                 continue;
             }
-            if turn.reloading.try_lock().is_err() {
+            if turn.reloading.is_locked() {
                 tracing::info!(target: "rusm::serve", "files are read again when the reload before it is done");
             }
             let sites = Arc::clone(this);
@@ -310,7 +311,7 @@ impl Sites {
     /// Puts changed files of a kind into use, after those that changed before.
     fn reload(&self, kind: Reloaded, changed: impl FnOnce() -> Vec<PathBuf>) {
         let turn = self.turn(kind);
-        let _reloading = turn.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reloading = turn.reloading.lock();
         turn.is_due.store(false, Relaxed);
         match kind {
             Reloaded::Certificates => self.reload_certificates(&changed()),

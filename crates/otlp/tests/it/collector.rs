@@ -5,8 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use std::sync::{Condvar, Mutex};
-
+use parking_lot::{Condvar, Mutex};
 use rusm_otlp::OtlpConfig;
 use serde_json::Value;
 
@@ -74,11 +73,11 @@ impl Collector {
     /// Waits until the requests are as expected, and returns them.
     pub(crate) fn wait(&self, expected: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let end = Instant::now() + DEADLINE;
-        let mut received = self.state.received.lock().unwrap();
+        let mut received = self.state.received.lock();
         while !expected(&received) {
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "not in time: {received:#?}");
-            received = self.state.arrived.wait_timeout(received, left).unwrap().0;
+            self.state.arrived.wait_for(&mut received, left);
         }
         received.clone()
     }
@@ -138,7 +137,7 @@ pub(crate) fn serve_one<S: Read + Write>(
 fn serve(stream: std::net::TcpStream, state: &State, answer: &(dyn Fn(usize, &Received) -> Answer + Send + Sync)) {
     let mut stream = BufReader::new(stream);
     let respond = |request: &Received| {
-        let mut received = state.received.lock().unwrap();
+        let mut received = state.received.lock();
         let number = received.len();
         received.push(request.clone());
         state.arrived.notify_all();

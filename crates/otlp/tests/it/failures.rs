@@ -2,9 +2,10 @@
 
 use std::fmt::{Debug, Write as _};
 use std::net::TcpListener;
-use std::sync::{Mutex, Once};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_otlp::{Exporter, OtlpConfig, QUEUE_RECORDS_MAX, Signal};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -30,7 +31,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         if event.metadata().target() == "rusm::otlp" {
             let mut text = Text(event.metadata().level().to_string());
             event.record(&mut text);
-            LINES.lock().unwrap().push(text.0);
+            LINES.lock().push(text.0);
         }
     }
 }
@@ -69,7 +70,7 @@ fn records_outlive_a_collector_that_is_down_and_the_log_says_so_once() {
     log(&exporter, 1);
     wait(|| exporter.counters(Signal::Logs).failures >= 3);
     let about = || {
-        let lines = LINES.lock().unwrap();
+        let lines = LINES.lock();
         lines.iter().filter(|line| line.contains(&address.to_string())).cloned().collect::<Vec<_>>()
     };
     assert_eq!(about().len(), 1, "{:?}", about());

@@ -157,7 +157,7 @@ impl Stripes {
     #[cold]
     fn spend_from_reserve(&self, counts: &StripeCounts, units: u64) -> bool {
         let Ok(wanted) = i64::try_from(units) else { return false };
-        let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut reserve = self.reserve.lock();
         self.deduct_updates(&mut reserve);
         if reserve.units < wanted {
             reserve.units += self.counts.iter().map(|counts| counts.take_credit()).sum::<i64>();
@@ -187,7 +187,7 @@ impl Stripes {
 
     #[cold]
     fn refund_to_reserve(&self, units: u64) -> u64 {
-        let mut reserve = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut reserve = self.reserve.lock();
         for counts in &self.counts {
             self.move_spent(counts);
         }
@@ -235,7 +235,7 @@ impl Stripes {
 
     /// Returns the number of operations and the least units they took; exact once no operation adds to them.
     pub(crate) fn totals(&self) -> (u64, i64) {
-        let _guard = self.reserve.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _guard = self.reserve.lock();
         let operations = self.counts.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();
         (operations, self.taken())
     }

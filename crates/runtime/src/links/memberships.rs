@@ -1,7 +1,9 @@
 //! The data of process groups: groups with their members and monitors, and the memberships of a process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::links::signal::MonitorRef;
 use crate::process::pid::Pid;
@@ -48,7 +50,7 @@ pub(super) struct Group {
 
 impl Groups {
     pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn members(&self, group: &str) -> Vec<Pid> {

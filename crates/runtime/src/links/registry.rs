@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 
 use thiserror::Error;
@@ -72,7 +72,7 @@ impl SideTables {
 
     fn release_rare(&self, pid: Pid, rare: RareEntries) -> ReleasedRareEntries {
         if !rare.names.is_empty() {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            let mut names = self.names.write();
             for name in &rare.names {
                 if names.get(name) == Some(&pid) {
                     names.remove(name);
@@ -80,7 +80,7 @@ impl SideTables {
             }
         }
         if let Some(root) = rare.root {
-            self.roots.lock().unwrap_or_else(PoisonError::into_inner).remove(&root);
+            self.roots.lock().remove(&root);
         }
         ReleasedRareEntries {
             timers: rare.timers,
@@ -97,7 +97,7 @@ impl SideTables {
         check_name("process", name)?;
         let name: Arc<str> = name.into();
         let registered = Self::change(slot, pid, |side_table| {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            let mut names = self.names.write();
             if let Some(holder) = names.get(&name) {
                 return Err(RegisterError::Taken { name: name.to_string(), holder: *holder });
             }
@@ -118,12 +118,12 @@ impl SideTables {
         let Some(pid) = self.whereis(name) else { return false };
         let Some(mut locked) = slot_of(pid).and_then(|slot| SideTableGuard::lock_live(slot, pid)) else { return false };
         locked.side_table().rare().names.retain(|own| &**own != name);
-        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.write();
         names.get(name) == Some(&pid) && names.remove(name).is_some()
     }
 
     pub(crate) fn whereis(&self, name: &str) -> Option<Pid> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+        self.names.read().get(name).copied()
     }
 
     /// Sets the label of a process, truncated to the maximum length.
@@ -348,13 +348,13 @@ impl SideTables {
     pub(crate) fn add_root(&self, slot: Slot, pid: Pid, order: u64) {
         Self::change(slot, pid, |side_table| {
             side_table.rare().root = Some(order);
-            self.roots.lock().unwrap_or_else(PoisonError::into_inner).insert(order, pid);
+            self.roots.lock().insert(order, pid);
         });
     }
 
     /// Returns the newest live process that was spawned from outside.
     pub(crate) fn newest_root(&self) -> Option<Pid> {
-        self.roots.lock().unwrap_or_else(PoisonError::into_inner).last_key_value().map(|(_, pid)| *pid)
+        self.roots.lock().last_key_value().map(|(_, pid)| *pid)
     }
 }
 

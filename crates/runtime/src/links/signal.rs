@@ -23,7 +23,7 @@ use crate::process::pid::Pid;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The process that ended or sent the signal.
+    /// The process that ended or sent the signal; [`Pid::NONE`] if code outside of processes sent it.
     pub from: Pid,
     /// The exit reason.
     pub reason: ExitReason,
@@ -125,9 +125,9 @@ const CALL: u64 = 1 << 63;
 const START: u64 = 1 << 62;
 
 /// Size of the block of references that a scheduler takes at once. It does not use the first of them.
-const REFERENCES: u64 = 1 << 16;
+const REFERENCE_BLOCK: u64 = 1 << 16;
 
-/// Allocates references that are never reused: schedulers use the numbers between two multiples of [`REFERENCES`],
+/// Allocates references that are never reused: schedulers use the numbers between two multiples of [`REFERENCE_BLOCK`],
 /// other threads use the multiples.
 #[derive(Default)]
 pub(crate) struct ReferenceAllocator {
@@ -137,16 +137,16 @@ pub(crate) struct ReferenceAllocator {
 
 impl ReferenceAllocator {
     /// Initial `last_reference` of a scheduler: the end of a block, so that the next reference begins a new one.
-    pub(crate) const USED_UP: u64 = REFERENCES - 1;
+    pub(crate) const USED_UP: u64 = REFERENCE_BLOCK - 1;
 
     /// Returns a reference; `last` is the last one of the scheduler of this thread, if it is one.
     pub(crate) fn next(&self, last: Option<&Cell<u64>>) -> MonitorRef {
         let Some(last) = last else {
-            return Self::after((self.outside.fetch_add(1, Ordering::Relaxed) + 1) * REFERENCES - 1);
+            return Self::after((self.outside.fetch_add(1, Ordering::Relaxed) + 1) * REFERENCE_BLOCK - 1);
         };
         let mut before = last.get();
-        if (before + 1).is_multiple_of(REFERENCES) {
-            before = self.taken.fetch_add(REFERENCES, Ordering::Relaxed);
+        if (before + 1).is_multiple_of(REFERENCE_BLOCK) {
+            before = self.taken.fetch_add(REFERENCE_BLOCK, Ordering::Relaxed);
         }
         last.set(before + 1);
         Self::after(before)

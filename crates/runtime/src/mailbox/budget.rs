@@ -14,7 +14,6 @@
 //! [`mailbox_capacity`](crate::Config::mailbox_capacity) of them.
 
 use std::cell::Cell;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -109,11 +108,11 @@ impl MailboxBudget {
 
     /// Registers a receiver whose senders wait for the budget.
     pub(super) fn block(&self, receiver: Pid) {
-        self.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
+        self.blocked_receivers.lock().push(receiver);
     }
 
     /// Takes the receivers whose senders wait for the budget.
     pub(super) fn take_blocked(&self) -> Vec<Pid> {
-        std::mem::take(&mut *self.blocked_receivers.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.blocked_receivers.lock())
     }
 }

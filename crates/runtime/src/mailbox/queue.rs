@@ -28,7 +28,7 @@ pub(crate) struct Node {
     generation: u32,
     /// Heap bytes of the message, saturating.
     heap: u32,
-    /// Initialised from `EmptyNode::fill` until the envelope is opened or dropped.
+    /// Initialised by `EmptyNode::fill` or `message_envelope`, until the envelope is opened or dropped.
     message: ManuallyDrop<Message>,
 }
 

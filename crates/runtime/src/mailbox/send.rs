@@ -126,7 +126,8 @@ fn push_flagged(shared: &RuntimeShared, local: Option<&Local>, slot: Slot, to: P
     }
 }
 
-/// Puts an envelope into a mailbox even if that is full, and calls `unlock` before anything else can happen.
+/// Puts an envelope into a mailbox even if that is full, and calls `unlock` once the message is queued: the receiver
+/// is woken only then.
 pub(crate) fn force_send(slot: Slot, envelope: Envelope, unlock: impl FnOnce()) {
     let (header, heap) = (slot.header(), envelope.heap());
     if traced::is_on(slot.shared(), None) {

@@ -1,4 +1,5 @@
-//! Bytes with a number by which their receiver selects them.
+//! Bytes with a tag by which their receiver selects them; and the same bytes counted against the quota of the guest
+//! that sent them.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use bytes::Bytes;
 
 /// Bytes with a tag: a message that its receiver can select without reading its content.
 ///
-/// A tag of 0 means no tag. Such bytes are sent as plain [`Bytes`] where it makes no difference.
+/// A tag of 0 means no tag. A guest sends bytes without a tag to a native process as plain [`Bytes`].
 ///
 /// ```
 /// use bytes::Bytes;
@@ -23,7 +24,7 @@ pub struct TaggedBytes {
     pub body: Bytes,
 }
 
-/// Counts the bytes of messages until they are received or dropped.
+/// A quota that counts the bytes of messages until they are received or dropped.
 pub trait Charge: Send + Sync {
     /// Releases the bytes of a message that was received or dropped.
     fn release(&self, bytes: u64);

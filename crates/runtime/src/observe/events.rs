@@ -5,9 +5,11 @@
 //! million crashes per second, so each scheduler records only a few events per slice and counts the rest as dropped.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
@@ -81,7 +83,7 @@ pub enum EventKind {
         /// Exit reason of that child.
         reason: ExitReason,
     },
-    /// A process requested an operation that it is not allowed to do.
+    /// A process requested an operation that it may not carry out.
     Refused {
         /// Pid of the process.
         pid: Pid,
@@ -110,17 +112,13 @@ impl Events {
 
     /// Records an event; if another thread holds the lock of the ring, counts the event as dropped.
     pub(crate) fn record(&self, kind: impl FnOnce() -> EventKind) {
-        let ring = match self.ring.try_lock() {
-            Ok(ring) => ring,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return self.drop_one(),
-        };
+        let Some(ring) = self.ring.try_lock() else { return self.drop_one() };
         self.push(ring, kind());
     }
 
     /// Records an event, and waits for the lock of the ring: for the few events that are never dropped.
     pub(crate) fn record_blocking(&self, kind: EventKind) {
-        self.push(self.ring.lock().unwrap_or_else(PoisonError::into_inner), kind);
+        self.push(self.ring.lock(), kind);
     }
 
     fn push(&self, mut ring: MutexGuard<'_, VecDeque<RuntimeEvent>>, kind: EventKind) {
@@ -139,7 +137,7 @@ impl Events {
 
     /// Returns the newest events after `seq`, at most `limit`, oldest first.
     pub(crate) fn since(&self, seq: u64, limit: usize) -> Vec<RuntimeEvent> {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = self.ring.lock();
         let newer = ring.iter().rev().take_while(|event| event.seq > seq).count();
         ring.iter().skip(ring.len() - newer.min(limit)).cloned().collect()
     }
@@ -172,7 +170,7 @@ mod tests {
     fn an_event_that_is_insisted_on_waits_for_whoever_is_at_the_ring() {
         let events = Events::new(Instant::now());
         let kind = || EventKind::Stuck { pid: Pid::local(1, 1) };
-        let reader = events.ring.lock().unwrap();
+        let reader = events.ring.lock();
 
         events.record(kind);
         std::thread::scope(|scope| {

@@ -10,8 +10,10 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::observe::body_info::BodyInfo;
 use crate::process::header::bump;
@@ -112,7 +114,7 @@ impl EndedProcesses {
     /// Called by the owning scheduler only.
     #[cold]
     pub(crate) fn number(&self, key: GroupKey, is_alive: impl Fn(Pid) -> bool) -> (u16, bool) {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.lock();
         if let Some(number) = keys.numbers.get(&key) {
             return (*number, false);
         }
@@ -155,7 +157,7 @@ impl EndedProcesses {
 
     /// Returns all groups with an ended process.
     pub(crate) fn read(&self) -> Vec<EndedGroup> {
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.lock();
         let other = GroupKey { kind: ProcessKind::Other, parent: Pid::NONE };
         let known = keys.numbers.iter().map(|(key, number)| (key, *number));
         let read = |(key, number): (&GroupKey, u16)| {

@@ -1,7 +1,7 @@
 //! Views of processes: counters that are read in place, and descriptions that look up names.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use crate::links::registry::{ProcessLinks, SideTables};
 use crate::mailbox::gate::Phase;
@@ -176,8 +176,7 @@ impl ProcessRef<'_> {
     /// Returns true if a poll has run for longer than the threshold.
     pub fn is_stuck(&self) -> bool {
         // Only a running process can be stuck, so most processes need no look at the list.
-        self.header.gate.phase() == Phase::Running
-            && self.table_slot().shared().stuck.lock().unwrap_or_else(PoisonError::into_inner).contains(&self.pid())
+        self.header.gate.phase() == Phase::Running && self.table_slot().shared().stuck.lock().contains(&self.pid())
     }
 
     /// Returns true if the process may have a name or a label.

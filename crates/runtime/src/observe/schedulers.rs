@@ -166,7 +166,7 @@ fn busy(counters: &Counters) -> (u64, u64) {
 
 /// Returns the processes with a poll that has run for longer than [`Config::stuck_after`](crate::Config::stuck_after).
 pub fn stuck(runtime: &Handle) -> Vec<Pid> {
-    runtime.shared.stuck.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    runtime.shared.stuck.lock().clone()
 }
 
 /// Returns the number of schedulers that are inside a poll.

@@ -11,7 +11,8 @@
 //! flood its own. Free objects are linked through themselves, so a free list allocates nothing.
 
 use std::cell::Cell;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Number of objects that move between a free list and the pool at a time, unless the pool has smaller batches.
 pub(crate) const BATCH: u32 = 256;
@@ -101,7 +102,7 @@ impl<T: Linked> FreeList<T> {
                 object.set_next(batch);
                 batch = Some(object);
             }
-            shared_pool.batches.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+            shared_pool.batches.lock().extend(batch);
         }
     }
 }
@@ -130,12 +131,12 @@ impl<T: Linked> SharedPool<T> {
 
     /// Returns the number of chains in the pool.
     pub(crate) fn batches(&self) -> usize {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.batches.lock().len()
     }
 
     /// Takes one chain out.
     pub(crate) fn take_batch(&self) -> Option<T> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.batches.lock().pop()
     }
 }
 

@@ -17,9 +17,10 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::mm::{Advice, madvise};
 
 use crate::mailbox::queue::Backlog;
@@ -303,7 +304,7 @@ impl ProcessTable {
             return;
         }
         if !free_list.refill(pool) {
-            let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _growing = self.growing.lock();
             // The pool may have been empty only because it was being sorted.
             if !free_list.refill(pool) {
                 self.grow(owner, |slot| free_list.push(slot));
@@ -318,7 +319,7 @@ impl ProcessTable {
     /// Gives the slots of a decommitted chunk, or else of a new one. Returns false at the limit. Only one thread grows
     /// at a time.
     fn grow(&self, owner: impl FnOnce() -> Owner, give: impl FnMut(Slot)) -> bool {
-        if let Some(chunk) = self.decommitted.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        if let Some(chunk) = self.decommitted.lock().pop() {
             self.chunk_slots(chunk).rev().for_each(give);
             return true;
         }
@@ -410,7 +411,7 @@ impl ProcessTable {
     /// back those of chunks in use.
     pub(crate) fn trim(&self, shared_pool: &SharedPool<Slot>) {
         // A thread that finds the pool empty meanwhile waits for this lock.
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growing = self.growing.lock();
         let mut by_chunk: Vec<Vec<Slot>> = (0..self.chunk_count()).map(|_| Vec::new()).collect();
         while let Some(batch) = shared_pool.take_batch() {
             for slot in std::iter::successors(Some(batch), |slot| slot.next()) {
@@ -435,7 +436,7 @@ impl ProcessTable {
         // SAFETY: all slots of the chunk were taken out of the free lists, so no thread owns a body here, and a body is
         // written anew for its next tenant.
         unsafe { decommit(self.chunks[chunk].load(Ordering::Acquire)) };
-        self.decommitted.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+        self.decommitted.lock().push(chunk);
     }
 
     /// Drops the runtime's references to its chunks: from here on only wakers and handles keep the table alive, without

@@ -5,11 +5,12 @@
 
 #![expect(unsafe_code, reason = "gives the owner of a chunk of the process table its type back")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crossbeam_deque::{Injector, Worker};
+use parking_lot::{Condvar, Mutex};
 
 use crate::links::memberships::Groups;
 use crate::links::registry::SideTables;
@@ -262,7 +263,7 @@ impl RuntimeShared {
         if self.closing.load(Ordering::SeqCst) {
             return Err(SpawnError::ShuttingDown);
         }
-        let free_list = self.outside_slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let free_list = self.outside_slots.lock();
         let slot = free_list.take().or_else(|| {
             self.replenish(&free_list);
             free_list.take()
@@ -284,7 +285,7 @@ impl RuntimeShared {
     }
 
     pub(crate) fn free_slot(&self, slot: Slot) {
-        self.outside_slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        self.outside_slots.lock().push(slot);
     }
 
     pub(crate) fn next_root(&self) -> u64 {
@@ -349,18 +350,18 @@ impl RuntimeShared {
 
     /// Waits until `until` or until the runtime stops. Returns true if it stopped.
     pub(crate) fn wait_for_stop(&self, until: Instant) -> bool {
-        let mut guard = self.stop_signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.stop_signal.0.lock();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if self.is_stopped() || left.is_zero() {
                 return self.is_stopped();
             }
-            guard = self.stop_signal.1.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.stop_signal.1.wait_for(&mut guard, left);
         }
     }
 
     pub(crate) fn stop(&self) {
-        let guard = self.stop_signal.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.stop_signal.0.lock();
         self.stopped.store(true, Ordering::SeqCst);
         self.stop_signal.1.notify_all();
         drop(guard);

@@ -5,7 +5,6 @@
 
 #![expect(unsafe_code, reason = "frees the process table after the last scheduler has ended")]
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::mailbox::queue::NodePool;
@@ -15,7 +14,7 @@ use crate::runtime::shared::RuntimeShared;
 
 /// Frees everything that processes hold. The threads of the runtime have ended.
 pub(crate) fn tear_down(shared: &RuntimeShared) {
-    let mut has_released = shared.has_released_table.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut has_released = shared.has_released_table.lock();
     shared.is_torn_down.store(true, Ordering::SeqCst);
     // Read before the slots: a process whose creation has ended by now is found below.
     let is_last = shared.spawns_in_progress.load(Ordering::SeqCst) == 0;

@@ -94,7 +94,7 @@ impl<T> LifoSlot<T> {
     }
 
     fn set_open(&self, open: bool) {
-        *self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = open;
+        *self.open.lock() = open;
     }
 
     /// Takes the entry, for another scheduler; null unless the slot is open.
@@ -103,7 +103,7 @@ impl<T> LifoSlot<T> {
             return ptr::null_mut();
         }
         match self.open.try_lock() {
-            Ok(open) if *open => {
+            Some(open) if *open => {
                 // Never write to an empty slot: only the owner may store after it became empty.
                 let taken = self.entry.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |next| {
                     (!next.is_null()).then_some(ptr::null_mut())

@@ -174,8 +174,7 @@ impl Local {
     #[cold]
     fn remember_end(&self, slot: Slot, pid: Pid, released: Option<&Released>, reason: &ExitReason, mailbox_len: u64) {
         let shared = &self.shared;
-        let by = shared.ended.take_note(pid).or_else(|| self.ended_by.take()).unwrap_or_default();
-        self.ended_by.set(None);
+        let by = origin(self.ended_by.take(), shared.ended.take_note(pid), reason);
         let is_watched = shared.watches.find(pid).is_some();
         if reason.is_normal() && by == EndedBy::Itself && !is_watched {
             return;
@@ -359,5 +358,16 @@ impl Local {
             panics::contain(|| drop(envelope.open(&self.nodes)));
         }
         slot.header().backlog.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Returns the origin of an end: of the signal that the process obeyed, if any. A note tells who has signalled from
+/// outside, or has killed; if the process has trapped that signal and fails later, it does so by itself.
+fn origin(obeyed: Option<EndedBy>, note: Option<EndedBy>, reason: &ExitReason) -> EndedBy {
+    match (obeyed, note) {
+        (Some(EndedBy::Outside), Some(note)) => note,
+        (Some(by), _) => by,
+        (None, Some(note)) if reason.is_normal() || *reason == ExitReason::Killed => note,
+        (None, _) => EndedBy::Itself,
     }
 }

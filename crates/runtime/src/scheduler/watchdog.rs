@@ -6,8 +6,8 @@
 //! steal them anyway, but busy ones never steal. The watchdog also frees what a burst has left behind: message nodes
 //! and the memory of free slots.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::mailbox::queue::NodePool;
@@ -41,7 +41,7 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
         }
         if changed {
             let stuck = observations.iter().filter_map(|observation| observation.stuck).collect();
-            *shared.stuck.lock().unwrap_or_else(PoisonError::into_inner) = stuck;
+            *shared.stuck.lock() = stuck;
         }
         NodePool::trim(&shared.nodes);
         shared.crash_log.flush(shared.now_ns(), |cause| shared.causes.text(cause));

@@ -26,11 +26,11 @@ use super::retention::{
 };
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{FenceSite, Lock, LockGuard, rechecks_before_sleep};
+use crate::sync::{FenceSite, Mutex, MutexGuard, rechecks_before_sleep};
 
 /// Log of a topic, shared by its publishers and cursors.
 pub(super) struct Log {
-    state: Lock<RetentionBuffer>,
+    state: Mutex<RetentionBuffer>,
     /// Position of the next message, readable without the lock.
     head: AtomicU64,
     limits: LogLimits,
@@ -50,7 +50,7 @@ pub(super) struct LogStats {
 impl Log {
     /// Creates a log that gives its first message the position `base`.
     pub(super) fn new(limits: LogLimits, base: u64) -> Self {
-        Self { state: Lock::new(RetentionBuffer::new(limits, base)), head: AtomicU64::new(base), limits }
+        Self { state: Mutex::new(RetentionBuffer::new(limits, base)), head: AtomicU64::new(base), limits }
     }
 
     pub(super) const fn limits(&self) -> LogLimits {
@@ -63,7 +63,7 @@ impl Log {
         self.head.load(Ordering::Acquire)
     }
 
-    pub(super) fn lock(&self) -> LockGuard<'_, RetentionBuffer> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RetentionBuffer> {
         self.state.lock()
     }
 

@@ -27,10 +27,10 @@ pub(crate) fn run<F>(runtime: &Runtime, body: impl FnOnce(Context) -> F + Send +
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let body = std::sync::Mutex::new(Some(body));
+    let body = parking_lot::Mutex::new(Some(body));
     let body = Arc::new(body);
     crew(runtime, 1, move |_, ctx| {
-        let body = body.lock().expect("no thread panics while it holds the lock").take().expect("there is one process");
+        let body = body.lock().take().expect("there is one process");
         body(ctx)
     });
 }

@@ -1,10 +1,11 @@
 //! Runtimes that are nodes of a network in memory, which a test can cut and heal.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::thread;
 
+use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::remote::{Address, Delivered, Frame, Identity, Malformed, Network, Refused, Remote, attach};
 use rusm_runtime::remote::Exports;
 use rusm_runtime::{Config, Pid, Runtime};
@@ -74,8 +75,8 @@ impl Node {
         let (here, there) = (self.index_of(other), other.index_of(self));
         let forth = Direction::new(&other.hub, there);
         let back = Direction::new(&self.hub, here);
-        self.hub.links.lock().unwrap().insert(here, Arc::clone(&forth));
-        other.hub.links.lock().unwrap().insert(there, Arc::clone(&back));
+        self.hub.links.lock().insert(here, Arc::clone(&forth));
+        other.hub.links.lock().insert(there, Arc::clone(&back));
         self.hub.remote().connected(here);
         other.hub.remote().connected(there);
         for direction in [forth, back] {
@@ -95,19 +96,19 @@ impl Node {
     /// Cuts one side of the connection: this node finds that it has lost `other`.
     pub(crate) fn lose(&self, other: &Self) {
         let (here, there) = (self.index_of(other), other.index_of(self));
-        let incoming = other.hub.links.lock().unwrap().get(&there).cloned();
+        let incoming = other.hub.links.lock().get(&there).cloned();
         if let Some(incoming) = &incoming {
             incoming.close();
         }
         let lost = || self.hub.remote().lost(here);
         match &incoming {
             Some(incoming) => {
-                let _delivering = incoming.delivering.lock().unwrap();
+                let _delivering = incoming.delivering.lock();
                 lost();
             }
             None => lost(),
         }
-        let outgoing = self.hub.links.lock().unwrap().remove(&here);
+        let outgoing = self.hub.links.lock().remove(&here);
         if let Some(outgoing) = outgoing {
             outgoing.close();
         }
@@ -115,7 +116,7 @@ impl Node {
 
     /// Delivers the next frame to `other`; false if there is none.
     pub(crate) fn step_to(&self, other: &Self) -> bool {
-        let direction = self.hub.links.lock().unwrap().get(&self.index_of(other)).cloned();
+        let direction = self.hub.links.lock().get(&self.index_of(other)).cloned();
         direction.is_some_and(|direction| direction.step())
     }
 
@@ -140,14 +141,14 @@ impl Hub {
     }
 
     fn link(&self, node: u32) -> Option<Arc<Direction>> {
-        self.links.lock().unwrap().get(&node).cloned()
+        self.links.lock().get(&node).cloned()
     }
 }
 
 impl Network for Hub {
     fn send(&self, node: u32, frame: Frame) -> Result<(), Refused> {
         let Some(link) = self.link(node) else { return Err(Refused::NoConnection(frame)) };
-        let mut state = link.state.lock().unwrap();
+        let mut state = link.state.lock();
         if state.closed {
             return Err(Refused::NoConnection(frame));
         }
@@ -165,7 +166,7 @@ impl Network for Hub {
 
     fn wait_for_room(&self, node: u32, to: Address, _bytes: usize, sender: &Waker) -> bool {
         let Some(link) = self.link(node) else { return false };
-        let mut state = link.state.lock().unwrap();
+        let mut state = link.state.lock();
         if state.closed || state.in_flight.get(&to).is_none_or(|in_flight| *in_flight < CREDIT) {
             return false;
         }
@@ -197,7 +198,7 @@ impl Direction {
 
     fn close(&self) {
         let waiting: Vec<Waker> = {
-            let mut state = self.state.lock().unwrap();
+            let mut state = self.state.lock();
             state.closed = true;
             state.queue.clear();
             state.waiting.drain().flat_map(|(_, waiting)| waiting).collect()
@@ -209,16 +210,16 @@ impl Direction {
     /// Waits for a frame and delivers it; false if the connection is closed.
     fn step_waiting(&self) -> bool {
         {
-            let state = self.state.lock().unwrap();
-            drop(self.changed.wait_while(state, |state| !state.closed && state.queue.is_empty()).unwrap());
+            let mut state = self.state.lock();
+            self.changed.wait_while(&mut state, |state| !state.closed && state.queue.is_empty());
         }
-        self.step() || !self.state.lock().unwrap().closed
+        self.step() || !self.state.lock().closed
     }
 
     fn step(&self) -> bool {
-        let _delivering = self.delivering.lock().unwrap();
+        let _delivering = self.delivering.lock();
         let frame = {
-            let mut state = self.state.lock().unwrap();
+            let mut state = self.state.lock();
             if state.closed { None } else { state.queue.pop_front() }
         };
         let (Some(frame), Some(to)) = (frame, self.to.upgrade()) else { return false };
@@ -232,7 +233,7 @@ impl Direction {
 
     fn give_back(&self, to: Address, frames: u32) {
         let waiting = {
-            let mut state = self.state.lock().unwrap();
+            let mut state = self.state.lock();
             if let Some(in_flight) = state.in_flight.get_mut(&to) {
                 *in_flight -= frames;
             }

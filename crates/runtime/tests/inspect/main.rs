@@ -13,7 +13,7 @@ use std::future::pending;
 use crate::ask::{ask, runtime};
 use crate::eventually::eventually;
 use rusm_runtime::observe::{self, Bond, CauseKind, EndedBy, ProcessState};
-use rusm_runtime::{Config, Context, ExitReason, Pid, Runtime};
+use rusm_runtime::{Config, Context, Exit, ExitReason, Pid, Runtime};
 
 /// Spawns a process that waits forever.
 fn idle(runtime: &Runtime) -> Pid {
@@ -171,6 +171,28 @@ fn the_origin_of_an_end_is_the_killer_the_link_or_the_observer() {
     assert_eq!(by(linked), Some(EndedBy::Link(victim)));
     assert_eq!(by(observed), Some(EndedBy::Observer("observer 3".into())));
     assert_eq!(by(outside), Some(EndedBy::Outside));
+}
+
+#[test]
+fn a_process_that_has_trapped_an_observers_signal_fails_by_itself_later() {
+    let runtime = runtime();
+    let stubborn = runtime
+        .spawn(|ctx: Context| async move {
+            ctx.trap_exits(true);
+            ctx.register("stubborn").unwrap();
+            let _trapped = ctx.receive_of::<Exit>().await;
+            let () = ctx.receive_of().await;
+            panic!("no stock");
+        })
+        .unwrap();
+    eventually("it traps exits", || runtime.whereis("stubborn") == Some(stubborn));
+    observe::note_end_by(&runtime, stubborn, EndedBy::Observer("observer 3".into()));
+    runtime.exit(stubborn, ExitReason::Shutdown);
+    runtime.try_send(stubborn, ()).unwrap();
+    has_ended(&runtime, stubborn);
+
+    eventually("it is remembered", || observe::ended(&runtime, stubborn).is_some());
+    assert_eq!(observe::ended(&runtime, stubborn).unwrap().by, EndedBy::Itself);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Pipelines: every message is acknowledged at the end or comes again, and demand bounds what is on its way.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
+use parking_lot::Mutex;
 use rusm_runtime::pipeline::{Pipeline, Stage};
 use rusm_runtime::supervisor::SupervisorRef;
 use rusm_runtime::topic::{DeadLetter, Lease, Message, Overflow, Subscription, SubscriptionConfig, Topic};
@@ -47,7 +48,7 @@ fn each_message_passes_all_stages_and_is_acknowledged_at_the_end() {
         .batches("collect", 100, Duration::from_hours(1))
         .stage("add", Stage::workers(2), move |numbers: Vec<u64>| {
             total.fetch_add(numbers.iter().sum(), Ordering::Relaxed);
-            sizes.lock().unwrap().push(numbers.len());
+            sizes.lock().push(numbers.len());
             async { Ok::<_, ExitReason>(()) }
         });
     start(&runtime, pipeline);
@@ -56,7 +57,7 @@ fn each_message_passes_all_stages_and_is_acknowledged_at_the_end() {
 
     eventually("all are acknowledged", || work.account().acked == 5_000);
     assert_eq!(sum.load(Ordering::Relaxed), 2 * (0..5_000).sum::<u64>());
-    assert_eq!(*batches.lock().unwrap(), [100; 50]);
+    assert_eq!(*batches.lock(), [100; 50]);
     assert!(work.account().is_exact());
 }
 
@@ -116,7 +117,7 @@ fn the_crash_of_a_worker_loses_nothing_and_counts_no_attempt_of_the_items_that_w
     let seen = Arc::clone(&attempts);
     let pipeline = Pipeline::from_subscription("source", &work).stage("check", Stage::default(), move |lease| {
         let number = number(&lease);
-        seen.lock().unwrap()[number as usize] = lease.attempt;
+        seen.lock()[number as usize] = lease.attempt;
         async move {
             assert!(number != 50, "a poisonous item");
             Ok::<(), ExitReason>(())
@@ -127,7 +128,7 @@ fn the_crash_of_a_worker_loses_nothing_and_counts_no_attempt_of_the_items_that_w
 
     eventually("the others are acknowledged", || work.account().acked == 199);
     eventually("the poisonous one is a dead letter", || work.account().dead_lettered == 1);
-    let attempts = attempts.lock().unwrap();
+    let attempts = attempts.lock();
     let expected: Vec<u32> = (0..200).map(|number| if number == 50 { 4 } else { 1 }).collect();
     assert_eq!(*attempts, expected);
 }
@@ -172,12 +173,12 @@ fn a_stream_is_a_source_without_acknowledgements() {
     let all = Arc::clone(&seen);
     let pipeline =
         Pipeline::from_stream("count", || stream::iter(0..100_u64)).stage("keep", Stage::default(), move |number| {
-            all.lock().unwrap().push(number);
+            all.lock().push(number);
             async { Ok::<(), ExitReason>(()) }
         });
     start(&runtime, pipeline);
-    eventually("all are seen", || seen.lock().unwrap().len() == 100);
-    assert_eq!(*seen.lock().unwrap(), (0..100).collect::<Vec<_>>());
+    eventually("all are seen", || seen.lock().len() == 100);
+    assert_eq!(*seen.lock(), (0..100).collect::<Vec<_>>());
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn in_any_schedule_with_crashes_and_errors_each_message_is_acknowledged_once() {
             })
             .batches("collect", 4, Duration::from_millis(10))
             .stage("keep", Stage { workers: 2, demand: 1 }, move |numbers: Vec<u64>| {
-                all.lock().unwrap().extend(numbers);
+                all.lock().extend(numbers);
                 async { Ok::<(), ExitReason>(()) }
             });
         pipeline.start_link(&ctx).await.unwrap();
@@ -205,7 +206,7 @@ fn in_any_schedule_with_crashes_and_errors_each_message_is_acknowledged_once() {
         while work.account().acked < 30 {
             ctx.sleep(Duration::from_millis(5)).await;
         }
-        let mut done = done.lock().unwrap().clone();
+        let mut done = done.lock().clone();
         done.sort_unstable();
         assert_eq!(done, (0..30).collect::<Vec<_>>());
         assert!(work.account().is_exact());

@@ -5,9 +5,10 @@
 //! order of their start; a supervisor that ended left no child behind, and ended only when its restarts were used up.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusm_fuzz::Rng;
 use rusm_runtime::supervisor::{
     ChildError, ChildInfo, ChildSpec, ChildState, Restart, Shutdown, StartChildError, Strategy, Supervisor,
@@ -34,18 +35,18 @@ struct Entry(Roll, Pid);
 
 impl Roll {
     fn enter(&self, pid: Pid) -> Entry {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pid);
+        self.0.lock().insert(pid);
         Entry(self.clone(), pid)
     }
 
     fn alive(&self) -> BTreeSet<Pid> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.0.0.lock().remove(&self.1);
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::cell::{Cell, UnsafeCell};
 
-use loom::sync::MutexGuard;
-pub(crate) use loom::sync::{Mutex, RwLock};
+use super::locks::MutexGuard;
+pub(crate) use super::locks::{Mutex, RwLock};
 
 /// A fault planted under the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl RawLock for RawMutex {
         if has(InjectedFault::NoLock) {
             return;
         }
-        let guard = self.lock.lock().unwrap();
+        let guard = self.lock.lock();
         // SAFETY: the lock lives until it is unlocked; only its holder accesses the guard.
         unsafe { *self.guard.get() = Some(std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard)) };
     }

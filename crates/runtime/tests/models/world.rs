@@ -5,8 +5,10 @@
 #![expect(clippy::unused_self, reason = "the same signatures as the real functions")]
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+
+use parking_lot::Mutex;
 
 use crate::exit::ExitReason;
 use crate::header::{HAS_SIDE_TABLE, ProcessHeader};
@@ -284,7 +286,6 @@ impl RuntimeShared {
     pub(crate) fn received_by(&self, pid: Pid) -> Vec<Received> {
         self.received
             .lock()
-            .unwrap()
             .iter()
             .filter(|received_by| received_by.0 == pid)
             .map(|received_by| received_by.1.clone())
@@ -293,7 +294,7 @@ impl RuntimeShared {
 
     /// Returns the exit reasons recorded for a pid.
     pub(crate) fn ends(&self, pid: Pid) -> Vec<ExitReason> {
-        self.ended.lock().unwrap().iter().filter(|end| end.0 == pid).map(|end| end.1.clone()).collect()
+        self.ended.lock().iter().filter(|end| end.0 == pid).map(|end| end.1.clone()).collect()
     }
 
     /// Ends a process with a reason, unless another thread runs it just now. Returns true if it was ended.
@@ -369,7 +370,7 @@ impl Slot {
         unsafe { backlog.append(taken.newest(), own_generation(taken.newest(), pid)) };
         while let Some(envelope) = backlog.pop() {
             let received_by = received_by(envelope.into_message());
-            self.shared().received.lock().unwrap().push((pid, received_by));
+            self.shared().received.lock().push((pid, received_by));
         }
         if taken.signal() && !has(InjectedFault::SignalsAreForgotten) {
             SideTables::take_exit_signal(self, pid).map(|signal| signal.reason)
@@ -443,7 +444,7 @@ impl Slot {
             header.generation.store(next - 1, Ordering::SeqCst);
         }
         let released = if holds { shared.side_tables.release(self, pid) } else { None };
-        shared.ended.lock().unwrap().push((pid, reason.clone()));
+        shared.ended.lock().push((pid, reason.clone()));
         if let Some(mut released) = released {
             shared.propagate_exit(pid, &mut released.side_table, reason);
             for watcher in released.rare.map(|rare| rare.watchers).unwrap_or_default() {

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use rusm_runtime::{
     Config, Context, Down, Exit, ExitReason, Handle, Message, MonitorRef, Pid, Runtime, Watch, observe,
 };
@@ -54,7 +55,7 @@ struct Actors {
 
 impl Actors {
     fn pids(&self) -> MutexGuard<'_, [Option<Pid>; ACTORS as usize]> {
-        self.pids.lock().unwrap()
+        self.pids.lock()
     }
 
     fn pid(&self, actor: Actor) -> Option<Pid> {

@@ -29,14 +29,14 @@ impl TreeDriver {
     pub(super) async fn during(&mut self, ctx: &Context, id: Id, why: Why, actions: &[Action]) -> &'static str {
         let Some(pid) = self.child(ctx, id) else { return "nobody" };
         let (tell, told) = oneshot::channel();
-        self.tree.log.lock().unwrap().hold = Some((id, tell));
+        self.tree.log.lock().hold = Some((id, tell));
         ctx.send(pid, Request::End(why)).await;
         let held = tokio::select! {
             biased;
             held = told => held.ok(),
             _ = self.settle(ctx) => None,
         };
-        self.tree.log.lock().unwrap().hold = None;
+        self.tree.log.lock().hold = None;
         let Some(held) = held else { return "free" };
         for action in actions {
             self.meanwhile(ctx, &held, action).await;

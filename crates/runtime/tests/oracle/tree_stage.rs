@@ -12,9 +12,10 @@
 mod tree_faults;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::supervisor::{
     AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, GaveUp, Restart, Shutdown, StartChildError,
     Strategy, Supervisor, SupervisorRef,
@@ -220,7 +221,7 @@ impl TreeUnderTest {
                         return reason;
                     }
                     if kind == Kind::Traps {
-                        self.log.lock().unwrap().events.push(format!("-{id}.{reason}"));
+                        self.log.lock().events.push(format!("-{id}.{reason}"));
                         return reason;
                     }
                 }
@@ -230,7 +231,7 @@ impl TreeUnderTest {
 
     /// Returns the channel on which a child must wait before it continues, if it is to be held.
     fn held(&self, ctx: &Context, id: Id) -> Option<oneshot::Receiver<()>> {
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log.lock();
         let (_, tell) = log.hold.take_if(|hold| hold.0 == id)?;
         log.events.push(format!("={id}"));
         let (release, go_on) = oneshot::channel();
@@ -240,7 +241,7 @@ impl TreeUnderTest {
 
     /// Records a start; returns false if it must fail.
     fn starts(&self, ctx: &Context, id: Id, kind: &Kind) -> bool {
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log.lock();
         let start = log.starts.entry(id).or_default();
         *start += 1;
         let start = *start;
@@ -300,11 +301,11 @@ impl TreeDriver {
     }
 
     fn pids(&self) -> Vec<Pid> {
-        self.tree.log.lock().unwrap().names.keys().copied().collect()
+        self.tree.log.lock().names.keys().copied().collect()
     }
 
     fn child(&self, ctx: &Context, id: Id) -> Option<Pid> {
-        let pid = self.tree.log.lock().unwrap().pids.get(&id).copied();
+        let pid = self.tree.log.lock().pids.get(&id).copied();
         pid.filter(|pid| ctx.runtime().is_alive(*pid))
     }
 
@@ -366,7 +367,7 @@ impl TreeDriver {
     /// Returns the state of the tree once it is idle.
     async fn state(&mut self, ctx: &Context, result: &str) -> String {
         let picture = self.settle(ctx).await;
-        let log = self.tree.log.lock().unwrap();
+        let log = self.tree.log.lock();
         let events = log.events[self.told..].join(",");
         self.told = log.events.len();
         format!("{result} {picture} {events}")
@@ -381,7 +382,7 @@ impl TreeDriver {
             for pid in self.pids() {
                 look_at(ctx, pid).await;
             }
-            let now = (self.picture(ctx).await, self.tree.log.lock().unwrap().events.len());
+            let now = (self.picture(ctx).await, self.tree.log.lock().events.len());
             alike = if now == before { alike + 1 } else { 0 };
             before = now;
         }
@@ -435,7 +436,7 @@ impl TreeDriver {
 
     fn name(&self, child: &ChildInfo) -> String {
         match (&*child.id, &child.state) {
-            ("template", ChildState::Running(pid)) => format!("{}+", self.tree.log.lock().unwrap().names[pid]),
+            ("template", ChildState::Running(pid)) => format!("{}+", self.tree.log.lock().names[pid]),
             ("template", _) => "~".to_owned(),
             (id, ChildState::Running(_)) => format!("{id}+"),
             (id, ChildState::Ended) => format!("{id}-"),

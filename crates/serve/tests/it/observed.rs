@@ -1,9 +1,10 @@
 //! What observers see of a server, its rate limits, the traces of its requests, and its access log.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::observe::{self, LiveKind, LiveRequest};
 use rusm_runtime::{Config, Runtime};
 use rusm_serve::{
@@ -151,7 +152,7 @@ struct AccessLog(Arc<Mutex<Vec<String>>>);
 
 impl AccessLog {
     fn lines(&self) -> Vec<String> {
-        self.0.lock().expect("no panic").clone()
+        self.0.lock().clone()
     }
 }
 
@@ -177,7 +178,7 @@ impl Subscriber for AccessLog {
         }
         let mut text = Text(String::new());
         event.record(&mut text);
-        self.0.lock().expect("no panic").push(text.0);
+        self.0.lock().push(text.0);
     }
 
     fn enter(&self, _: &Id) {}

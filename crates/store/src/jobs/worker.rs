@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -189,7 +189,7 @@ impl Worker {
     }
 
     fn register(&self, ctx: &Context) {
-        let mut workers = self.jobs.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.jobs.workers.lock();
         workers.push((ctx.runtime(), ctx.pid()));
     }
 

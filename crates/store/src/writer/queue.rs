@@ -10,11 +10,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::writer::work::Request;
+use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::panics;
 
 /// Result of pushing a request.
@@ -65,12 +65,8 @@ impl Queue {
         Self { operations_max, bytes_max, state, arrived, len: AtomicUsize::new(0) }
     }
 
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn push(&self, request: Request, waker: &Waker) -> PushResult {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed {
             return PushResult::Closed;
         }
@@ -98,7 +94,7 @@ impl Queue {
 
     /// Withdraws a ticket; `will_retry` is true if its holder will push again.
     pub(crate) fn withdraw(&self, ticket: u64, will_retry: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.blocked.iter().position(|(known, _)| *known == ticket) {
             Some(at) => _ = state.blocked.remove(at),
             // The holder was woken for room that it will not use: pass the wake-up on.
@@ -115,7 +111,7 @@ impl Queue {
 
     /// Moves up to `most` requests to `into`, without waiting.
     pub(crate) fn take(&self, most: usize, into: &mut Vec<Request>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let count = state.requests.len().min(most);
         let before = into.len();
         into.extend(state.requests.drain(..count));
@@ -133,7 +129,7 @@ impl Queue {
         while self.len.load(Relaxed) < most && begun.elapsed() < spin_time {
             (0..16).for_each(|_| std::hint::spin_loop());
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if state.requests.len() >= most {
                 state.writer_waits_for = 0;
@@ -143,28 +139,28 @@ impl Queue {
                 return WakeReason::Closed;
             }
             state.writer_waits_for = most;
-            state = match until {
-                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+            match until {
+                None => self.arrived.wait(&mut state),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         state.writer_waits_for = 0;
                         return WakeReason::Time;
                     }
-                    self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.arrived.wait_for(&mut state, left);
                 }
-            };
+            }
         }
     }
 
     /// Returns the number of requests in the queue.
     pub(crate) fn len(&self) -> usize {
-        self.state().requests.len()
+        self.state.lock().requests.len()
     }
 
     /// Closes the queue for new requests, and wakes the blocked callers.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_closed = true;
         let blocked = std::mem::take(&mut state.blocked);
         drop(state);

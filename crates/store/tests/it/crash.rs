@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::disk::Disk;
+use parking_lot::Mutex;
 use rusm_fuzz::splitmix64;
 use rusm_store::{Bucket, Durability, Store, StoreConfig, StoreError};
 
@@ -374,9 +375,9 @@ fn write_until_it_fails(store: &Store, acknowledged: &mut BTreeMap<Kind, u64>) {
         for kind in KINDS {
             let counts = &counts;
             scope.spawn(move || {
-                let first = counts.lock().unwrap().get(&kind).copied().unwrap_or(0);
+                let first = counts.lock().get(&kind).copied().unwrap_or(0);
                 let failed = (first..u64::MAX).find(|number| kind.write(store, *number).is_err());
-                counts.lock().unwrap().insert(kind, failed.unwrap());
+                counts.lock().insert(kind, failed.unwrap());
             });
         }
     });

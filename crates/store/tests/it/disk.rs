@@ -1,9 +1,10 @@
 //! A disk in memory that loses unsynced data at a power cut, can become full, and can delay syncs.
 
 use std::io::{Error, ErrorKind, Result};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusm_store::StorageBackend;
 
 /// Unit in which writes reach the disk, each independently of the others, in bytes.
@@ -67,12 +68,6 @@ impl Power {
     }
 }
 
-impl State {
-    fn power(&self) -> MutexGuard<'_, Power> {
-        self.power.lock().unwrap()
-    }
-}
-
 /// Content of a file. What was never written at its end is a hole, which takes no memory.
 #[derive(Clone, Debug, Default)]
 struct Image {
@@ -117,7 +112,7 @@ pub(crate) struct Disk(Arc<(Mutex<State>, Condvar)>);
 
 impl Disk {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.0.lock().unwrap()
+        self.0.0.lock()
     }
 
     pub(crate) fn syncs(&self) -> u64 {
@@ -180,18 +175,18 @@ impl Disk {
 
     /// Cuts the power after this many writes and syncs; [`cut`](Self::cut) then returns what is left.
     pub(crate) fn die_after(&self, operations: u64) {
-        self.state().power().lasts = Some(operations);
+        self.state().power.lock().lasts = Some(operations);
     }
 
     /// Makes one of `one_in` writes and syncs of all files of the disk fail from now on.
     pub(crate) fn fail_now_and_then(&self, seed: u64, one_in: u64) {
         let state = self.state();
-        let mut power = state.power();
+        let mut power = state.power.lock();
         (power.chance, power.fails_one_in) = (seed, one_in);
     }
 
     pub(crate) fn fail_never(&self) {
-        self.state().power().fails_one_in = 0;
+        self.state().power.lock().fails_one_in = 0;
     }
 
     /// Makes syncs wait until the gate is opened.
@@ -208,7 +203,7 @@ impl Disk {
     pub(crate) fn wait_for_a_sync(&self) {
         let mut state = self.state();
         while state.at_gate == 0 {
-            state = self.0.1.wait(state).unwrap();
+            self.0.1.wait(&mut state);
         }
     }
 
@@ -223,7 +218,7 @@ impl Disk {
     /// other sectors for which `survives` returns true.
     pub(crate) fn cut(&self, mut survives: impl FnMut() -> bool) -> Self {
         let mut state = self.state();
-        state.power().is_off = true;
+        state.power.lock().is_off = true;
         let mut image = state.durable.clone();
         for change in &state.pending {
             match change {
@@ -265,7 +260,7 @@ impl StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> Result<()> {
         let mut state = self.state();
-        if state.power().is_off {
+        if state.power.lock().is_off {
             return Err(Error::other("the power is off"));
         }
         // Sparse, as on a real file system: only writes take up space.
@@ -279,13 +274,13 @@ impl StorageBackend for Disk {
         state.at_gate += 1;
         self.0.1.notify_all();
         while state.gate_closed {
-            state = self.0.1.wait(state).unwrap();
+            self.0.1.wait(&mut state);
         }
         state.at_gate -= 1;
-        if state.power().is_cut() {
+        if state.power.lock().is_cut() {
             return Err(Error::other("the power is off"));
         }
-        let fails = state.power().fails();
+        let fails = state.power.lock().fails();
         if state.sync_fails || fails {
             // As on Linux: the error is reported once, and the data that could not be written is dropped.
             state.pending.clear();
@@ -307,10 +302,10 @@ impl StorageBackend for Disk {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let mut state = self.state();
-        if state.power().is_cut() {
+        if state.power.lock().is_cut() {
             return Err(Error::other("the power is off"));
         }
-        if state.power().fails() {
+        if state.power.lock().fails() {
             return Err(Error::other("the disk does not answer"));
         }
         let from = offset as usize;

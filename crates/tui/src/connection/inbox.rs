@@ -4,8 +4,9 @@
 //! in order. When 64 of them wait, the socket is not read until the model has taken some.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusm_protocol::ServerMessage;
 use tokio::sync::Notify;
 
@@ -56,7 +57,7 @@ impl Inbox {
 
     /// Adds a message, or returns it if the queue is full.
     fn try_post(&self, msg: Msg) -> Option<Msg> {
-        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.slots.lock();
         match msg {
             Msg::Server(ServerMessage::Tick { .. }) => slots.frame = Some(msg),
             Msg::Server(ServerMessage::Rows(_)) => slots.rows = Some(msg),
@@ -80,7 +81,7 @@ impl Inbox {
 
     /// Takes all messages, answers first.
     pub(crate) fn drain(&self) -> Vec<Msg> {
-        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.slots.lock();
         let mut out: Vec<Msg> = slots.queue.drain(..).collect();
         out.extend(slots.frame.take());
         out.extend(slots.rows.take());

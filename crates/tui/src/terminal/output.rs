@@ -12,10 +12,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::termios::{QueueSelector, tcflush, ttyname};
@@ -76,7 +77,7 @@ impl Output {
 
     /// Returns true if all output is written.
     pub fn is_idle(&self) -> bool {
-        self.shared.lock().pending == 0
+        self.shared.state.lock().pending == 0
     }
 
     /// Waits until all output is written.
@@ -88,27 +89,27 @@ impl Output {
 
     /// Waits until all output is written, but at most for `timeout`. Returns true if it is.
     pub(crate) fn finish(&self, timeout: Duration) -> bool {
-        let waited = self.shared.written.wait_timeout_while(self.shared.lock(), timeout, |state| state.pending > 0);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
+        self.shared.written.wait_while_for(&mut state, |state| state.pending > 0, timeout);
         state.pending == 0
     }
 
     /// Drops what is not written yet, and what the terminal has not read.
     pub(crate) fn abandon(&self) {
-        self.shared.lock().abandoned += 1;
+        self.shared.state.lock().abandoned += 1;
         tcflush(rustix::stdio::stdout(), QueueSelector::OFlush).ok();
     }
 
     /// Returns the time that the last write took.
     pub(crate) fn took(&self) -> Duration {
-        self.shared.lock().took
+        self.shared.state.lock().took
     }
 }
 
 /// Queues bytes. An error of an earlier write is returned once.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if let Some(error) = state.error.take() {
             return Err(error);
         }
@@ -125,16 +126,12 @@ impl Write for Output {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Writes what is queued until all handles are gone.
     fn write(&self, waiting: &Receiver<(u64, Vec<u8>)>, mut writer: impl Write) {
         while let Ok((abandoned, bytes)) = waiting.recv() {
             let began = Instant::now();
             let written = self.write_all(&mut writer, &bytes, abandoned);
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.pending -= 1;
             state.took = began.elapsed();
             state.error = written.err().or_else(|| state.error.take());
@@ -146,7 +143,7 @@ impl Shared {
 
     /// Writes bytes until they are abandoned.
     fn write_all(&self, writer: &mut impl Write, mut bytes: &[u8], abandoned: u64) -> io::Result<()> {
-        while !bytes.is_empty() && self.lock().abandoned == abandoned {
+        while !bytes.is_empty() && self.state.lock().abandoned == abandoned {
             match writer.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => bytes = &bytes[written..],

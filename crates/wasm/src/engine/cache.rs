@@ -18,9 +18,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
@@ -112,7 +112,7 @@ impl CodeCache {
     /// Number of entries on disk and their bytes; counted at the first call and whenever this node writes an entry.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let Some(dir) = &self.dir else { return (0, 0) };
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self.usage.lock();
         // A directory that is missing or unreadable counts as empty.
         *usage.get_or_insert_with(|| entries(dir).map_or((0, 0), |found| size(&found)))
     }
@@ -205,7 +205,7 @@ impl CodeCache {
         written?;
         let (left, evicted) = evict(dir, entry, self.max_bytes)?;
         self.evictions.fetch_add(evicted, Ordering::Relaxed);
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        *self.usage.lock() = Some(left);
         Ok(())
     }
 }

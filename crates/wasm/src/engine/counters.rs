@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rusm_runtime::embed::guest::RuntimeGuard;
 use rusm_runtime::observe::FaultReport;
 
@@ -48,7 +48,7 @@ pub(crate) struct TrapLog(Mutex<(u64, VecDeque<FaultReport>)>);
 impl TrapLog {
     /// Stores a trap and numbers it.
     pub(crate) fn keep(&self, fault: FaultReport) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let (seq, faults) = &mut *kept;
         *seq += 1;
         if faults.len() == FAULTS_KEPT {
@@ -59,7 +59,7 @@ impl TrapLog {
 
     /// Returns the kept traps, oldest first.
     pub(crate) fn all(&self) -> Vec<FaultReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.iter().cloned().collect()
+        self.0.lock().1.iter().cloned().collect()
     }
 }
 

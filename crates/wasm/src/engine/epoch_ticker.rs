@@ -11,13 +11,13 @@
 //! checks the flags. Both are sequentially consistent, so one of them sees the other: *a guest never runs without
 //! ticks.*
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-
+use parking_lot::{Condvar, Mutex};
 use rusm_runtime::embed::SCHEDULERS_MAX;
 use rusm_runtime::embed::run_ahead_of_schedulers;
 
@@ -81,9 +81,9 @@ impl EpochTicker {
 
 impl Drop for EpochTicker {
     fn drop(&mut self) {
-        *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.shared.stopped.lock() = true;
         self.shared.wakeup.notify_all();
-        if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(thread) = self.thread.get_mut().take() {
             // A panic of the ticker needs no further report.
             drop(thread.join());
         }
@@ -111,14 +111,14 @@ impl TickerState {
 
     #[cold]
     fn wake(&self) {
-        let _stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let _stopped = self.stopped.lock();
         self.asleep.store(false, Ordering::SeqCst);
         self.wakeup.notify_all();
     }
 
     fn run(&self, tick: Duration, advance: impl Fn()) {
         let mut idle_ticks = 0;
-        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stopped = self.stopped.lock();
         while !*stopped {
             if idle_ticks >= IDLE_TICKS {
                 self.asleep.store(true, Ordering::SeqCst);
@@ -126,12 +126,12 @@ impl TickerState {
                     self.asleep.store(false, Ordering::SeqCst);
                 } else {
                     let asleep = |stopped: &mut bool| !*stopped && self.asleep.load(Ordering::SeqCst);
-                    stopped = self.wakeup.wait_while(stopped, asleep).unwrap_or_else(PoisonError::into_inner);
+                    self.wakeup.wait_while(&mut stopped, asleep);
                 }
                 idle_ticks = 0;
                 continue;
             }
-            stopped = self.wakeup.wait_timeout(stopped, tick).unwrap_or_else(PoisonError::into_inner).0;
+            self.wakeup.wait_for(&mut stopped, tick);
             self.ticks.fetch_add(1, Ordering::Relaxed);
             advance();
             idle_ticks = if self.clear_flags() { 0 } else { idle_ticks + 1 };

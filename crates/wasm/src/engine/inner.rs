@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use rusm_runtime::ExitReason;
 use rusm_runtime::observe::{FaultReport, MemoryRegion};
 use wasmtime::{Engine, Linker, component};
@@ -111,13 +112,13 @@ impl Wasm {
 
 impl EngineInner {
     pub(crate) fn module(&self, name: &str) -> Option<Module> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.registry.read().get(name).cloned()
     }
 
     /// Registers a module under its name. Processes of an earlier module with that name keep it; later spawns use the
     /// new code.
     pub(crate) fn add(&self, module: &Module) {
-        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.registry.write();
         registry.insert(Arc::clone(&module.0.name), module.clone());
     }
 

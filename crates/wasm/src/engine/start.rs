@@ -1,9 +1,10 @@
 //! Starts an engine: memory for instances, the linkers with all host functions, and the thread that counts epochs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
 
+use parking_lot::RwLock;
 use wasmtime::component::HasSelf;
 use wasmtime::{Engine, Linker, component};
 

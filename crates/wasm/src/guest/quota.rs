@@ -10,10 +10,11 @@
 //!
 //! Short messages, which need no allocation, are not counted; the capacity of mailboxes bounds them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
+use parking_lot::Mutex;
 use rusm_runtime::embed::guest::Charge;
 
 /// Bytes that one guest, or several together, have in mailboxes.
@@ -108,7 +109,7 @@ impl Quota {
     /// The sender sets `has_waiting` and then reads `held_bytes`; a receiver changes `held_bytes` and then reads
     /// `has_waiting`. All are `SeqCst`, so one of the two sees the other's write.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         self.has_waiting.store(true, Ordering::SeqCst);
         if self.has_room() {
             return false;
@@ -121,7 +122,7 @@ impl Quota {
 
     #[cold]
     fn wake(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         self.has_waiting.store(false, Ordering::SeqCst);
         let wakers = std::mem::take(&mut *waiting);
         drop(waiting);

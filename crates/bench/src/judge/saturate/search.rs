@@ -11,7 +11,7 @@ use crate::measure::rng::{GOLDEN, XorShift};
 use crate::report::Verdict;
 use crate::report::document::Origin;
 
-/// Fractions of the capacity that the ladder offers, including the seed's 50, 75, 90, 100 and 110 %.
+/// Fractions of the capacity that the ladder offers.
 pub const LADDER: [f64; 11] = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.3];
 
 /// Limits of a system.

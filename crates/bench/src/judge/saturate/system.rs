@@ -62,8 +62,7 @@ impl Default for SaturateOptions {
     }
 }
 
-/// Bisects between the highest good level below the lowest bad level, and that bad level. Returns the highest good
-/// rate.
+/// Bisects between the lowest bad level and the highest good level below it. Returns the highest good rate, if any.
 pub(crate) fn bisect(
     system: &mut impl SystemUnderTest,
     levels: &mut Vec<Level>,

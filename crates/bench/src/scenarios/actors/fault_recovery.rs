@@ -13,8 +13,9 @@ mod checks;
 mod traps;
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusm_protocol::Unit;
 use rusm_runtime::supervisor::{ChildSpec, Shutdown, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Context, Down, ExitReason, InitError, observe};
@@ -160,7 +161,7 @@ struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     fn take(slot: &'a ChildSlot) -> Option<Self> {
-        let state = slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let state = slot.lock().take()?;
         Some(Self { slot, state: Some(state) })
     }
 }
@@ -181,7 +182,7 @@ impl DerefMut for Lease<'_> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
+        *self.slot.lock() = self.state.take();
     }
 }
 
@@ -255,17 +256,13 @@ impl SupervisorDriver {
 
     /// Returns the number of crashes of all children.
     fn crashes(&self) -> u64 {
-        let of = |slot: &ChildSlot| {
-            slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |state| state.crashes)
-        };
+        let of = |slot: &ChildSlot| slot.lock().as_ref().map_or(0, |state| state.crashes);
         self.slots.iter().map(of).sum()
     }
 
     /// Returns the number of children that have not come back from a crash.
     fn unrecovered(&self) -> u64 {
-        let is_open = |slot: &&ChildSlot| {
-            slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|state| state.crashed.is_some())
-        };
+        let is_open = |slot: &&ChildSlot| slot.lock().as_ref().is_none_or(|state| state.crashed.is_some());
         self.slots.iter().filter(is_open).count() as u64
     }
 }

@@ -5,9 +5,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::member::{Member, MemberSettings};
 use super::secret::RunSecret;
@@ -135,7 +136,7 @@ impl Nodes {
 
     /// Returns the other nodes.
     pub(super) fn peers(&self) -> MutexGuard<'_, Vec<Peer>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.peers.lock()
     }
 
     /// Starts another node, and waits until it is connected.

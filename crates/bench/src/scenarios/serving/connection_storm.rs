@@ -221,26 +221,26 @@ impl Client {
             payload.fill(number);
             let holds = (self.random.next() >> 32) % 100 < self.hold;
             payload[0] = if holds { HOLD } else { CLOSE };
-            match self.connect(&payload, &mut echo).await {
+            let succeeded = match self.connect(&payload, &mut echo).await {
                 Ok(Some(stream)) if holds => {
                     self.held.push_back(stream);
                     if self.held.len() > HELD_MAX as usize {
                         drop(self.held.pop_front());
                     }
-                    self.recorder.count(1);
+                    true
                 }
-                Ok(Some(stream)) => {
-                    if closed(stream).await {
-                        self.recorder.count(1);
-                    } else {
-                        self.recorder.fail(1);
-                    }
-                }
-                Ok(None) | Err(_) => {
-                    self.recorder.fail(1);
-                    // A refusal does not wait for anything: let the others run.
-                    ctx.yield_now().await;
-                }
+                Ok(Some(stream)) => closed(stream).await,
+                Ok(None) | Err(_) => false,
+            };
+            if succeeded {
+                self.recorder.count(1);
+            } else if self.pace.is_over() {
+                // The acceptors end before their clients.
+                return;
+            } else {
+                self.recorder.fail(1);
+                // A refusal does not wait for anything: let the others run.
+                ctx.yield_now().await;
             }
         }
     }

@@ -111,7 +111,8 @@ impl Handlers {
         profiles.set_topics(FEED, [topic]);
         let config = WasmConfig { profiles, topics: true, ..WasmConfig::default() };
         let options = GuestOptions::default().profile(FEED);
-        let guest = guest(context, (guests, InstanceReuse::Request), config, options, prebuilt!("ts/feed.wasm")).await?;
+        let guest =
+            guest(context, (guests, InstanceReuse::Request), config, options, prebuilt!("ts/feed.wasm")).await?;
         Ok(Router::new().route(&route, guest))
     }
 }

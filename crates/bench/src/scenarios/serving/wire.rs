@@ -5,7 +5,7 @@
 //!          ◀── head ──────                     ◀── answer of known length ──
 //! ```
 //!
-//! A client of a connection that is held has no library and no buffers, so that the memory of a connection is that of
+//! The client of a held connection uses no library and keeps no buffers, so that the memory of a connection is that of
 //! its server side.
 
 use std::io;
@@ -13,7 +13,7 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Data of a ping on a WebSocket.
+/// Content of the message that a WebSocket server must echo. It is a binary message, not a ping frame.
 const PING: [u8; 8] = *b"are you?";
 /// Longest head of a response.
 const HEAD_MAX: usize = 4096;
@@ -78,10 +78,13 @@ impl Wire {
     }
 }
 
-/// Reads a head and checks its start. No byte may follow it.
+/// Reads a head and checks its start. The server must send nothing behind it.
 async fn read_head(stream: &mut TcpStream, start: &str) -> io::Result<()> {
     let (mut head, mut len) = ([0; HEAD_MAX], 0);
     while !head[..len].ends_with(b"\r\n\r\n") {
+        if len == HEAD_MAX {
+            return Err(io::Error::other(format!("the head of the answer is longer than {HEAD_MAX} bytes")));
+        }
         match stream.read(&mut head[len..]).await? {
             0 => return Err(io::Error::other("the server has closed the connection")),
             bytes => len += bytes,

@@ -1,20 +1,20 @@
 //! Runs `cyclictest` from Debian's rt-tests next to a scenario's own ticks, if it is installed.
 
-use std::io;
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 use crate::measure::histogram::NanosHistogram;
 
-/// Installation hint.
-pub(crate) const HOW: &str =
+/// Note for a table without a row for `cyclictest`.
+const NOT_INSTALLED: &str =
     "cyclictest is not installed, so the table has no row for it: run apt-get install rt-tests, then run again";
 
-/// Runs it for `loops` wake-ups at an interval, with the given `SCHED_FIFO` priority if any; returns the wake-up
-/// delays.
+/// Runs `cyclictest` for `loops` wake-ups at an interval, with the given `SCHED_FIFO` priority if any; returns the
+/// wake-up delays.
 ///
 /// # Errors
-/// Returns an error if the program cannot be started, usually because it is not installed, or prints no figures.
-pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Result<NanosHistogram> {
+/// A note for the table if the program is not installed, cannot be started, or prints no figures.
+pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> Result<NanosHistogram, String> {
     let policy = match priority {
         Some(priority) => vec!["--policy=fifo".to_owned(), format!("-p{priority}")],
         None => vec!["--policy=other".to_owned()],
@@ -25,10 +25,14 @@ pub(crate) fn run(interval_us: u64, loops: u64, priority: Option<u8>) -> io::Res
         .args(policy)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
-        .output()?;
+        .output()
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => NOT_INSTALLED.to_owned(),
+            _ => error.to_string(),
+        })?;
     let histogram = parse(&String::from_utf8_lossy(&output.stdout));
     if histogram.len() == 0 {
-        return Err(io::Error::other(format!("cyclictest ended with {} and printed no figures", output.status)));
+        return Err(format!("cyclictest ended with {} and printed no figures", output.status));
     }
     Ok(histogram)
 }

@@ -179,10 +179,7 @@ impl Cases for Jitter {
             Mode::Cyclictest if self.lacks.is_some() => {}
             Mode::Cyclictest => match cyclictest::run(1_000_000 / rate, ticks, priority) {
                 Ok(histogram) => case.ticks.lateness.merge(&histogram),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    self.lacks = Some(cyclictest::HOW.to_owned());
-                }
-                Err(error) => self.lacks = Some(error.to_string()),
+                Err(note) => self.lacks = Some(note),
             },
         }
         Ok(())

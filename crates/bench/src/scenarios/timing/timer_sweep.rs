@@ -196,10 +196,7 @@ impl Sweep {
         }
         match cyclictest::run(BESIDE.0, BESIDE.1, None) {
             Ok(histogram) => self.cyclictest.merge(&histogram),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.lacks = Some(cyclictest::HOW.to_owned());
-            }
-            Err(error) => self.lacks = Some(error.to_string()),
+            Err(note) => self.lacks = Some(note),
         }
     }
 }

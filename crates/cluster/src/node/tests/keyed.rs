@@ -1,7 +1,8 @@
 //! Keyed processes on several nodes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::node::{Deactivate, KeyCount, Keyed, KeyedConfig, KeyedError};
@@ -19,9 +20,9 @@ fn serve(member: &Member, idle: Duration, census: &Arc<Census>) -> Keyed {
     let body = move |ctx: Context, key: String| {
         let (census, own) = (Arc::clone(&census), own.clone());
         async move {
-            *census.starts.lock().unwrap().entry(key.clone()).or_default() += 1;
+            *census.starts.lock().entry(key.clone()).or_default() += 1;
             {
-                let mut live = census.live.lock().unwrap();
+                let mut live = census.live.lock();
                 let count = live.entry(key.clone()).or_default();
                 *count += 1;
                 assert_eq!(*count, 1, "{key} is live twice");
@@ -37,7 +38,7 @@ fn serve(member: &Member, idle: Duration, census: &Arc<Census>) -> Keyed {
                     Err(_) => {}
                 }
             }
-            *census.live.lock().unwrap().get_mut(&key).unwrap() -= 1;
+            *census.live.lock().get_mut(&key).unwrap() -= 1;
         }
     };
     member.node.keyed("counter", KeyedConfig { idle, ..KeyedConfig::default() }, body).unwrap()
@@ -93,13 +94,13 @@ fn a_key_has_one_process_in_the_cluster_and_it_moves_with_the_drain_of_its_node(
     members[2].node.drain();
     served(&[&keyed[0], &keyed[1]], 2);
     let staying = second.iter().filter(|(node, _)| node != "c").count() as u32;
-    eventually("the end of processes", || census.live.lock().unwrap().values().sum::<u32>() == staying);
+    eventually("the end of processes", || census.live.lock().values().sum::<u32>() == staying);
     let third = add(&members[0], &keyed[0], KEYS);
     for ((before, _), (after, sum)) in second.iter().zip(&third) {
         assert_ne!(after, "c");
         assert_eq!(*sum, if before == "c" { 1 } else { 3 }, "only processes of the draining node have moved");
     }
-    assert!(census.starts.lock().unwrap().values().all(|starts| *starts <= 2));
+    assert!(census.starts.lock().values().all(|starts| *starts <= 2));
 }
 
 #[test]
@@ -111,9 +112,9 @@ fn an_idle_key_ends_and_the_next_message_starts_it_again() {
     served(&[&keyed], 1);
 
     assert_eq!(add(&a, &keyed, 1)[0].1, 1);
-    eventually("the end of the process", || census.live.lock().unwrap().get("0") == Some(&0));
+    eventually("the end of the process", || census.live.lock().get("0") == Some(&0));
     assert_eq!(add(&a, &keyed, 1)[0].1, 1);
-    assert_eq!(census.starts.lock().unwrap().get("0"), Some(&2));
+    assert_eq!(census.starts.lock().get("0"), Some(&2));
 }
 
 #[test]

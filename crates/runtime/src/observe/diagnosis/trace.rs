@@ -10,8 +10,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::process::pid::Pid;
 
@@ -126,13 +127,9 @@ impl Tracer {
         self.on.load(Ordering::Relaxed)
     }
 
-    fn state(&self) -> MutexGuard<'_, TracerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts a trace, which replaces the previous one. Returns its number.
     pub(crate) fn start(&self, pids: HashSet<Pid>, limits: TraceLimits, now_ns: u64) -> u64 {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         *state = TracerState {
             id: state.id + 1,
             per_sec: limits.per_sec,
@@ -147,7 +144,7 @@ impl Tracer {
 
     /// Adds processes to a running trace, up to `limit` in total.
     pub(crate) fn extend(&self, id: u64, pids: impl IntoIterator<Item = Pid>, limit: usize) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for pid in pids {
             if state.id == id && state.end.is_none() && state.pids.len() < limit {
                 state.pids.insert(pid);
@@ -157,7 +154,7 @@ impl Tracer {
 
     /// Ends a trace.
     pub(crate) fn stop(&self, id: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.id == id {
             self.finish(&mut state, TraceEnd::Stopped);
         }
@@ -173,7 +170,7 @@ impl Tracer {
 
     /// Returns the state of a trace with at most `limit` events after number `seq`.
     pub(crate) fn report(&self, id: u64, seq: u64, limit: usize, now_ns: u64) -> TraceReport {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.id != id {
             let end = Some(TraceEnd::Replaced);
             let left = Duration::ZERO;
@@ -197,7 +194,7 @@ impl Tracer {
     /// Records an event, unless its process is not traced, the trace is over, or too many events came in this second.
     /// Returns the number of the event.
     pub(crate) fn record(&self, event: TraceEvent, now_ns: u64) -> Option<u64> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.end.is_some() || !state.pids.contains(&event.pid) {
             return None;
         }
@@ -223,7 +220,7 @@ impl Tracer {
 
     /// Marks the send with this number as one that found the mailbox full.
     pub(crate) fn mark_full(&self, seq: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let at = state.events.partition_point(|event| event.seq < seq);
         if let Some(event) = state.events.get_mut(at).filter(|event| event.seq == seq) {
             event.kind = TraceKind::Full;
@@ -232,7 +229,7 @@ impl Tracer {
 
     /// Remembers the sender of the message at this address.
     pub(crate) fn remember_sender(&self, address: u64, sender: Pid) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.end.is_none() && state.senders.len() < SENDERS_MAX {
             state.senders.insert(address, sender);
         }
@@ -240,7 +237,7 @@ impl Tracer {
 
     /// Returns the sender of the message at this address, if it was remembered, and forgets it.
     pub(crate) fn take_sender(&self, address: u64) -> Option<Pid> {
-        self.state().senders.remove(&address)
+        self.state.lock().senders.remove(&address)
     }
 }
 

@@ -8,8 +8,10 @@
 //! created only when an observer requests it, and costs nothing otherwise.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::process::pid::Pid;
 
@@ -113,7 +115,7 @@ pub struct CacheReport {
     pub unkept_total: u64,
 }
 
-/// State of a module, which instances are created from.
+/// State of a module from which instances are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleReport {
     /// Name of the module.
@@ -158,14 +160,14 @@ impl fmt::Debug for Engines {
 impl Engines {
     /// Registers an engine, unless it is registered already, and removes engines that no longer exist.
     pub(crate) fn register(&self, engine: Weak<dyn Engine>) {
-        let mut engines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engines = self.0.lock();
         engines.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&engine));
         engines.push(engine);
     }
 
     /// Returns the engines that still exist.
     pub(super) fn all(&self) -> Vec<Arc<dyn Engine>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }
 

@@ -10,8 +10,10 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::observe::inspect::histogram::DelayCounts;
 use crate::process::pid::Pid;
@@ -173,17 +175,13 @@ impl fmt::Debug for Servers {
 impl Servers {
     /// Shows a server to observers, and removes those that no longer exist.
     pub(crate) fn show(&self, server: Weak<dyn HttpServer>) {
-        let mut servers = self.lock();
+        let mut servers = self.0.lock();
         servers.retain(|known| known.strong_count() > 0);
         servers.push(server);
     }
 
     /// Returns the servers that still exist.
     pub(super) fn all(&self) -> Vec<Arc<dyn HttpServer>> {
-        self.lock().iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn HttpServer>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }

@@ -8,8 +8,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// A key-value store that observers can inspect.
 pub trait Storage: Any + Send + Sync {
@@ -146,7 +148,7 @@ impl fmt::Debug for Stores {
 impl Stores {
     /// Shows a store to observers, at most once. With `is_own`, processes of the runtime may use it.
     pub(crate) fn show(&self, store: Arc<dyn Storage>, is_own: bool) {
-        let mut stores = self.lock();
+        let mut stores = self.0.lock();
         match stores.iter_mut().find(|entry| Arc::ptr_eq(&entry.store, &store)) {
             Some(entry) => entry.is_own |= is_own,
             None => stores.push(RegisteredStore { store, is_own }),
@@ -155,24 +157,20 @@ impl Stores {
 
     /// Hides a store from observers and processes.
     pub(crate) fn hide(&self, store: &Arc<dyn Storage>) {
-        self.lock().retain(|entry| !Arc::ptr_eq(&entry.store, store));
+        self.0.lock().retain(|entry| !Arc::ptr_eq(&entry.store, store));
     }
 
     /// Returns the first store of the runtime that its processes may use.
     pub(crate) fn own(&self) -> Option<Arc<dyn Storage>> {
-        self.lock().iter().find(|entry| entry.is_own).map(|entry| Arc::clone(&entry.store))
+        self.0.lock().iter().find(|entry| entry.is_own).map(|entry| Arc::clone(&entry.store))
     }
 
     /// Returns the store at an index, in the order in which they were shown.
     pub(super) fn at(&self, index: usize) -> Option<Arc<dyn Storage>> {
-        self.lock().get(index).map(|entry| Arc::clone(&entry.store))
+        self.0.lock().get(index).map(|entry| Arc::clone(&entry.store))
     }
 
     pub(super) fn all(&self) -> Vec<Arc<dyn Storage>> {
-        self.lock().iter().map(|entry| Arc::clone(&entry.store)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<RegisteredStore>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().map(|entry| Arc::clone(&entry.store)).collect()
     }
 }

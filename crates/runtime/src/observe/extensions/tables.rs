@@ -2,7 +2,9 @@
 //!
 //! A table or registry is listed for as long as it exists. A report is created on request, and costs nothing otherwise.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::process::pid::Pid;
 
@@ -85,12 +87,8 @@ impl Collections {
     }
 }
 
-fn lock<T: ?Sized>(list: &Mutex<Vec<Weak<T>>>) -> MutexGuard<'_, Vec<Weak<T>>> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn add<T: ?Sized>(list: &Mutex<Vec<Weak<T>>>, new: Weak<T>) {
-    let mut list = lock(list);
+    let mut list = list.lock();
     if list.len() == list.capacity() {
         // Before the list grows, remove what no longer exists: tables may come and go with their processes.
         list.retain(|entry| entry.strong_count() > 0);
@@ -101,5 +99,5 @@ fn add<T: ?Sized>(list: &Mutex<Vec<Weak<T>>>, new: Weak<T>) {
 }
 
 fn alive<T: ?Sized>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
-    lock(list).iter().filter_map(Weak::upgrade).collect()
+    list.lock().iter().filter_map(Weak::upgrade).collect()
 }

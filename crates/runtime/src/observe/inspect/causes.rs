@@ -11,10 +11,11 @@
 use std::backtrace::Backtrace;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::ended::{EndedBy, EndedProcess};
@@ -131,7 +132,7 @@ impl Causes {
         by: &EndedBy,
         reason: &ExitReason,
     ) -> Option<u16> {
-        let mut mine = self.schedulers[scheduler].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mine = self.schedulers[scheduler].lock();
         let id = mine.ids.get(&key(kind(by, reason), who, reason)).copied()??;
         mine.counts.get_mut(&id)?.add();
         Some(id)
@@ -142,7 +143,7 @@ impl Causes {
         let kind = kind(&ended.by, &ended.reason);
         let key = key(kind, who, &ended.reason);
         let interval = interval(ended.at);
-        let mut mine = self.schedulers[scheduler].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mine = self.schedulers[scheduler].lock();
         let known = mine.ids.get(&key).copied();
         let id = known.unwrap_or_else(|| self.intern(key, kind, who, &ended));
         // The ids of a scheduler are bounded too: keys beyond the limit are looked up again each time.
@@ -171,7 +172,7 @@ impl Causes {
 
     #[cold]
     fn intern(&self, key: u64, kind: CauseKind, who: &Who<'_>, ended: &EndedProcess) -> Option<u16> {
-        let mut interned = self.interned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interned = self.interned.lock();
         if let Some(id) = interned.ids.get(&key) {
             return Some(*id);
         }
@@ -196,7 +197,7 @@ impl Causes {
         let mut by_id: FxHashMap<u16, usize> = FxHashMap::default();
         let mut others = 0;
         for scheduler in &self.schedulers {
-            let mut theirs = scheduler.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut theirs = scheduler.lock();
             others += theirs.others;
             for (id, counts) in &mut theirs.counts {
                 counts.advance(interval);
@@ -218,7 +219,7 @@ impl Causes {
     }
 
     fn empty_report(&self, id: u16, last: EndedProcess) -> CauseReport {
-        let interned = self.interned.lock().unwrap_or_else(PoisonError::into_inner);
+        let interned = self.interned.lock();
         let text = &interned.texts[usize::from(id)];
         CauseReport {
             id,
@@ -234,14 +235,14 @@ impl Causes {
 
     /// Returns who and why of a cause, with `*` for numbers.
     pub(crate) fn text(&self, id: u16) -> Option<(Arc<str>, Arc<str>)> {
-        let interned = self.interned.lock().unwrap_or_else(PoisonError::into_inner);
+        let interned = self.interned.lock();
         interned.texts.get(usize::from(id)).map(|text| (Arc::clone(&text.who), Arc::clone(&text.why)))
     }
 
     /// Keeps the backtrace of the first panic at a location; `capture` runs only then. Returns true if none was told in
     /// the last second before `now`.
     pub(crate) fn keep_backtrace(&self, location: &str, now: Duration, capture: impl FnOnce() -> Backtrace) -> bool {
-        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut panics = self.panics.lock();
         if let Some(known) = panics.get_mut(location) {
             let is_due = now.saturating_sub(known.told_at) >= Duration::from_secs(1);
             if is_due {
@@ -258,7 +259,7 @@ impl Causes {
 
     /// Returns the backtrace of the first panic at a location.
     pub(crate) fn backtrace(&self, location: &str) -> Option<Arc<Backtrace>> {
-        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        let panics = self.panics.lock();
         panics.get(location).map(|place| Arc::clone(&place.backtrace))
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of processes that ended abnormally, were ended by another process, or were watched.
+//! Remembers processes that ended abnormally, were ended by another process, or were watched.
 //!
 //! ```text
 //!   end of a process ──▶ EndedMemory: the newest 1,024, at most 64 of one cause ──▶ detail of a pid that has ended
@@ -9,10 +9,11 @@
 //! lock taken.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use crate::process::exit::ExitReason;
@@ -94,11 +95,7 @@ pub(crate) struct EndedMemory {
 impl EndedMemory {
     /// Keeps an ended process unless another thread holds the lock; `cause` is the number of its cause.
     pub(crate) fn record(&self, cause: Option<u16>, ended: EndedProcess) {
-        let mut kept = match self.kept.try_lock() {
-            Ok(kept) => kept,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut kept) = self.kept.try_lock() else { return };
         let same = |(other, _): &(Option<u16>, EndedProcess)| cause.is_some() && *other == cause;
         let is_frequent = kept.iter().filter(|entry| same(entry)).count() >= KEPT_OF_A_CAUSE;
         let oldest = match kept.iter().position(same) {
@@ -114,18 +111,18 @@ impl EndedMemory {
 
     /// Returns an ended process, if it is still kept.
     pub(crate) fn find(&self, pid: Pid) -> Option<EndedProcess> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         let found = kept.iter().rev().find(|(_, ended)| ended.pid == pid).map(|(_, ended)| ended.clone());
         drop(kept);
         found.or_else(|| {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = self.seen.lock();
             seen.iter().find(|ended| ended.pid == pid).cloned()
         })
     }
 
     /// Keeps an end that an observer sees now, so that the observer can open it.
     pub(crate) fn keep_seen(&self, ended: EndedProcess) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.iter().any(|other| other.pid == ended.pid) {
             return;
         }
@@ -137,7 +134,7 @@ impl EndedMemory {
 
     /// Notes the origin of the coming end of a process. A later note about the same process replaces an earlier one.
     pub(crate) fn note(&self, pid: Pid, by: EndedBy) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         if notes.len() == NOTES_KEPT {
             // Either a storm of kills, or notes about processes that trapped the signal: neither needs an order.
             notes.clear();
@@ -151,7 +148,7 @@ impl EndedMemory {
         if self.note_count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         let found = notes.remove(&pid);
         self.note_count.store(notes.len(), Ordering::Relaxed);
         found
@@ -187,7 +184,7 @@ mod tests {
         assert!(memory.find(Pid::local(7, 1)).is_some());
         assert!(memory.find(Pid::local(9_999, 1)).is_some());
         assert!(memory.find(Pid::local(100, 1)).is_none());
-        assert_eq!(memory.kept.lock().unwrap().len(), 1 + KEPT_OF_A_CAUSE);
+        assert_eq!(memory.kept.lock().len(), 1 + KEPT_OF_A_CAUSE);
     }
 
     #[test]
@@ -201,7 +198,7 @@ mod tests {
         }
 
         assert!(memory.find(Pid::local(7, 1)).is_some());
-        assert_eq!(memory.seen.lock().unwrap().len(), 1);
+        assert_eq!(memory.seen.lock().len(), 1);
     }
 
     #[test]
@@ -212,7 +209,7 @@ mod tests {
             memory.record(Some((slot % 100) as u16), ended(slot));
         }
 
-        assert_eq!(memory.kept.lock().unwrap().len(), KEPT);
+        assert_eq!(memory.kept.lock().len(), KEPT);
     }
 
     #[test]

@@ -9,11 +9,12 @@
 //! pinned and confined processes, so a process without the flag pays nothing. Marks and watches hold times only; a time
 //! that was lost in a race makes one sample less, and never a wrong one: each carries the pid of its process.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::histogram::{DelayCounts, Histogram};
@@ -235,7 +236,7 @@ impl Watches {
 
     /// Begins to watch a process; a process that is watched already has one watch for all its observers.
     pub(crate) fn watch(&self, pid: Pid) -> Arc<Watch> {
-        let mut watched = self.watched.write().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.write();
         let watch = watched.get(&pid.slot()).filter(|watch| watch.pid == pid).cloned().unwrap_or_else(|| {
             Arc::new(Watch {
                 pid,
@@ -257,7 +258,7 @@ impl Watches {
 
     /// Ends a watch if no other observer has it. Returns true if the process is not watched any more.
     pub(crate) fn unwatch(&self, watch: &Arc<Watch>) -> bool {
-        let mut watched = self.watched.write().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.write();
         // The map and the caller hold one reference each.
         let is_last = Arc::strong_count(watch) <= 2;
         if is_last && watched.get(&watch.pid.slot()).is_some_and(|other| Arc::ptr_eq(other, watch)) {
@@ -272,7 +273,7 @@ impl Watches {
         if self.watched_count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.watched.read();
         watched.get(&pid.slot()).filter(|watch| watch.pid == pid).cloned()
     }
 
@@ -374,7 +375,7 @@ impl Watches {
 impl Watch {
     fn sent(&self, from: Option<Pid>, ordinal: u64, now_ns: u64) {
         // A sample is not worth waiting for another sender.
-        let Ok(mut mail) = self.mail.try_lock() else { return };
+        let Some(mut mail) = self.mail.try_lock() else { return };
         mail.seen += 1;
         let window_ms = now_ns / 1_000_000;
         if window_ms != mail.window_ms {
@@ -405,12 +406,12 @@ impl Watch {
     }
 
     pub(crate) fn show(&self, preview: Preview) {
-        *self.preview.lock().unwrap_or_else(PoisonError::into_inner) = Some(preview);
+        *self.preview.lock() = Some(preview);
     }
 
     /// Returns what is known, if the process has `received` messages in all and `waiting` ones.
     pub(crate) fn report(&self, now_ns: u64, received: u64, waiting: u64, is_parked: bool) -> WatchReport {
-        let mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mail = self.mail.lock();
         let mut senders = mail.senders.clone();
         senders.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let parked_ns = self.parked_ns.load(Ordering::Relaxed);
@@ -431,7 +432,7 @@ impl Watch {
             senders_total: mail.known.len(),
             senders,
             oldest: (waiting > 0).then(|| mail.oldest(received + 1, self.started_ns)).map(|(at, min)| (since(at), min)),
-            preview: self.preview.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            preview: self.preview.lock().clone(),
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
 /// Maximum number of metrics of a runtime.
@@ -279,13 +280,13 @@ impl Family {
     fn series(&self, values: &[&str]) -> Arc<Cell> {
         let values: Vec<Arc<str>> =
             values.iter().map(|value| value[..value.floor_char_boundary(LABEL_BYTES_MAX)].into()).collect();
-        let found = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&values).cloned();
+        let found = self.series.read().get(&values).cloned();
         found.unwrap_or_else(|| self.add(values))
     }
 
     #[cold]
     fn add(&self, values: Vec<Arc<str>>) -> Arc<Cell> {
-        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.write();
         let is_full = series.len() >= SERIES_MAX && !series.contains_key(&values);
         let values = if is_full { vec![OTHER.into(); values.len()] } else { values };
         Arc::clone(series.entry(values).or_insert_with(|| Arc::new(self.cell())))
@@ -310,7 +311,7 @@ impl Family {
     }
 
     pub(super) fn report(&self) -> MetricReport {
-        let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = self.series.read();
         let cells: Vec<_> = series.iter().map(|(values, cell)| (values.clone(), Arc::clone(cell))).collect();
         drop(series);
         MetricReport {
@@ -344,7 +345,7 @@ impl MetricsRegistry {
     ) -> Result<Arc<Family>, MetricError> {
         check_name(name)?;
         labels.iter().try_for_each(|label| check_name(label))?;
-        let mut families = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut families = self.0.lock();
         if let Some(family) = families.get(name) {
             let is_same = family.is_as(kind, labels, bounds);
             return if is_same { Ok(Arc::clone(family)) } else { Err(MetricError::Taken { name: name.to_owned() }) };
@@ -368,7 +369,7 @@ impl MetricsRegistry {
 impl MetricsRegistry {
     /// Returns all metrics, sorted by name.
     pub(super) fn reports(&self) -> Vec<MetricReport> {
-        let families: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let families: Vec<_> = self.0.lock().values().cloned().collect();
         families.iter().map(|family| family.report()).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::process::header::{ProcessHeader, READS_SHORT};
-use crate::sync::Lock;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of live processes that a node has spawned here.
@@ -26,7 +26,7 @@ pub(crate) fn share_of(header: &ProcessHeader, limit: usize) -> usize {
 
 /// Numbers of live processes that each node has spawned here, by its name: those of its earlier lives count.
 #[derive(Debug, Default)]
-pub(crate) struct SpawnedByNodes(Lock<HashMap<Arc<str>, Arc<AtomicU64>>>);
+pub(crate) struct SpawnedByNodes(Mutex<HashMap<Arc<str>, Arc<AtomicU64>>>);
 
 /// A live process that another node has spawned.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::process::pid::Pid;
 use crate::runtime::remote::frame::{Frame, Kind};
 use crate::runtime::remote::limits::{Overflow, SpawnedByNodes};
 use crate::runtime::remote::network::{Network, Refused};
-use crate::sync::Lock;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Maximum number of lives of other nodes that a runtime knows: a bound on what another node may make it store.
@@ -136,9 +136,9 @@ pub(crate) struct Peer {
     pub(crate) index: u32,
     pub(crate) identity: Identity,
     pub(crate) link: RwLock<LinkState>,
-    pub(crate) bonds: Lock<Bonds>,
+    pub(crate) bonds: Mutex<Bonds>,
     /// Messages for each local process that wait beyond the room of its mailbox.
-    pub(crate) withheld: Lock<HashMap<Pid, Withheld>>,
+    pub(crate) withheld: Mutex<HashMap<Pid, Withheld>>,
     pub(crate) counters: PeerCounters,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct Peers {
     /// No more processes are started for other nodes.
     pub(crate) draining: AtomicBool,
     /// Processes that are told of nodes that come and go.
-    pub(crate) watchers: Lock<Vec<Pid>>,
+    pub(crate) watchers: Mutex<Vec<Pid>>,
 }
 
 impl Peers {
@@ -231,8 +231,8 @@ impl Peers {
             index,
             identity: identity.clone(),
             link: RwLock::default(),
-            bonds: Lock::default(),
-            withheld: Lock::default(),
+            bonds: Mutex::default(),
+            withheld: Mutex::default(),
             counters: PeerCounters::default(),
         }));
         lives.by_identity.insert(identity.clone(), index);

@@ -19,7 +19,6 @@
 //! Invariants: `head - capacity <= tail <= head` for every reader, and the writer's `floor` is never above any of the
 //! tails. Positions never decrease.
 
-use std::sync::PoisonError;
 use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
@@ -188,7 +187,7 @@ impl Cursors {
             Guard::Unguarded | Guard::Evicts => self.pass_baton(reader_slot, activity) == WaitOutcome::Over,
         };
         if free {
-            let waker = self.writer_wait.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let waker = self.writer_wait.waker.lock().take();
             if let Some(waker) = waker {
                 panics::wake(waker);
             }

@@ -6,7 +6,6 @@
 //!
 //! Only guarded rings use `READING` and `MARKED`: their writer may move readers, but never a reader that is reading.
 
-use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -114,7 +113,7 @@ impl ReaderSlots {
 
     /// Takes a reader slot; returns `None` if all are taken. The caller must set its words.
     pub(crate) fn take(&self) -> Option<usize> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let reader_slot = match free.pop() {
             Some(reader_slot) => reader_slot,
             None => Some(self.used()).filter(|reader_slot| *reader_slot < self.len())?,
@@ -133,14 +132,14 @@ impl ReaderSlots {
 
     /// Allows a vacant reader slot to be taken.
     pub(crate) fn give(&self, reader_slot: usize) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let entry = free.partition_point(|other| *other > reader_slot);
         free.insert(entry, reader_slot);
     }
 
     /// Stores the waker to wake when there is something to read; returns true if none was stored before.
     pub(crate) fn store_waker(&self, reader_slot: usize, waker: &Waker) -> bool {
-        let mut entry = self.wakers[reader_slot].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entry = self.wakers[reader_slot].lock();
         match &*entry {
             Some(stored) if stored.will_wake(waker) => false,
             Some(_) => {
@@ -155,7 +154,7 @@ impl ReaderSlots {
     }
 
     pub(crate) fn take_waker(&self, reader_slot: usize) -> Option<Waker> {
-        self.wakers[reader_slot].lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.wakers[reader_slot].lock().take()
     }
 
     /// Returns the size of all reader slots, in bytes.

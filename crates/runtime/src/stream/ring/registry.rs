@@ -1,6 +1,8 @@
 //! Rings that the observers of a runtime see, and their views.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::policy::Policy;
 use crate::process::pid::Pid;
@@ -85,7 +87,7 @@ impl RegisteredRings {
 impl RingRegistry {
     /// Makes a ring visible.
     pub(crate) fn add(&self, ring: Weak<dyn ObservedRing>) {
-        let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = self.0.lock();
         // Rare: the capacity doubles whenever that many rings are alive.
         if registered.rings.len() == registered.rings.capacity() {
             registered.remove_dropped();
@@ -111,7 +113,7 @@ impl RingRegistry {
     }
 
     fn all(&self) -> Vec<(u64, Arc<dyn ObservedRing>)> {
-        let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = self.0.lock();
         registered.remove_dropped();
         registered.rings.iter().filter_map(|(id, ring)| Some((*id, ring.upgrade()?))).collect()
     }

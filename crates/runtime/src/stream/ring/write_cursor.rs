@@ -4,7 +4,6 @@
 //!   room known? ─▶ load all tails ─▶ lossy: move readers in the way ─▶ still none: wait for the first of them
 //! ```
 
-use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use super::cursors::{Cursors, Guard, NO_READER, ReaderActivity, WaitOutcome};
@@ -174,7 +173,7 @@ impl WriterCursor {
     /// Registers the writer to be woken by a reader; returns false if no reader is in the way any more.
     fn waits_on(&mut self, cursors: &Cursors, waker: &Waker, wanted: u64) -> bool {
         let wait = &cursors.writer_wait;
-        *wait.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        *wait.waker.lock() = Some(waker.clone());
         self.waits = true;
         let skips = cursors.guard == Guard::Skips;
         let needed = self.floor_for(cursors, wanted);

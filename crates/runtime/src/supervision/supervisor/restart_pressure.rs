@@ -1,7 +1,8 @@
 //! Restart pressure: supervisors that have used more than half of their allowed restarts, for observers.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::restart_window::Intensity;
 use crate::process::pid::Pid;
@@ -28,7 +29,7 @@ pub(crate) struct RestartPressures(Mutex<Vec<RestartPressure>>);
 
 impl RestartPressures {
     pub(crate) fn record(&self, pressure: RestartPressure) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let place = all.iter().position(|known| known.supervisor == pressure.supervisor).or_else(|| {
             let oldest = all.iter().enumerate().min_by_key(|(_, known)| known.at).map(|(at, _)| at);
             oldest.filter(|_| all.len() == SUPERVISORS_KEPT)
@@ -40,7 +41,7 @@ impl RestartPressures {
     }
 
     pub(crate) fn all(&self) -> Vec<RestartPressure> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -41,7 +41,7 @@ impl SleepWord {
     }
 
     /// Publishes the instant until which `sleep` sleeps; `sleep` must return at once if the word has changed since
-    /// `look`.
+    /// [`load`](Self::load).
     pub(crate) fn sleep(&self, until_ns: u64, sleep: impl FnOnce(&AtomicU32)) {
         self.until_ns.store(until_ns, Ordering::Relaxed);
         store_load(FenceSite::Doze);

@@ -8,7 +8,6 @@
 //! All of it is under one lock, so a process that finds nothing due is woken by the next tick. *Never: a waker is kept
 //! after its process has dropped the ticker.*
 
-use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::sync::{Mutex, MutexGuard};
@@ -39,7 +38,7 @@ impl Default for WakeSignal {
 impl WakeSignal {
     pub(crate) fn lock(&self) -> MutexGuard<'_, WakeState> {
         // The state is consistent even if the lock is poisoned: nothing panics while it is locked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Timer service of a runtime: a queue under one lock, and the thread that sleeps until the first timer is due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::queue::{Due, Queue};
 use super::timer::{Timer, TimerCounters};
@@ -46,7 +47,7 @@ pub(super) const BATCH: usize = 256;
 
 impl Timers {
     pub(super) fn lock(&self) -> MutexGuard<'_, ServiceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the time of the virtual clock, if there is one.
@@ -98,7 +99,7 @@ impl Timers {
         match &state.runner {
             #[cfg(feature = "test")]
             Some(Runner::Task(changed)) => changed.notify_one(),
-            Some(Runner::Thread(_)) | None => self.changed.notify_one(),
+            Some(Runner::Thread(_)) | None => drop(self.changed.notify_one()),
         }
     }
 
@@ -136,12 +137,11 @@ impl Timers {
                 return Some(state.queue.take_due(now_ns, BATCH));
             }
             state.sleep_until_ns = first_ns;
-            state = if first_ns == u64::MAX {
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+            if first_ns == u64::MAX {
+                self.changed.wait(&mut state);
             } else {
-                let sleep = Duration::from_nanos(first_ns - now_ns);
-                self.changed.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
-            };
+                self.changed.wait_for(&mut state, Duration::from_nanos(first_ns - now_ns));
+            }
         }
     }
 

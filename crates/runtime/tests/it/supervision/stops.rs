@@ -1,9 +1,10 @@
 //! How children are stopped, and events that occur during a stop: sentence 21.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusm_runtime::supervisor::{ChildSpec, ChildState, Shutdown, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Exit, ExitReason, Pid};
 
@@ -69,7 +70,7 @@ fn s21_a_second_death_during_a_restart_is_not_lost() {
     let (log, of_b) = (world.log.clone(), Arc::clone(&other));
     // While `b` restarts, `a` dies: the supervisor is busy at that time.
     let b = ChildSpec::acknowledged("b", move |ctx, starting| {
-        let (log, other) = (log.clone(), of_b.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let (log, other) = (log.clone(), of_b.lock().take());
         async move {
             if let Some(other) = other {
                 let reference = ctx.monitor(other);
@@ -84,7 +85,7 @@ fn s21_a_second_death_during_a_restart_is_not_lost() {
     });
     let supervisor = world.start(plenty(Strategy::OneForOne).child(world.child("a")).child(b));
     world.lines::<2>();
-    *other.lock().unwrap() = Some(world.pid(supervisor, "a"));
+    *other.lock() = Some(world.pid(supervisor, "a"));
 
     world.end(supervisor, "b", crash());
 

@@ -1,8 +1,9 @@
 //! A runtime, a thread that sends requests, and children that log their events.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_runtime::supervisor::{ChildInfo, ChildSpec, ChildState, Counts, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Config, Context, Exit, ExitReason, Pid, Runtime, Starting};
 
@@ -23,15 +24,15 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
     pub(crate) fn note(&self, line: &(impl ToString + ?Sized)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_string());
+        self.0.lock().push(line.to_string());
     }
 
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.lock().len()
     }
 }
 

@@ -41,7 +41,6 @@ struct Request {
     id: u32,
     at_ms: u64,
     purpose: Purpose,
-    sent_at: Duration,
 }
 
 /// Two instants, for the list of what changed between them.
@@ -74,10 +73,12 @@ pub(crate) struct PastPane {
     /// Uptimes at which processes crashed, oldest first, in milliseconds.
     marks: VecDeque<u64>,
     crashed_total: Option<u64>,
+    /// The request in flight.
     sent: Option<Request>,
+    last_sent_at: Option<Duration>,
     ids: u32,
-    /// Cursor of the last answer or request.
-    asked_ms: Option<u64>,
+    /// The cursor whose instant was received, or cannot be.
+    answered_ms: Option<u64>,
     pub(crate) live: Option<Box<LiveData>>,
     held: Vec<(Tab, ServerMessage)>,
 }
@@ -96,14 +97,14 @@ impl PastPane {
     /// Forgets the request in flight: a new connection does not answer it.
     pub(crate) fn reset(&mut self) {
         self.sent = None;
-        self.asked_ms = None;
+        self.answered_ms = None;
     }
 
     /// Returns to the present. Returns what arrived meanwhile, with the view that was shown at that time.
     pub(crate) fn close(&mut self) -> Vec<(Tab, ServerMessage)> {
         self.cursor_ms = None;
         self.shown_ms = None;
-        self.asked_ms = None;
+        self.reset();
         self.rows = None;
         self.lacks_detail = false;
         std::mem::take(&mut self.held)
@@ -148,7 +149,7 @@ impl PastPane {
         }
     }
 
-    /// Returns the time of the next crash after the cursor, or of the one before it.
+    /// Returns the time of the next crash after `from_ms`, or of the one before it.
     pub(crate) fn crash(&self, from_ms: u64, is_forward: bool) -> Option<u64> {
         if is_forward {
             self.marks.iter().copied().find(|at_ms| *at_ms > from_ms)
@@ -160,21 +161,18 @@ impl PastPane {
     /// Returns the request for the instant that is needed now, if one may be sent.
     pub(crate) fn request(&mut self, now: Duration) -> Option<ClientMessage> {
         let (at_ms, purpose) = self.needed()?;
-        if let Some(sent) = &self.sent {
-            let waited = now.saturating_sub(sent.sent_at);
-            let is_same = (sent.at_ms, sent.purpose) == (at_ms, purpose);
-            if waited < PACE || (waited < PATIENCE && (is_same || self.asked_ms.is_none())) {
-                return None;
-            }
+        let pause = if self.sent.is_some() { PATIENCE } else { PACE };
+        if self.last_sent_at.is_some_and(|sent_at| now.saturating_sub(sent_at) < pause) {
+            return None;
         }
         self.ids = self.ids.wrapping_add(1);
-        self.sent = Some(Request { id: self.ids, at_ms, purpose, sent_at: now });
-        self.asked_ms = None;
+        self.sent = Some(Request { id: self.ids, at_ms, purpose });
+        self.last_sent_at = Some(now);
         Some(ClientMessage::Past(PastView { id: self.ids, at_ms }))
     }
 
     fn needed(&self) -> Option<(u64, Purpose)> {
-        if let Some(cursor_ms) = self.cursor_ms.filter(|cursor_ms| self.asked_ms != Some(*cursor_ms)) {
+        if let Some(cursor_ms) = self.cursor_ms.filter(|cursor_ms| self.answered_ms != Some(*cursor_ms)) {
             return Some((cursor_ms, Purpose::Show));
         }
         let comparison = self.comparison.as_ref()?;
@@ -191,10 +189,8 @@ impl PastPane {
         if past.refusal.is_none() {
             self.span = Some((past.oldest_ms, past.newest_ms));
         }
-        match sent.purpose {
-            Purpose::Show => self.asked_ms = Some(sent.at_ms),
-            // The cursor is where it was; only the other requests may go on.
-            Purpose::After | Purpose::Before => self.asked_ms = self.cursor_ms.or(Some(sent.at_ms)),
+        if sent.purpose == Purpose::Show {
+            self.answered_ms = Some(sent.at_ms);
         }
         self.sent = None;
         Some(sent.purpose)
@@ -206,7 +202,7 @@ impl PastPane {
     }
 }
 
-/// Puts the events and lines of an earlier message before those of a newer one: it may have only the last few.
+/// Puts the events and lines of an earlier message before those of a newer one, which may contain only the last few.
 fn join(older: &Events, newer: &mut Events) {
     let first = newer.events.first().map_or(u64::MAX, |event| event.seq);
     let before = older.events.iter().filter(|event| event.seq < first).cloned();
@@ -246,6 +242,42 @@ mod tests {
 
         assert_eq!(asked(&mut pane, ms(100)), Some((2, 30_000)));
         assert_eq!(pane.answered(&Past { id: 1, ..Past::default() }), None, "an older answer");
+    }
+
+    #[test]
+    fn answers_that_come_at_once_do_not_make_more_requests_than_a_node_accepts() {
+        let mut pane = PastPane { cursor_ms: Some(50_000), ..PastPane::default() };
+        let mut sent = 0;
+        for key in 0..1000 {
+            pane.cursor_ms = Some(50_000 - key);
+            if let Some((id, _)) = asked(&mut pane, ms(key)) {
+                sent += 1;
+                pane.answered(&Past { id, ..Past::default() });
+            }
+        }
+
+        assert_eq!(sent, 13, "one each 80 ms");
+    }
+
+    #[test]
+    fn an_instant_is_requested_although_a_comparison_was_answered_before_it() {
+        let mut pane = PastPane { comparison: Some(Comparison::default()), ..PastPane::default() };
+        assert_eq!(asked(&mut pane, ms(0)), Some((1, 0)));
+        pane.cursor_ms = Some(7);
+        assert_eq!(pane.answered(&Past { id: 1, ..Past::default() }), Some(Purpose::After));
+
+        assert_eq!(asked(&mut pane, ms(100)), Some((2, 7)));
+    }
+
+    #[test]
+    fn an_answer_after_the_return_does_not_count_for_the_next_visit() {
+        let mut pane = PastPane { cursor_ms: Some(7), ..PastPane::default() };
+        asked(&mut pane, ms(0));
+        pane.close();
+
+        assert_eq!(pane.answered(&Past { id: 1, ..Past::default() }), None);
+        pane.cursor_ms = Some(7);
+        assert_eq!(asked(&mut pane, ms(100)), Some((2, 7)));
     }
 
     #[test]

@@ -14,9 +14,9 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::canary::{self, Canaries};
+use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// Number of slots cleared together.
@@ -113,7 +113,7 @@ impl Arena {
     }
 
     fn take_free(&self) -> Option<u32> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let kept = loop {
             let kept = free.kept.pop().or_else(|| free.clean.pop());
             if kept.is_some() || free.fresh < self.slots || !free.dirty.is_empty() || free.clearing_threads == 0 {
@@ -121,7 +121,7 @@ impl Arena {
             }
             drop(free);
             std::thread::yield_now();
-            free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            free = self.free.lock();
         };
         if kept.is_some() {
             return kept;
@@ -144,7 +144,7 @@ impl Arena {
             // SAFETY: the caller gave the slot up, and it is longer than a canary.
             canary::check(unsafe { &*self.address(slot).cast() });
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         if free.kept.len() < self.kept_max {
             free.kept.push(slot);
             return;
@@ -158,7 +158,7 @@ impl Arena {
         drop(free);
         let mut emptied = FreeSlots::default();
         let last = self.clear_slots(dirty, &mut emptied);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         free.clearing_threads -= 1;
         free.clean.extend(emptied.clean);
         free.clean.extend(last);
@@ -243,8 +243,8 @@ mod tests {
         let arena = Arena::new(65_536, 1, 4096, 0).unwrap();
         arena.canaries.add(0);
         // Mark the slot as used, so that its guard is not installed, as on a system without a map for it.
-        arena.free.lock().unwrap().fresh = 1;
-        arena.free.lock().unwrap().clean.push(0);
+        arena.free.lock().fresh = 1;
+        arena.free.lock().clean.push(0);
         let mut drawn = [0; canary::BYTES];
         canary::write(&mut drawn);
 

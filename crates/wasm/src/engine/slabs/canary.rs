@@ -1,4 +1,5 @@
-//! Canaries: a pattern at the end of a stack without a guard page, for when the system runs out of memory maps.
+//! Canaries: a pattern in the lowest bytes of a stack, where it would overflow. They replace guard pages when the system
+//! runs out of memory maps.
 //!
 //! The pattern is checked when the stack is returned. If it has changed, a guest overflowed its stack into its
 //! neighbour's, and the state of the whole program can no longer be trusted.
@@ -6,7 +7,8 @@
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// The pattern, as long as a cache line.
 const PATTERN: [u64; 8] = [0x5ca1_ab1e_0ddb_a115; 8];
@@ -23,7 +25,7 @@ pub(super) struct Canaries {
 impl Canaries {
     /// Adds a slot.
     pub(super) fn add(&self, slot: u32) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(slot);
+        self.slots.lock().insert(slot);
         if !self.any.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "no memory maps are left for guard pages of guest stacks: canaries are used; raise vm.max_map_count"
@@ -33,7 +35,7 @@ impl Canaries {
 
     /// Returns true if the slot has a canary. Relaxed is enough: the slot reached the caller after `add`.
     pub(super) fn has(&self, slot: u32) -> bool {
-        self.any.load(Ordering::Relaxed) && self.slots.lock().unwrap_or_else(PoisonError::into_inner).contains(&slot)
+        self.any.load(Ordering::Relaxed) && self.slots.lock().contains(&slot)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A run of the distributed fan-out: its nodes, its processes, and what it shows at the end.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rusm_runtime::remote::AskError;
 use rusm_runtime::{Context, Pid};
 
@@ -67,7 +68,7 @@ pub(super) async fn run(context: &mut RunContext) -> Result<(), RunError> {
         let wait = move || {
             while all_over.recv_timeout(LOOK) != Err(RecvTimeoutError::Disconnected) {
                 if let Some(name) = watched.ended() {
-                    *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+                    *lost.lock() = Some(name);
                     return;
                 }
             }
@@ -78,7 +79,7 @@ pub(super) async fn run(context: &mut RunContext) -> Result<(), RunError> {
         Ok(()) => context.ended().await,
         failed => failed,
     };
-    if let Some(name) = lost_node.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(name) = lost_node.lock().take() {
         return Err(RunError::Lacks(format!("node {name} ended during the run")));
     }
     stopped?;

@@ -1,11 +1,12 @@
-//! A process that calls keys, and knows what the sum of each of them has to be.
+//! A process that calls keyed entities, each of which counts its calls, and checks the count in every reply.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rusm_cluster::node::{Entity, Keyed, KeyedError};
 use rusm_runtime::{CallError, Context};
 
@@ -56,7 +57,7 @@ struct Ledger {
     sum: u64,
     /// Node of the last reply; empty before the first.
     node: String,
-    /// Calls since then that have failed and may have been carried out.
+    /// Failed calls since the last reply; each may have been carried out.
     in_doubt: u64,
 }
 
@@ -144,10 +145,13 @@ impl Calls {
         let account = &mut self.account;
         match entity.call::<Bytes, Bytes>(ctx, Bytes::new(), CALL_WITHIN).await {
             Ok(bytes) => {
-                if let Some(reply) = Sum::decode(&bytes) {
-                    let was_killed = self.killed.lock().unwrap_or_else(PoisonError::into_inner).contains(&ledger.node);
-                    ledger.replied(reply, was_killed, account);
-                }
+                let Some(reply) = Sum::decode(&bytes) else {
+                    account.failed += 1;
+                    ledger.in_doubt += 1;
+                    return false;
+                };
+                let was_killed = self.killed.lock().contains(&ledger.node);
+                ledger.replied(reply, was_killed, account);
                 true
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! Events of a run: one after the other, the other nodes are drained or killed, and replaced.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ impl Events {
                 left = self.ask(&name, control, COUNT)?;
             }
         } else {
-            self.killed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+            self.killed.lock().insert(name.clone());
             node.kill();
         }
         let mut took = begun.elapsed();

@@ -1,8 +1,9 @@
 //! A run with keyed processes: its nodes, its callers, and what they have counted.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rusm_cluster::node::Keyed;
 use rusm_runtime::Context;
 
@@ -66,13 +67,13 @@ pub(super) async fn run(context: &mut RunContext) -> Result<(), RunError> {
     context.spawn_worker(move |ctx: Context| async move {
         ctx.set_label("nodes of the run");
         let result = ctx.spawn_blocking(move || on_plain_thread(move || events.run(&accounts))).await;
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(result.and_then(|result| result));
+        *told.lock() = Some(result.and_then(|result| result));
     })?;
     let stopped = match context.stopped().await {
         Ok(()) => context.ended().await,
         failed => failed,
     };
-    let account = match outcome.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    let account = match outcome.lock().take() {
         Some(result) => result.map_err(RunError::Lacks)?,
         None => return stopped,
     };

@@ -1,9 +1,10 @@
 //! The keyed processes of a run, and the process through which a run controls another node.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
 use rusm_cluster::node::{Deactivate, KeyCount, Keyed, KeyedConfig, KeyedError, Node};
 use rusm_runtime::remote::Exports;
 use rusm_runtime::{Context, Request};
@@ -84,21 +85,17 @@ impl Controlled {
     }
 
     pub(crate) fn set(&self, node: &Arc<Node>, keyed: &Keyed) {
-        *self.locked() = Some((Arc::clone(node), keyed.clone()));
+        *self.0.lock() = Some((Arc::clone(node), keyed.clone()));
     }
 
     /// Lets the node go.
     pub(crate) fn clear(&self) {
-        let node = self.locked().take();
+        let node = self.0.lock().take();
         drop(node);
     }
 
     fn get(&self) -> Option<NodeWithKeys> {
-        self.locked().clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Option<NodeWithKeys>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 

@@ -216,7 +216,7 @@ fn what_changed_is_requested_at_both_ends_of_a_minute() {
     let after = typed(&mut model, "D");
     let (id, at_ms) = asked(&after).unwrap();
     assert_eq!(at_ms, u64::MAX, "the newest instant");
-    let before = update(&mut model, Msg::Server(ServerMessage::Past(instant(id, 100_000))), Duration::from_millis(1));
+    let before = update(&mut model, Msg::Server(ServerMessage::Past(instant(id, 100_000))), Duration::from_millis(100));
     assert_eq!(answer(&mut model, &before), 40_000);
 
     assert!(model.past.comparison.as_ref().is_some_and(|both| both.before.is_some() && both.after.is_some()));
