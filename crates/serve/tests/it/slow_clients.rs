@@ -150,7 +150,7 @@ fn a_socket_that_takes_no_message_is_cut() {
     let (mut socket, _) = tokio_tungstenite::tungstenite::client(url, stream).expect("a handshake");
 
     socket.send(Message::binary(vec![7; 1 << 20])).expect("the server reads");
-    while hits(&server) == 0 || server.report(0).websockets > 0 {
+    while server.limits_hit().is_empty() || server.report(0).websockets > 0 {
         std::thread::yield_now();
     }
 
@@ -159,9 +159,22 @@ fn a_socket_that_takes_no_message_is_cut() {
 
 #[test]
 fn a_socket_whose_handler_gave_up_a_message_is_cut_too() {
-    let impatient = async |request: Request| {
-        websocket::upgrade(request, async |mut socket| {
+    gives_up_a_message(false);
+}
+
+#[test]
+fn a_socket_whose_handler_gave_up_a_message_and_sends_the_next_one_is_cut_too() {
+    gives_up_a_message(true);
+}
+
+/// Serves a socket whose handler gives up a message that takes long, and then receives, or sends another one.
+fn gives_up_a_message(then_sends: bool) {
+    let impatient = move |request: Request| async move {
+        websocket::upgrade(request, async move |mut socket| {
             drop(tokio::time::timeout(Duration::from_millis(1), socket.send(vec![7; 16 << 20])).await);
+            if then_sends {
+                drop(socket.send("more").await);
+            }
             while let Ok(Some(_)) = socket.receive().await {}
         })
     };

@@ -163,7 +163,18 @@ fn a_drain_says_1001() {
 
 #[test]
 fn a_client_that_answers_no_ping_is_disconnected() {
-    let (_runtime, server) = serve(router(), Limits { ws_ping: Duration::from_millis(20), ..Limits::default() });
+    let (over, is_over) = std::sync::mpsc::channel();
+    let echo = move |request: Request| {
+        let over = over.clone();
+        async move {
+            websocket::upgrade(request, async move |mut socket| {
+                let first = socket.receive().await.is_err();
+                drop(over.send((first, matches!(socket.receive().await, Ok(None)))));
+            })
+        }
+    };
+    let router = Router::new().route("GET /echo", echo).expect("valid");
+    let (_runtime, server) = serve(router, Limits { ws_ping: Duration::from_millis(20), ..Limits::default() });
     let mut client = Client::connect(server.local_addr());
     client.write(
         "GET /echo HTTP/1.1\r\nhost: a\r\nconnection: keep-alive, Upgrade\r\nupgrade: websocket\r\n\
@@ -172,10 +183,9 @@ fn a_client_that_answers_no_ping_is_disconnected() {
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 101") && head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
 
-    while server.limits_hit().is_empty() {
-        std::thread::yield_now();
-    }
-    assert_eq!(server.limits_hit()[0].0.id(), "ws_ping");
+    assert_eq!(is_over.recv_timeout(Duration::from_mins(1)), Ok((true, true)), "the socket stays closed");
+    let hits: Vec<_> = server.limits_hit().iter().map(|(limit, hits)| (limit.id(), *hits)).collect();
+    assert_eq!(hits, [("ws_ping", 1)]);
 }
 
 #[test]
