@@ -273,10 +273,12 @@ impl Opened {
         let Some((first, last)) = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-')) else {
             return Ok(None);
         };
-        let (start, end) = match (first.parse::<u64>(), last.parse::<u64>()) {
-            (Ok(first), Ok(last)) if first <= last => (first, self.bytes.min(last.saturating_add(1))),
-            (Ok(first), Err(_)) if last.is_empty() => (first, self.bytes),
-            (Err(_), Ok(count)) if first.is_empty() => (self.bytes.saturating_sub(count), self.bytes),
+        // The parser would accept a plus sign.
+        let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
+        let (start, end) = match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => (first, self.bytes.min(last.saturating_add(1))),
+            (Some(first), None) if last.is_empty() => (first, self.bytes),
+            (None, Some(count)) if first.is_empty() => (self.bytes.saturating_sub(count), self.bytes),
             _ => return Ok(None),
         };
         if start < end { Ok(Some((start, end))) } else { Err(()) }

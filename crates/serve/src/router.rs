@@ -22,6 +22,8 @@ use crate::stats::route::RouteStats;
 
 /// Name of the parameter that stands for the rest of a path.
 const REST: &str = "rest";
+/// Largest number of parameters of a path; the library panics beyond it.
+const PARAMETERS_MAX: usize = 25;
 
 /// Reason why a route was not added.
 #[derive(Debug, Error)]
@@ -237,10 +239,18 @@ impl Router {
             }
         };
         let start = target.find('/').ok_or_else(|| invalid("the path starts with `/`, as in `GET /users/:id`"))?;
-        let host = (start > 0).then(|| target[..start].to_ascii_lowercase().into_boxed_str());
-        let path = matchit_path(&target[start..]).ok_or_else(|| invalid("a `*` stands at the end of the path only"))?;
+        let (host, path) = target.split_at(start);
+        if target.contains(|character: char| character.is_whitespace() || "?#".contains(character)) {
+            return Err(invalid("it has one space at most, after the method, and no query"));
+        }
+        if host.contains(':') && !host.ends_with(']') {
+            return Err(invalid("a host has no port"));
+        }
+        let path = Pattern::parse(path).map_err(&invalid)?;
+        let host = (!host.is_empty()).then(|| host.to_ascii_lowercase().into_boxed_str());
         let route = Arc::new(Route { is_inline, ..Route::new(pattern, limits, handler) });
-        let target = PathTarget::new(&target[start..], RouteRefs::new(&route));
+        let target = PathTarget { rank: path.rank(), shape: path.shape(), route: RouteRefs::new(&route) };
+        let path = path.matchit();
         let tables = self.hosts.entry(host).or_default().tables(method);
         if tables.iter().flat_map(|paths| &paths.targets).any(|known| known.shape == target.shape) {
             return Err(invalid("it exists already"));
@@ -282,7 +292,7 @@ impl Router {
     /// Finds the route of a request: of those for its method, the one with the most exact path. The host's own routes come
     /// first.
     pub(crate) fn find(&self, host: Option<&str>, method: &Method, path: &str) -> Routed {
-        let path = &*normal(path);
+        let path = &*canonical(path);
         // The paths of all hosts come first in the map.
         let has_hosts = self.hosts.last_key_value().is_some_and(|(host, _)| host.is_some());
         let of_host = host
@@ -293,7 +303,7 @@ impl Router {
             if let Some((target, params)) = routes.find(method, path) {
                 return Routed::Found(target.route.here(), params);
             }
-            allowed.extend(routes.allowed(path));
+            allowed.extend(routes.allowed(path).filter(|method| !allowed.contains(method)).collect::<Vec<_>>());
         }
         if allowed.is_empty() { Routed::NotFound } else { Routed::NotAllowed(allowed.join(", ")) }
     }
@@ -342,67 +352,144 @@ impl HostRoutes {
     }
 }
 
-impl PathTarget {
-    fn new(path: &str, route: RouteRefs) -> Self {
-        let kind = |segment: &str| match segment {
-            "*" => SegmentKind::Rest,
-            segment if segment.starts_with(':') => SegmentKind::Parameter,
-            _ => SegmentKind::Literal,
+/// The path of a pattern.
+struct Pattern<'a>(Vec<Segment<'a>>);
+
+enum Segment<'a> {
+    /// In its [canonical] spelling.
+    Literal(Cow<'a, str>),
+    Parameter(&'a str),
+    Rest,
+}
+
+impl<'a> Pattern<'a> {
+    fn parse(path: &'a str) -> Result<Self, &'static str> {
+        let (mut segments, mut names) = (Vec::new(), Vec::new());
+        for (index, segment) in path.split('/').enumerate() {
+            let is_last = index == path.matches('/').count();
+            segments.push(match segment.strip_prefix(':') {
+                Some(name) => {
+                    names.push(name);
+                    Segment::Parameter(name)
+                }
+                None if segment == "*" && is_last => {
+                    names.push(REST);
+                    Segment::Rest
+                }
+                None if segment.contains('*') => return Err("a `*` stands at the end of the path only"),
+                None => Segment::Literal(canonical(segment)),
+            });
+        }
+        if names.len() > PARAMETERS_MAX {
+            return Err("it has more than 25 parameters");
+        }
+        if (1..names.len()).any(|index| names[..index].contains(&names[index])) {
+            return Err("two parameters have one name; that of a `*` is `rest`");
+        }
+        Ok(Self(segments))
+    }
+
+    fn rank(&self) -> Rank {
+        let kind = |segment: &Segment<'_>| match segment {
+            Segment::Literal(_) => SegmentKind::Literal,
+            Segment::Parameter(_) => SegmentKind::Parameter,
+            Segment::Rest => SegmentKind::Rest,
         };
-        let shape = path.split('/').map(|segment| if segment.starts_with(':') { ":" } else { segment });
-        Self { rank: path.split('/').map(kind).collect(), shape: shape.collect::<Vec<_>>().join("/"), route }
+        self.0.iter().map(kind).collect()
+    }
+
+    /// Returns the path without the names of its parameters. A literal has no braces.
+    fn shape(&self) -> String {
+        self.written(|_| "{}".to_owned())
+    }
+
+    /// Returns the path as the library writes it. The colon tells a parameter from the rest of a path.
+    fn matchit(&self) -> String {
+        self.written(|name| format!("{{:{name}}}"))
+    }
+
+    fn written(&self, parameter: impl Fn(&str) -> String) -> String {
+        let segments = self.0.iter().map(|segment| match segment {
+            Segment::Literal(text) => text.to_string(),
+            Segment::Parameter(name) => parameter(name),
+            Segment::Rest => format!("{{*{REST}}}"),
+        });
+        segments.collect::<Vec<_>>().join("/")
     }
 }
 
-/// Returns a path without escapes of characters that need none: `/%61` is another spelling of `/a` (RFC 3986, 6.2.2.2).
-fn normal(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
+/// Returns the one spelling of a path that routes and folders know: only what needs an escape has one, with its digits in
+/// capitals (RFC 3986, 6.2.2). An escaped slash stays one, and a `%` without two digits means itself.
+fn canonical(path: &str) -> Cow<'_, str> {
+    if path.bytes().all(is_plain) {
         return Cow::Borrowed(path);
     }
-    let mut normal = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((before, escape)) = rest.split_once('%') {
-        normal.push_str(before);
-        let byte = escape.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
-        if let Some(byte) = byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte)) {
-            normal.push(byte);
-            rest = &escape[2..];
+    let mut canonical = String::with_capacity(path.len() + 8);
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = if *first == b'%' { escape(after) } else { None };
+        rest = if escaped.is_some() { &after[2..] } else { after };
+        let byte = escaped.unwrap_or(*first);
+        if is_plain(byte) && !(escaped.is_some() && byte == b'/') {
+            canonical.push(char::from(byte));
         } else {
-            normal.push('%');
-            rest = escape;
+            canonical.extend(['%', digit(byte >> 4), digit(byte & 15)]);
         }
     }
-    normal.push_str(rest);
-    Cow::Owned(normal)
+    Cow::Owned(canonical)
+}
+
+/// Returns true for a character of a path that needs no escape (RFC 3986, 3.3).
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'@'
+                | b'/'
+        )
+}
+
+/// Returns the byte that two digits stand for.
+fn escape(digits: &[u8]) -> Option<u8> {
+    let &[high, low, ..] = digits else { return None };
+    let digit = |byte| char::from(byte).to_digit(16);
+    Some((digit(high)? * 16 + digit(low)?) as u8)
+}
+
+/// Returns a digit in capitals.
+const fn digit(half: u8) -> char {
+    b"0123456789ABCDEF"[half as usize] as char
 }
 
 /// Finds a path. The library wants at least one character for the rest of a path; `/files/` has an empty one.
 fn matched(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)> {
+    let named = |(name, value): (&str, &str)| (name.strip_prefix(':').unwrap_or(name).into(), value.into());
     if let Ok(found) = paths.at(path) {
-        let params = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        return Some((*found.value, Params(params)));
+        return Some((*found.value, Params(found.params.iter().map(named).collect())));
     }
     let longer = path.ends_with('/').then(|| format!("{path}*"))?;
     let found = paths.at(&longer).ok()?;
-    let mut params: Vec<_> = found.params.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    params.pop_if(|(name, value): &mut (Box<str>, Box<str>)| &**name == REST && &**value == "*")?;
-    params.push((REST.into(), "".into()));
-    Some((*found.value, Params(params)))
-}
-
-/// Returns the path as the library writes it; `None` if a `*` stands in its middle.
-fn matchit_path(path: &str) -> Option<String> {
-    let segments: Vec<&str> = path.split('/').collect();
-    let mut written = Vec::new();
-    for (index, segment) in segments.iter().enumerate() {
-        written.push(match segment.strip_prefix(':') {
-            Some(name) => format!("{{{name}}}"),
-            None if *segment == "*" && index + 1 == segments.len() => format!("{{*{REST}}}"),
-            None if segment.contains('*') => return None,
-            None => segment.replace('{', "{{").replace('}', "}}"),
-        });
+    let (last, before) =
+        found.params.iter().collect::<Vec<_>>().split_last().map(|(last, before)| (*last, before.to_vec()))?;
+    if last != (REST, "*") {
+        return None;
     }
-    Some(written.join("/"))
+    Some((*found.value, Params(before.into_iter().chain([(REST, "")]).map(named).collect())))
 }
 
 /// Returns the host of a request without its port.
@@ -517,9 +604,50 @@ mod tests {
         let get = |path| found(&router, None, &Method::GET, path);
 
         assert_eq!(get("/%70rivate/x%2Dy"), "GET /private/* rest=x-y");
-        assert_eq!(get("/private%2fx"), "GET /* rest=private%2fx");
-        assert_eq!((get("/100%"), get("/%zz%6")), ("GET /* rest=100%".to_owned(), "GET /* rest=%zz%6".to_owned()));
-        assert_eq!(get("/%c3%a4%"), "GET /* rest=%c3%a4%");
+        assert_eq!(get("/private%2fx"), "GET /* rest=private%2Fx");
+        assert_eq!(
+            (get("/100%"), get("/%zz%6")),
+            ("GET /* rest=100%25".to_owned(), "GET /* rest=%25zz%256".to_owned())
+        );
+        assert_eq!(get("/%c3%a4%"), "GET /* rest=%C3%A4%25");
+        // The percent sign of a broken escape must not begin another one.
+        assert_eq!(
+            (get("/%%370rivate/x"), get("/%+7")),
+            ("GET /* rest=%2570rivate/x".to_owned(), "GET /* rest=%25+7".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_pattern_matches_every_spelling_too() {
+        let router = router(&["GET /@scope/*", "GET /caf%c3%a9", "GET /%7Eu/x", "GET /a%2Bb", "GET /{x}", "GET /*"]);
+        let get = |path| found(&router, None, &Method::GET, path);
+
+        for path in ["/@scope/x", "/%40scope/x"] {
+            assert_eq!(get(path), "GET /@scope/* rest=x");
+        }
+        for path in ["/caf%C3%A9", "/caf%c3%A9", "/café"] {
+            assert_eq!(get(path), "GET /caf%c3%a9");
+        }
+        assert_eq!((get("/~u/x"), get("/%7eu/x")), ("GET /%7Eu/x".to_owned(), "GET /%7Eu/x".to_owned()));
+        assert_eq!(
+            (get("/a+b"), get("/{x}"), get("/%7bx%7D")),
+            ("GET /a%2Bb".to_owned(), "GET /{x}".to_owned(), "GET /{x}".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_parameter_is_no_rest_of_a_path_whatever_its_name() {
+        let router = router(&["GET /v/:rest", "POST /*"]);
+
+        assert_eq!(found(&router, None, &Method::GET, "/v/"), "405 POST");
+        assert_eq!(found(&router, None, &Method::GET, "/v/7"), "GET /v/:rest rest=7");
+    }
+
+    #[test]
+    fn methods_are_listed_once() {
+        let router = router(&["GET /a", "GET api.local/a"]);
+
+        assert_eq!(found(&router, Some("api.local"), &Method::PUT, "/a"), "405 GET");
     }
 
     #[test]
@@ -530,5 +658,14 @@ mod tests {
         assert!(error("GET users").contains("the path starts with `/`"));
         assert!(error("GET /a*/b").contains("at the end of the path only"));
         assert!(error("GET /a").contains("it exists already"));
+        assert!(error("GET /%61").contains("it exists already"));
+        assert!(error("GET /a/:rest/*").contains("two parameters have one name"));
+        assert!(
+            error(&format!("GET {}", (0..26).map(|n| format!("/:p{n}")).collect::<String>())).contains("25 parameters")
+        );
+        for pattern in ["GET /b?x=1", "GET\t/b", "GET /b c"] {
+            assert!(error(pattern).contains("no query"), "{pattern}");
+        }
+        assert!(error("a.local:80/").contains("a host has no port"));
     }
 }

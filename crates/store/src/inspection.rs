@@ -15,7 +15,7 @@ use redb::{Database, Durability, StorageBackend, TableDefinition, TableHandle, W
 
 use super::error::{Damage, OpenError};
 use super::file::create;
-use super::file::disk::{inode_of, journal_of, open_regular};
+use super::file::disk::{inode_of, is_dangling, journal_of, open_regular};
 use super::file::journal::label;
 use super::file::journal::replay::{self, Recovered};
 use super::file::pages::{Header, KeyRange, PAGE, Pages, Slot};
@@ -145,6 +145,11 @@ impl Inspection {
         let storage = Overlay::new(base).map_err(failed)?;
         let (mut notes, mut is_header_restored) = (Vec::new(), false);
         let journal = journal_of(&store);
+        if is_dangling(&journal) {
+            let what =
+                "its journal is a link to a file that does not exist: mount the disk of that file, or remove the link";
+            return Err(failed(io::Error::new(ErrorKind::NotFound, what)));
+        }
         // Of the files that were opened: names may change at any time.
         let mut files = Files { store, inode, journal_inode: None };
         let recovered = match read_only(&journal) {

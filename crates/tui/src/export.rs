@@ -90,7 +90,8 @@ async fn collect(options: &Options, until_ms: u64, last: Duration) -> Result<(Bo
         if instants.last().is_none_or(|last| last.at_ms < past.at_ms) {
             instants.push(past);
         }
-        at_ms += STEP_MS;
+        let Some(next_ms) = at_ms.checked_add(STEP_MS) else { break };
+        at_ms = next_ms;
     }
     Ok((hello, instants))
 }

@@ -74,7 +74,8 @@ impl Wasi {
             let permissions = if folder.is_writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
             if let Err(error) = builder.preopened_dir(&folder.path, &folder.guest_path, permissions) {
                 // It was there when the node started. The guest does not find it.
-                tracing::warn!(folder = %folder.path.display(), %error, "cannot open a folder of a guest");
+                let text = format!("cannot open a folder of a guest, {}: {error}", folder.path.display());
+                write_line(&state.info, state.ctx.pid(), Level::Warn, &text);
             }
         }
         if state.info.grant.has(Capability::Network) {

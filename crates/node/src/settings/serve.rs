@@ -173,7 +173,18 @@ impl Context<'_> {
     /// Reads all `[[serve]]` entries.
     pub(super) fn sites(self, entries: Option<&Value>) -> Result<Vec<Site>, SettingsError> {
         let tables = tables(entries, "serve", "written as [[serve]]", self.origin)?;
-        (1..).zip(tables).map(|(number, table)| self.site(number, table)).collect()
+        let sites: Vec<Site> =
+            (1..).zip(tables).map(|(number, table)| self.site(number, table)).collect::<Result<_, _>>()?;
+        for (index, site) in sites.iter().enumerate() {
+            if site.listen.port() != 0 && sites[..index].iter().any(|other| other.listen == site.listen) {
+                return Err(SettingsError::Shape {
+                    key: "serve.listen".to_owned(),
+                    origin: format!("{} (serve {})", self.origin, index + 1),
+                    due: "another address than that of an earlier server",
+                });
+            }
+        }
+        Ok(sites)
     }
 
     fn site(self, number: usize, table: &Table) -> Result<Site, SettingsError> {

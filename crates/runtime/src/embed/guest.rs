@@ -163,7 +163,11 @@ impl GuestContext<'_> {
         if self.mailbox_has_room(self.0.pid(), true) {
             shared.exit(Some(other), self.0.pid(), ExitReason::other(text));
         } else {
-            tracing::warn!(pid = %self.0.pid(), "the mailbox of a guest is full of refusals: the guest is killed");
+            if let Some(skipped) = shared.notice_log.take(shared.started) {
+                let not_logged = (skipped > 0).then_some(skipped);
+                let pid = self.0.pid();
+                tracing::warn!(%pid, not_logged, "the mailbox of a guest is full of refusals: the guest is killed");
+            }
             shared.exit(None, self.0.pid(), ExitReason::Killed);
         }
     }

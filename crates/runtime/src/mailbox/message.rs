@@ -9,6 +9,7 @@ use std::ptr;
 
 use bytes::Bytes;
 
+use crate::links::signal::{Down, Exit};
 use crate::mailbox::request::Request;
 use crate::mailbox::tagged::{ChargedBytes, TaggedBytes};
 
@@ -83,6 +84,10 @@ impl<T: 'static> VtableOf<T> {
                     (*value.cast::<Request<Bytes, Bytes>>()).request.len()
                 } else if TypeId::of::<T>() == TypeId::of::<Request<TaggedBytes, Bytes>>() {
                     (*value.cast::<Request<TaggedBytes, Bytes>>()).request.body.len()
+                } else if TypeId::of::<T>() == TypeId::of::<Exit>() {
+                    (*value.cast::<Exit>()).reason.text_bytes()
+                } else if TypeId::of::<T>() == TypeId::of::<Down>() {
+                    (*value.cast::<Down>()).reason.text_bytes()
                 } else if let Some(bytes) = charged_bytes(value) {
                     bytes
                 } else if TypeId::of::<T>() == TypeId::of::<Vec<u8>>() {
@@ -225,7 +230,7 @@ impl Message {
     }
 
     /// Returns the heap bytes that the value keeps alive: its box, and the contents of `Bytes`, [`TaggedBytes`],
-    /// requests of either, `Vec<u8>` and `String`.
+    /// requests of either, `Vec<u8>`, `String`, and the reason of an [`Exit`] or a [`Down`].
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         // SAFETY: these are the words of a live message of this kind.
@@ -252,6 +257,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::process::exit::ExitReason;
+    use crate::process::pid::Pid;
 
     #[test]
     fn values_of_any_size_and_alignment_come_out_as_they_went_in() {
@@ -285,5 +292,7 @@ mod tests {
         assert_eq!(Message::new([0_u64; 20]).heap_bytes(), 160);
         assert_eq!(Message::new(Bytes::from_static(b"hello")).heap_bytes(), 5);
         assert!(Message::new(vec![0_u8; 100]).heap_bytes() >= 100);
+        let end = |reason| Message::new(Exit { from: Pid::NONE, reason }).heap_bytes();
+        assert_eq!(end(ExitReason::other("no paper")), end(ExitReason::Shutdown) + 8);
     }
 }

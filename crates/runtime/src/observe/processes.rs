@@ -11,7 +11,7 @@ use crate::process::header::{
 };
 use crate::process::pid::Pid;
 use crate::process::side_table::{RareEntries, SideTable};
-use crate::process::table::{CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
+use crate::process::table::{self, CHUNK_SLOTS, CONTROL_BLOCK_BYTES, ProcessTable, Slot};
 use crate::runtime::handle::Handle;
 
 /// State of a process.
@@ -194,7 +194,7 @@ impl ProcessRef<'_> {
     /// Returns the time inside polls that have ended, in nanoseconds.
     #[inline]
     pub fn busy_ns(&self) -> u64 {
-        self.header.busy_ns.load(Relaxed)
+        table::busy_ns(self.header)
     }
 
     /// Returns the number of messages received.

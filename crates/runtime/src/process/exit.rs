@@ -133,6 +133,14 @@ impl ExitReason {
         }
     }
 
+    /// Returns the number of bytes of the text.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Other(detail) | Self::ShutdownWith(detail) => detail.text().len(),
+            _ => 0,
+        }
+    }
+
     /// Creates an [`Other`](Self::Other) reason from a text.
     pub fn other(reason: impl Display) -> Self {
         Self::Other(reason.to_string().into())

@@ -235,17 +235,28 @@ impl Slot {
     }
 }
 
+/// Marks the busy time of a free slot, which is the address of the next one in its list.
+const FREE: u64 = 1 << 63;
+
 impl Linked for Slot {
     #[inline]
     fn next(self) -> Option<Self> {
-        NonNull::new(self.header().busy_ns.load(Ordering::Relaxed) as *mut ProcessHeader).map(Self)
+        let address = self.header().busy_ns.load(Ordering::Relaxed) & !FREE;
+        NonNull::new(address as *mut ProcessHeader).map(Self)
     }
 
     #[inline]
     fn set_next(self, next: Option<Self>) {
         let address = next.map_or(0, |next| next.0.as_ptr() as u64);
-        self.header().busy_ns.store(address, Ordering::Relaxed);
+        self.header().busy_ns.store(address | FREE, Ordering::Relaxed);
     }
+}
+
+/// Returns the time that a process has run, for a reader who does not stop it. The process may end meanwhile, and the time
+/// of a free slot is 0.
+pub(crate) fn busy_ns(header: &ProcessHeader) -> u64 {
+    let busy_ns = header.busy_ns.load(Ordering::Relaxed);
+    if busy_ns & FREE == 0 { busy_ns } else { 0 }
 }
 
 /// Returns the number of slots that move at a time between the free list of a thread and the shared pool: an 80th of

@@ -13,7 +13,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusm_text::escaped;
 
@@ -99,20 +99,49 @@ struct LoggedCause {
     skipped: AtomicU64,
 }
 
+/// A number of lines for each second, for all processes together.
+#[derive(Default)]
+pub(crate) struct LineBudget {
+    /// The current second, and in the lowest 16 bits the number of its lines.
+    state: AtomicU64,
+    /// Lines that were not logged since the last one that was.
+    skipped: AtomicU64,
+}
+
+impl LineBudget {
+    /// Takes a line. Threads that ask at the same time may get a line too many.
+    fn has_room(&self, now_ns: u64) -> bool {
+        let (second, state) = (now_ns / LOG_INTERVAL_NS, self.state.load(Ordering::Relaxed));
+        let lines = if state >> 16 == second { state & 0xffff } else { 0 };
+        if lines < LINES_PER_SECOND {
+            self.state.store(second << 16 | (lines + 1), Ordering::Relaxed);
+        }
+        lines < LINES_PER_SECOND
+    }
+
+    /// Takes a line, and returns how many were not logged before it; `None` if this one is not logged either.
+    pub(crate) fn take(&self, started: Instant) -> Option<u64> {
+        if self.has_room(started.elapsed().as_nanos() as u64) {
+            return Some(self.skipped.swap(0, Ordering::Relaxed));
+        }
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
 /// The log of the crashes of a runtime.
 pub(crate) struct CrashLog {
     /// By number of the cause; the last one stands for all causes beyond the limit.
     causes: Box<[LoggedCause]>,
     has_skipped: AtomicBool,
-    /// The current second, and in the lowest 16 bits the number of its lines.
-    budget: AtomicU64,
+    budget: LineBudget,
 }
 
 impl Default for CrashLog {
     fn default() -> Self {
         let new = || LoggedCause { at_ns: AtomicU64::new(0), skipped: AtomicU64::new(0) };
         let causes = (0..=CAUSES_MAX).map(|_| new()).collect();
-        Self { causes, has_skipped: AtomicBool::new(false), budget: AtomicU64::new(0) }
+        Self { causes, has_skipped: AtomicBool::new(false), budget: LineBudget::default() }
     }
 }
 
@@ -123,7 +152,7 @@ impl CrashLog {
         let before = cause.at_ns.load(Ordering::Relaxed);
         let is_due = before == 0 || now_ns.saturating_sub(before) >= LOG_INTERVAL_NS;
         let won = is_due
-            && self.has_room(now_ns)
+            && self.budget.has_room(now_ns)
             && cause.at_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if won {
             return Some(cause.skipped.swap(0, Ordering::Relaxed));
@@ -133,16 +162,6 @@ impl CrashLog {
             self.has_skipped.store(true, Ordering::Relaxed);
         }
         None
-    }
-
-    /// Takes a line out of the budget of this second. Threads that ask at the same time may get a line too many.
-    fn has_room(&self, now_ns: u64) -> bool {
-        let (second, budget) = (now_ns / LOG_INTERVAL_NS, self.budget.load(Ordering::Relaxed));
-        let lines = if budget >> 16 == second { budget & 0xffff } else { 0 };
-        if lines < LINES_PER_SECOND {
-            self.budget.store(second << 16 | (lines + 1), Ordering::Relaxed);
-        }
-        lines < LINES_PER_SECOND
     }
 
     /// Logs the numbers of crashes that no later crash has told. `describe` returns kind and reason of a cause.
@@ -155,7 +174,7 @@ impl CrashLog {
                 continue;
             }
             let logged_ns = cause.at_ns.load(Ordering::Relaxed);
-            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS || !self.has_room(now_ns) {
+            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS || !self.budget.has_room(now_ns) {
                 self.has_skipped.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -194,11 +213,12 @@ pub(crate) fn log(crash: &Crash, skipped: u64) {
     print(&format!("{crash}{before}"), backtrace.map(Arc::as_ref));
 }
 
-/// Logs that a supervisor gives up.
+/// Logs that a supervisor gives up; `skipped` others have done so without a line.
 #[cold]
-pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display) {
+pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display, skipped: u64) {
     if tracing::dispatcher::has_been_set() {
-        tracing::error!(%supervisor, reason = %why, "supervisor gave up");
+        let not_logged = (skipped > 0).then_some(skipped);
+        tracing::error!(%supervisor, reason = %why, not_logged, "supervisor gave up");
     } else {
         print(&format!("supervisor {supervisor} gave up: {why}"), None);
     }
@@ -239,6 +259,18 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = LOG_INTERVAL_NS;
+
+    #[test]
+    fn lines_of_one_second_are_bounded_and_the_others_counted() {
+        let (lines, started) = (LineBudget::default(), Instant::now());
+
+        let logged: Vec<_> = (0..LINES_PER_SECOND + 1_000).map(|_| lines.take(started)).collect();
+
+        // A second may end meanwhile.
+        let count = logged.iter().flatten().count() as u64;
+        assert!((LINES_PER_SECOND..=2 * LINES_PER_SECOND).contains(&count), "{count} lines");
+        assert!(lines.skipped.load(Ordering::Relaxed) > 0 && logged[0] == Some(0));
+    }
 
     #[test]
     fn a_storm_of_one_cause_is_logged_once_in_a_second_with_the_number() {

@@ -33,7 +33,7 @@ use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, WATCHED, pinned
 use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
-use crate::runtime::crashes::CrashLog;
+use crate::runtime::crashes::{CrashLog, LineBudget};
 use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::peers::Peers;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
@@ -70,6 +70,8 @@ pub(crate) struct RuntimeShared {
     pub(crate) ended: EndedMemory,
     pub(crate) causes: Causes,
     pub(crate) crash_log: CrashLog,
+    /// Of supervisors that give up, and of guests that ask for links without end.
+    pub(crate) notice_log: LineBudget,
     pub(crate) watches: Watches,
     pub(crate) restart_pressures: RestartPressures,
     pub(crate) timers: Timers,
@@ -137,6 +139,7 @@ impl RuntimeShared {
             ended: EndedMemory::default(),
             causes: Causes::new(config.schedulers),
             crash_log: CrashLog::default(),
+            notice_log: LineBudget::default(),
             watches: Watches::new(started, config.schedulers),
             restart_pressures: RestartPressures::default(),
             timers: Timers::default(),

@@ -9,6 +9,7 @@ mod ask;
 mod eventually;
 
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ask::{ask, runtime};
 use crate::eventually::eventually;
@@ -193,6 +194,35 @@ fn a_process_that_has_trapped_an_observers_signal_fails_by_itself_later() {
 
     eventually("it is remembered", || observe::ended(&runtime, stubborn).is_some());
     assert_eq!(observe::ended(&runtime, stubborn).unwrap().by, EndedBy::Itself);
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_read_has_not_run_for_years() {
+    let runtime = runtime();
+    let is_over = AtomicBool::new(false);
+    let longest_ns = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut longest_ns = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for part in 0..observe::table_parts(&runtime) {
+                    observe::for_each_process(&runtime, part, |seen| longest_ns = longest_ns.max(seen.busy_ns()));
+                }
+            }
+            longest_ns
+        });
+        ask(&runtime, |ctx: Context| async move {
+            for n in 0..500_000 {
+                ctx.spawn(|_| async {});
+                if n % 100 == 0 {
+                    ctx.yield_now().await;
+                }
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+
+    assert!(longest_ns < 3_600_000_000_000, "{longest_ns} ns");
 }
 
 #[test]

@@ -63,7 +63,7 @@ struct Waiting {
 /// The next step of a request that the limits admit.
 enum Admitted {
     Handle(Pending),
-    /// It leads to no route.
+    /// It leads to no route, or exceeds a limit.
     Refuse(Response),
 }
 
@@ -102,8 +102,8 @@ impl Answer {
         answer
     }
 
-    /// Refuses a request that leads to no route, when the limits on the rate of all requests admit it.
-    pub(crate) fn unrouted(response: Response, handling: Handling) -> Self {
+    /// Refuses a request, when the limits on the rate of all requests admit it.
+    pub(crate) fn limited_refusal(response: Response, handling: Handling) -> Self {
         if handling.inner.shared.rates.is_empty() {
             return Self::refusal(response, handling);
         }

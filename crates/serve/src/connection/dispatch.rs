@@ -69,9 +69,9 @@ impl Service<http::Request<Incoming>> for RequestService {
         let handling = Handling::new(inner, record);
         let inner = &handling.inner;
         match (checked, routed) {
-            (Ok(()), _) if !has_path(&head) => Answer::refusal(no_path(), handling),
-            (Ok(()), _) if !has_valid_host(&head) => Answer::refusal(invalid_host(), handling),
-            (Err(limit), _) => Answer::refusal(inner.refuse(limit), handling),
+            (Ok(()), _) if !has_path(&head) => Answer::limited_refusal(no_path(), handling),
+            (Ok(()), _) if !has_valid_host(&head) => Answer::limited_refusal(invalid_host(), handling),
+            (Err(limit), _) => Answer::limited_refusal(inner.refuse(limit), handling),
             (Ok(()), Routed::Found(_, params)) => {
                 let count = counts_bodies.then(|| {
                     let record = Arc::clone(&handling.record);
@@ -81,8 +81,8 @@ impl Service<http::Request<Incoming>> for RequestService {
                 let body = Body::incoming(incoming, &inner.shared.limits, accounts, count);
                 Answer::to(Pending { head, body, params }, handling)
             }
-            (Ok(()), Routed::NotAllowed(allowed)) => Answer::unrouted(Routed::refusal(Some(&allowed)), handling),
-            (Ok(()), Routed::NotFound) => Answer::unrouted(Routed::refusal(None), handling),
+            (Ok(()), Routed::NotAllowed(allowed)) => Answer::limited_refusal(Routed::refusal(Some(&allowed)), handling),
+            (Ok(()), Routed::NotFound) => Answer::limited_refusal(Routed::refusal(None), handling),
         }
     }
 }

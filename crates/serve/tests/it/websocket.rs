@@ -169,7 +169,7 @@ fn a_client_that_answers_no_ping_is_disconnected() {
         async move {
             websocket::upgrade(request, async move |mut socket| {
                 let first = socket.receive().await.is_err();
-                drop(over.send((first, matches!(socket.receive().await, Ok(None)))));
+                over.send((first, matches!(socket.receive().await, Ok(None)))).expect("the test waits");
             })
         }
     };

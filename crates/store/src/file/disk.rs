@@ -241,7 +241,7 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Returns true for a symbolic link to a file that does not exist.
-fn is_dangling(path: &Path) -> bool {
+pub(crate) fn is_dangling(path: &Path) -> bool {
     let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     is_missing && fs::symlink_metadata(path).is_ok()
 }

@@ -484,3 +484,16 @@ fn a_link_to_a_file_that_does_not_exist_is_refused_and_nothing_is_created() {
     assert!(refused.ends_with("mount the disk of that file, or remove the link"), "{refused}");
     assert!(!target.exists() && std::fs::read_dir(directory.path()).unwrap().count() == 1);
 }
+
+#[test]
+fn a_journal_on_a_disk_that_is_not_mounted_is_not_inspected_as_if_there_were_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, journal) = (directory.path().join("node.redb"), directory.path().join("node.redb-journal"));
+    drop(Store::open(&path, StoreConfig::default()).unwrap());
+    drop(std::fs::remove_file(&journal));
+    std::os::unix::fs::symlink(directory.path().join("disk"), &journal).unwrap();
+
+    let refused = rusm_store::inspection::Inspection::open(&path).unwrap_err().to_string();
+
+    assert!(refused.ends_with("mount the disk of that file, or remove the link"), "{refused}");
+}

@@ -18,11 +18,12 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use wasmtime::{Memory, ResourceLimiter};
 
+use crate::bindings::rusm::runtime::log::Level;
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::shared_memory::{MemoryFull, MemoryShare};
 use crate::guest::traps::MemoryLimit;
-use crate::host::convert;
+use crate::host::{convert, write_line};
 use children::PendingChildren;
 use last_result::LastResult;
 use rusm_runtime::embed::guest::GuestContext;
@@ -237,7 +238,8 @@ impl GuestState {
     pub(crate) fn store_reply(&mut self, reply: ReplyTo<Bytes>) -> u64 {
         let (number, dropped_oldest) = self.requests.keep(reply);
         if dropped_oldest {
-            tracing::warn!(pid = %self.ctx.pid(), kept = REQUESTS_KEPT, "a guest answers too few requests: the oldest is dropped");
+            let text = format!("a guest answers too few requests: the oldest of {REQUESTS_KEPT} is dropped");
+            write_line(&self.info, self.ctx.pid(), Level::Warn, &text);
         }
         number
     }

@@ -133,8 +133,8 @@ impl Host for GuestState {
         if !self.is_self_or_child(other) && self.require(Capability::ExitOthers).is_err() {
             return self.process().refuse_link(other, format!("denied: {}", Capability::ExitOthers.word()));
         }
-        // The end of a linked process is delivered at any time.
-        if self.process().mailbox_has_room(self.ctx.pid(), true) {
+        // The end of a linked process is delivered at any time, to either of them.
+        if [self.ctx.pid(), other].into_iter().all(|pid| self.process().mailbox_has_room(pid, true)) {
             self.ctx.link(other);
         } else {
             self.process().refuse_link(other, "noproc".to_owned());

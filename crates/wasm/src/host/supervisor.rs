@@ -61,6 +61,10 @@ impl GuestState {
         }
         self.check_child_args(&children)?;
         self.has_room_for_supervisor()?;
+        // The end of a supervisor is delivered at any time.
+        if !self.process().mailbox_has_room(self.ctx.pid(), true) {
+            return Err(Error::MailboxFull);
+        }
         let strategy = match strategy {
             Strategy::OneForOne => SpecStrategy::OneForOne,
             Strategy::OneForAll => SpecStrategy::OneForAll,

@@ -1,8 +1,8 @@
 //! Limits of single guests and of all guests together.
 
-use rusm_runtime::ExitReason;
 use rusm_runtime::observe::{self, ProcessState};
-use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, WasmConfig};
+use rusm_runtime::{Config, ExitReason, Runtime};
+use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, Wasm, WasmConfig};
 
 use crate::facts::{SLICES, fact};
 use crate::guests::{Node, echo, number, raw, raw_with, spin};
@@ -489,4 +489,50 @@ fn a_guest_that_receives_no_ends_of_its_children_starts_no_more() {
 
         assert_eq!(reason, ExitReason::Normal, "with ties {ties}");
     }
+}
+
+#[test]
+fn a_guest_that_receives_no_ends_of_its_supervisors_starts_no_more() {
+    let node = Node::small();
+    let parent = raw_with(
+        "",
+        "(local $starts i32)",
+        r"(if (call $arg_count) (then (call $sleep (i64.const 100000))))
+        (drop (call $trap_exits (i32.const 1)))
+        (loop $again
+            (drop (call $supervisor_child (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1)
+                (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i64.const 0) (i32.const 0) (i64.const 0)))
+            (local.set $pid (call $supervisor_start (i32.const 0) (i32.const 0) (i64.const 1000)))
+            (drop (call $exit (local.get $pid) (i32.const 1) (i32.const 0) (i32.const 0)))
+            (call $yield)
+            (local.set $starts (i32.add (local.get $starts) (i32.const 1)))
+            (if (i32.gt_u (local.get $starts) (i32.const 100000)) (then unreachable))
+            (br_if $again (i64.ne (local.get $pid) (i64.const -3))))",
+    );
+
+    assert_eq!(node.end_of(&parent, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
+}
+
+#[test]
+fn others_do_not_fill_the_mailbox_of_a_guest_by_links() {
+    let config = Config { schedulers: 2, mailbox_capacity: 16, ..Config::default() };
+    let runtime = Runtime::start(config).unwrap();
+    let node = Node { runtime, wasm: Wasm::start(WasmConfig { capacity: 8, ..WasmConfig::default() }).unwrap() };
+    let parent = raw_with(
+        "",
+        "(local $starts i32) (local $ends i32)",
+        r"(if (call $arg_count) (then (call $link (call $parent)) (unreachable)))
+        (drop (call $trap_exits (i32.const 1)))
+        (loop $again
+            (drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)))
+            (call $yield)
+            (local.set $starts (i32.add (local.get $starts) (i32.const 1)))
+            (br_if $again (i32.lt_u (local.get $starts) (i32.const 2000))))
+        (loop $next
+            (local.set $ends (i32.add (local.get $ends) (i32.const 1)))
+            (if (i32.gt_u (local.get $ends) (i32.const 32)) (then unreachable))
+            (br_if $next (call $receive (i64.const 0))))",
+    );
+
+    assert_eq!(node.end_of(&parent, &GuestOptions::default().profile("trusted")), ExitReason::Normal);
 }

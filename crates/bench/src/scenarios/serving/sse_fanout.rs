@@ -31,6 +31,7 @@ use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::serving::handlers::Handlers;
 use crate::scenarios::serving::host::{CO_RESIDENT, Host};
+use crate::scenarios::topics::RunTopic;
 
 const STREAMS: Parameter = Parameter {
     name: "streams",
@@ -107,11 +108,8 @@ impl Scenario for SseFanout {
         Box::pin(async move {
             let topics = context.runtime().topics();
             let name = self.card().id;
-            let topic =
-                topics.create(name).map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(context, self.0, name, &topic).await;
-            topic.close();
-            outcome
+            let topic = RunTopic::new(topics.create(name))?;
+            drive(context, self.0, name, &topic).await
         })
     }
 }

@@ -26,6 +26,7 @@ use crate::measure::meter::Recorder;
 use crate::measure::pace::Pace;
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
+use crate::scenarios::topics::RunTopic;
 use crate::scenarios::topics::payload::{Mix, Payloads, arrived};
 
 /// Detail of cards: what a message costs.
@@ -124,14 +125,8 @@ impl AccountRow {
 impl TopicLoad {
     /// Runs the load until the run stops, and accounts for all messages.
     pub(crate) async fn run(self, context: &mut RunContext, name: &str) -> Result<(), RunError> {
-        let topic = context
-            .runtime()
-            .topics()
-            .create_with(name, self.config)
-            .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-        let outcome = self.run_on(context, &topic).await;
-        topic.close();
-        outcome
+        let topic = RunTopic::new(context.runtime().topics().create_with(name, self.config))?;
+        self.run_on(context, &topic).await
     }
 
     async fn run_on(self, context: &mut RunContext, topic: &Topic) -> Result<(), RunError> {

@@ -16,6 +16,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::topics::RunTopic;
 
 /// Scenario in which subscriptions come and go.
 #[derive(Clone, Copy, Debug)]
@@ -52,14 +53,8 @@ impl Scenario for TopicChurn {
 
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let topic = context
-                .runtime()
-                .topics()
-                .create("topic-churn")
-                .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(context, &topic).await;
-            topic.close();
-            outcome
+            let topic = RunTopic::new(context.runtime().topics().create("topic-churn"))?;
+            drive(context, &topic).await
         })
     }
 }

@@ -28,6 +28,7 @@ use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::store::dataset::{DURABILITY, ObservedStore, StoreDirectory, durability};
+use crate::scenarios::topics::RunTopic;
 use crate::scenarios::topics::payload::per_turn;
 
 const NAME: &str = "topic-durable";
@@ -123,23 +124,22 @@ impl Scenario for TopicDurable {
 
 /// A topic on disk with its store and directory.
 struct DurableTopic {
-    directory: StoreDirectory,
-    store: Store,
-    topic: Topic,
+    // Dropped in this order.
+    topic: RunTopic,
     subscription: Subscription,
+    store: Store,
+    directory: StoreDirectory,
 }
 
 impl DurableTopic {
     fn open(runtime: &Handle, directory: StoreDirectory, config: StoreConfig) -> Result<Self, RunError> {
         let store = directory.store(config)?;
-        let topic = store
-            .open_topic(&runtime.topics(), NAME, TopicConfig::default())
-            .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+        let topic = RunTopic::new(store.open_topic(&runtime.topics(), NAME, TopicConfig::default()))?;
         let subscription = topic
             .create_subscription(SUBSCRIPTION, SubscriptionConfig::default())
             .map_err(|error| RunError::Lacks(error.to_string()))?;
         subscription.blocking_flush_acks().map_err(|error| RunError::Lacks(error.to_string()))?;
-        Ok(Self { directory, store, topic, subscription })
+        Ok(Self { topic, subscription, store, directory })
     }
 
     /// Closes the store. Returns its storage report and the directory.

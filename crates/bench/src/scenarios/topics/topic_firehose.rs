@@ -17,6 +17,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::topics::RunTopic;
 use crate::scenarios::topics::payload::{PAYLOAD_MIN, Payloads};
 
 /// Scenario that measures the publish rate of a topic that nothing reads.
@@ -73,14 +74,8 @@ impl Scenario for TopicFirehose {
             let (payload, bytes) =
                 (context.params().number("payload") as usize, context.params().number("keep") as usize);
             let config = TopicConfig { messages: 1 << 24, bytes, retention: Retention::KeepNewest };
-            let topic = context
-                .runtime()
-                .topics()
-                .create_with("topic-firehose", config)
-                .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = pour(context, &topic, payload).await;
-            topic.close();
-            outcome
+            let topic = RunTopic::new(context.runtime().topics().create_with("topic-firehose", config))?;
+            pour(context, &topic, payload).await
         })
     }
 }

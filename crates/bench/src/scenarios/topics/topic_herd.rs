@@ -23,6 +23,7 @@ use crate::parameter::{Kind, Parameter};
 use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
+use crate::scenarios::topics::RunTopic;
 use crate::scenarios::wasm::guests::{Code, Guests, PAGE_BYTES, words};
 
 /// Scenario with a thousand concurrent publishers.
@@ -80,14 +81,8 @@ impl Scenario for TopicHerd {
         Box::pin(async move {
             let body = Body::of(context).await?;
             context.prepared();
-            let topic = context
-                .runtime()
-                .topics()
-                .create(NAME)
-                .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
-            let outcome = drive(context, &topic, body).await;
-            topic.close();
-            outcome
+            let topic = RunTopic::new(context.runtime().topics().create(NAME))?;
+            drive(context, &topic, body).await
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::report::table::{ColumnUnit, Table};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioRun};
 use crate::scenarios::cases::{CaseContext, Cases, run_in_turn};
+use crate::scenarios::topics::RunTopic;
 use crate::scenarios::topics::payload::{PAYLOAD_MIN, Payloads};
 
 /// Longer than a turn.
@@ -279,18 +280,14 @@ impl Cases for Steps {
 
     fn run_turn(&mut self, case: usize, context: &mut CaseContext) -> Result<(), RunError> {
         let config = TopicConfig { messages: 2 * STEPS, bytes: 64 << 20, retention: Retention::Forget };
-        let topic = context
-            .runtime
-            .topics()
-            .create_with("topic-micro", config)
-            .map_err(|error| RunError::Lacks(format!("{error}: stop the run that uses it")))?;
+        let topic = RunTopic::new(context.runtime.topics().create_with("topic-micro", config))?;
         let payloads = Payloads::new(&[], self.payload, 0, false, Instant::now(), 1);
         // Skip the first turn of a case: it may make allocations that later turns reuse.
         let counts = self.allocations[case].is_none() && !self.turns[case].is_empty();
         let quantity = if counts { Quantity::Allocations } else { Quantity::Time };
-        let mut bench = Bench { topic: topic.clone(), payloads, quantity };
+        let mut bench = Bench { topic: Topic::clone(&topic), payloads, quantity };
         let step = (CASES[case].1)(&mut bench) / STEPS as f64;
-        topic.close();
+        drop(topic);
         if counts {
             self.allocations[case] = Some(step);
         } else if !context.stops() {

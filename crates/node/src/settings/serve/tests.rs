@@ -92,6 +92,11 @@ fn what_is_missing_or_contradicts_is_named() {
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nfolder = \"b\"").ends_with("must be either a module or a folder"));
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nprofile = \"trustd\"").ends_with("did you mean \"trusted\"?"));
     assert!(error(format!("[[serve]]\nlisten = \"here\"\n{ROUTE}")).contains("must be an address such as"));
+    assert_eq!(
+        error(format!("[[serve]]\n{ROUTE}[[serve]]\nlisten = 8080\n{ROUTE}")),
+        "serve.listen in rusm.toml (serve 2) must be another address than that of an earlier server"
+    );
+    assert!(sites(&format!("[[serve]]\nlisten = 0\n{ROUTE}[[serve]]\nlisten = 0\n{ROUTE}")).is_ok());
 }
 
 #[test]

@@ -44,8 +44,10 @@ pub(super) fn restart_failed(ctx: &Context, child: Arc<str>, error: InitError) {
 pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<LostChild>, why: Option<&GaveUp>) {
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.gave_up, 1);
-    if let Some(why) = why.filter(|_| local.shared.config.log_crashes) {
-        panics::contain(|| crashes::log_gave_up(supervisor, why));
+    if let Some(why) = why.filter(|_| local.shared.config.log_crashes)
+        && let Some(skipped) = local.shared.notice_log.take(local.shared.started)
+    {
+        panics::contain(|| crashes::log_gave_up(supervisor, why, skipped));
     }
     // The events about the last child are sent even in a storm of events: each ends a supervisor, so there cannot be
     // many.
