@@ -244,7 +244,7 @@ impl Router {
             return Err(invalid("it has one space at most, after the method, and no query"));
         }
         if host.contains(':') && !host.ends_with(']') {
-            return Err(invalid("a host has no port"));
+            return Err(invalid("a host is written without a port"));
         }
         let path = Pattern::parse(path).map_err(&invalid)?;
         let host = (!host.is_empty()).then(|| host.to_ascii_lowercase().into_boxed_str());
@@ -398,7 +398,7 @@ impl<'a> Pattern<'a> {
         self.0.iter().map(kind).collect()
     }
 
-    /// Returns the path without the names of its parameters. A literal has no braces.
+    /// Returns the path without the names of its parameters. Literals are without braces.
     fn shape(&self) -> String {
         self.written(|_| "{}".to_owned())
     }
@@ -661,11 +661,12 @@ mod tests {
         assert!(error("GET /%61").contains("it exists already"));
         assert!(error("GET /a/:rest/*").contains("two parameters have one name"));
         assert!(
-            error(&format!("GET {}", (0..26).map(|n| format!("/:p{n}")).collect::<String>())).contains("25 parameters")
+            error(&["GET ", &(0..26).map(|n| format!("/:p{n}")).collect::<Vec<_>>().concat()].concat())
+                .contains("25 parameters")
         );
         for pattern in ["GET /b?x=1", "GET\t/b", "GET /b c"] {
             assert!(error(pattern).contains("no query"), "{pattern}");
         }
-        assert!(error("a.local:80/").contains("a host has no port"));
+        assert!(error("a.local:80/").contains("a host is written without a port"));
     }
 }

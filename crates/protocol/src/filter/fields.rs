@@ -150,7 +150,12 @@ pub const FILTER_FIELDS: [FilterFieldInfo; 21] = [
     info(FilterField::Messages, &["msgs", "messages"], FilterValues::Count, "messages received since the spawn"),
     info(FilterField::MsgsPerSec, &["msgs/s", "msgs_per_sec"], FilterValues::Count, "messages received per second"),
     info(FilterField::BusyNs, &["busy"], FilterValues::Nanos, "time inside polls since the spawn"),
-    info(FilterField::BusyMilliPct, &["busy%", "busy_pct"], FilterValues::Percent, "share of one scheduler"),
+    info(
+        FilterField::BusyMilliPct,
+        &["busy%", "busy_pct", "cpu", "cpu%"],
+        FilterValues::Percent,
+        "share of one scheduler",
+    ),
     info(FilterField::AgeMs, &["age", "age_ms"], FilterValues::Millis, "time since the spawn"),
     info(FilterField::Links, &["links"], FilterValues::Count, "linked processes"),
     info(FilterField::Monitors, &["monitors"], FilterValues::Count, "monitored processes"),

@@ -252,8 +252,7 @@ impl Linked for Slot {
     }
 }
 
-/// Returns the time that a process has run, for a reader who does not stop it. The process may end meanwhile, and the time
-/// of a free slot is 0.
+/// Returns the time that a process has run. It may end at any time, and the time of a free slot is 0.
 pub(crate) fn busy_ns(header: &ProcessHeader) -> u64 {
     let busy_ns = header.busy_ns.load(Ordering::Relaxed);
     if busy_ns & FREE == 0 { busy_ns } else { 0 }

@@ -361,8 +361,8 @@ impl Local {
     }
 }
 
-/// Returns the origin of an end: of the signal that the process obeyed, if any. A note tells who has signalled from
-/// outside, or has killed; if the process has trapped that signal and fails later, it does so by itself.
+/// Returns the origin of an end: of the signal that the process obeyed, if any. A note names the observer or the
+/// killer; if the process has trapped that signal and fails later, it does so by itself.
 fn origin(obeyed: Option<EndedBy>, note: Option<EndedBy>, reason: &ExitReason) -> EndedBy {
     match (obeyed, note) {
         (Some(EndedBy::Outside), Some(note)) => note,

@@ -1,4 +1,4 @@
-//! Locks of loom with the interface of `parking_lot`, which has no poisoning. A panic fails the model anyway.
+//! Locks of loom with the interface of `parking_lot`: without poisoning. A panic fails the model anyway.
 
 #![allow(dead_code, reason = "each model uses some of them")]
 

@@ -167,7 +167,7 @@ fn a_socket_whose_handler_gave_up_a_message_and_sends_the_next_one_is_cut_too() 
     gives_up_a_message(true);
 }
 
-/// Serves a socket whose handler gives up a message that takes long, and then receives, or sends another one.
+/// Serves a socket. Its handler gives up a message that takes long, and then receives, or sends another one.
 fn gives_up_a_message(then_sends: bool) {
     let impatient = move |request: Request| async move {
         websocket::upgrade(request, async move |mut socket| {

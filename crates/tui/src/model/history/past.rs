@@ -77,7 +77,7 @@ pub(crate) struct PastPane {
     sent: Option<Request>,
     last_sent_at: Option<Duration>,
     ids: u32,
-    /// The cursor whose instant was received, or cannot be.
+    /// The cursor for which an answer was received.
     answered_ms: Option<u64>,
     pub(crate) live: Option<Box<LiveData>>,
     held: Vec<(Tab, ServerMessage)>,

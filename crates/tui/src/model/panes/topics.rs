@@ -8,12 +8,19 @@ use rusm_protocol::{ClientMessage, ReceiverInfo, TopicInfo, TopicSort, Topics, T
 use crate::model::selection::paged_list::PagedList;
 
 /// State of the Topics view.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TopicsPane {
     pages: PagedList<TopicsView, Topics>,
     /// The second newest answer, for rates.
     before: Option<Topics>,
     pub(crate) sort: TopicSort,
+}
+
+impl Default for TopicsPane {
+    fn default() -> Self {
+        // The fullest topic comes first.
+        Self { pages: PagedList::default(), before: None, sort: TopicSort::Full }
+    }
 }
 
 impl Deref for TopicsPane {
