@@ -18,12 +18,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use wasmtime::{Memory, ResourceLimiter};
 
-use crate::bindings::rusm::runtime::log::Level;
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
 use crate::guest::shared_memory::{MemoryFull, MemoryShare};
 use crate::guest::traps::MemoryLimit;
-use crate::host::{convert, write_line};
+use crate::host::convert;
 use children::PendingChildren;
 use last_result::LastResult;
 use rusm_runtime::embed::guest::GuestContext;
@@ -33,7 +32,7 @@ use topics::TopicHandles;
 use wasi::Wasi;
 
 /// Maximum number of unanswered requests per guest. Beyond it, the oldest is dropped.
-const REQUESTS_KEPT: usize = 65_536;
+pub(crate) const REQUESTS_KEPT: usize = 65_536;
 /// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
 /// Memory of a timer without its message: the entries in the tables of the guest and of the node.
@@ -234,14 +233,9 @@ impl GuestState {
         if body.len() <= most { Ok(()) } else { Err(too_long(body.len(), most)) }
     }
 
-    /// Stores a reply handle; returns the number by which the guest refers to it.
-    pub(crate) fn store_reply(&mut self, reply: ReplyTo<Bytes>) -> u64 {
-        let (number, dropped_oldest) = self.requests.keep(reply);
-        if dropped_oldest {
-            let text = format!("a guest answers too few requests: the oldest of {REQUESTS_KEPT} is dropped");
-            write_line(&self.info, self.ctx.pid(), Level::Warn, &text);
-        }
-        number
+    /// Stores a reply handle. Returns the number by which the guest refers to it, and true if the oldest one was dropped.
+    pub(crate) fn store_reply(&mut self, reply: ReplyTo<Bytes>) -> (u64, bool) {
+        self.requests.keep(reply)
     }
 
     /// Takes the reply handle with this number.

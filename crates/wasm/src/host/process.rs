@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::convert;
+use super::{convert, write_line};
+use crate::bindings::rusm::runtime::log::Level;
 use crate::bindings::rusm::runtime::process::{Host, SpawnOptions, Spawned, Ties};
 use crate::bindings::rusm::runtime::types::{
     self, Down, Error, ExitReason, ExitSignal, GroupChange, Message, Pid, Received,
@@ -15,7 +16,7 @@ use crate::guest::guest_info::HostCall;
 use crate::guest::inline_bytes::{InlineBytes, ReceivedBytes};
 use crate::guest::name::NAME_MAX_BYTES;
 use crate::guest::sending::Unsent;
-use crate::guest::state::{GuestState, ITEM_UNCOUNTED};
+use crate::guest::state::{GuestState, ITEM_UNCOUNTED, REQUESTS_KEPT};
 use rusm_runtime::embed::guest::ChargedBytes;
 use rusm_runtime::embed::guest::SpawnParams;
 use rusm_runtime::{Joined, Left, MonitorRef, Request, TaggedBytes, TrySendError};
@@ -356,7 +357,12 @@ impl GuestState {
     }
 
     fn requested(&mut self, tag: u64, body: Bytes, reply: rusm_runtime::ReplyTo<Bytes>) -> Received {
-        let reply_to = Some(self.store_reply(reply));
+        let (number, dropped_oldest) = self.store_reply(reply);
+        if dropped_oldest {
+            let text = format!("a guest answers too few requests: the oldest of {REQUESTS_KEPT} is dropped");
+            write_line(&self.info, self.ctx.pid(), Level::Warn, &text);
+        }
+        let reply_to = Some(number);
         Received::Message(Message { tag, body: self.hold_body(body), reply_to })
     }
 

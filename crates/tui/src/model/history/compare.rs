@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rusm_protocol::{Cell, Column, Events, Frame, Past, Rows, ServerMessage};
+use rusm_protocol::{Causes, Cell, Column, Events, Frame, Past, Rows, ServerMessage};
 
 use crate::model::format;
 
@@ -44,10 +44,7 @@ pub(crate) fn sections(before: &Past, after: &Past) -> Vec<Section> {
         });
         sections.push(Section { title: "recorded processes by name", changes: names(old, new) });
     }
-    if let Some(new) = events(after) {
-        let known = events(before).map_or(0, |events| events.noted);
-        sections.push(Section { title: "failures", changes: failures(new, known) });
-    }
+    sections.push(Section { title: "failures", changes: failures(before, after) });
     sections.retain(|section| !section.changes.is_empty());
     sections
 }
@@ -159,19 +156,37 @@ fn names(old: &Rows, new: &Rows) -> Vec<Change> {
     changed.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Counts the events after number `known` by process name and reason. Processes without a name count together.
-fn failures(events: &Events, known: u64) -> Vec<Change> {
+/// Counts failures by process and reason. The events are only the last few; the causes count every failure.
+fn failures(before: &Past, after: &Past) -> Vec<Change> {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for event in events.events.iter().filter(|event| event.seq > known && event.kind != "restart") {
-        let who = event.name.as_deref().unwrap_or("without a name");
-        let reason = event.reason.clone().unwrap_or_default();
-        *counts.entry((format!("{} {who}", event.kind), reason)).or_default() += 1;
+    let causes = causes(before).zip(causes(after));
+    if let Some((old, new)) = causes {
+        for cause in &new.causes {
+            let known = old.causes.iter().find(|known| known.cause == cause.cause).map_or(0, |known| known.count);
+            let what = (format!("{} {}", cause.kind, cause.who), cause.why.clone());
+            *counts.entry(what).or_default() += cause.count.saturating_sub(known);
+        }
+        counts.retain(|_, count| *count > 0);
+    }
+    let known = events(before).map_or(0, |events| events.noted);
+    for event in events(after).into_iter().flat_map(|events| &events.events) {
+        let is_counted = event.kind == "restart" || (causes.is_some() && event.kind == "crash");
+        if event.seq > known && !is_counted {
+            let who = event.name.as_deref().unwrap_or("without a name");
+            let reason = event.reason.clone().unwrap_or_default();
+            *counts.entry((format!("{} {who}", event.kind), reason)).or_default() += 1;
+        }
     }
     let mut all: Vec<_> = counts.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     all.truncate(SHOWN);
     all.into_iter()
-        .map(|((what, reason), count)| Change { what, values: reason, difference: format!("+{count}"), is_bad: true })
+        .map(|((what, reason), count)| Change {
+            what,
+            values: reason,
+            difference: format!("+{}", format::grouped(count)),
+            is_bad: true,
+        })
         .collect()
 }
 
@@ -189,6 +204,13 @@ fn rows(past: &Past) -> Option<&Rows> {
     })
 }
 
+fn causes(past: &Past) -> Option<&Causes> {
+    past.messages.iter().find_map(|message| match message {
+        ServerMessage::Causes(causes) => Some(causes),
+        _ => None,
+    })
+}
+
 fn events(past: &Past) -> Option<&Events> {
     past.messages.iter().find_map(|message| match message {
         ServerMessage::Events(events) => Some(events),
@@ -198,7 +220,7 @@ fn events(past: &Past) -> Option<&Events> {
 
 #[cfg(test)]
 mod tests {
-    use rusm_protocol::EventInfo;
+    use rusm_protocol::{CauseInfo, EventInfo};
 
     use super::*;
 
@@ -244,6 +266,24 @@ mod tests {
         assert_eq!(sections[1].changes[0].values, "0 \u{2192} 1,024");
         assert_eq!(sections[2].changes[0].what, "crash courier");
         assert_eq!(sections[2].changes[0].difference, "+7");
+    }
+
+    #[test]
+    fn a_storm_of_failures_is_counted_by_its_causes_and_not_by_the_few_events() {
+        let with = |crashed: u64, noted: u64| {
+            let cause =
+                CauseInfo { cause: 4, kind: "crash".to_owned(), who: "courier".to_owned(), ..CauseInfo::default() };
+            let causes = Causes { causes: vec![CauseInfo { count: crashed, ..cause }], ..Causes::default() };
+            let mut instant = instant(crashed, 0, noted);
+            instant.messages.push(ServerMessage::Causes(causes));
+            instant
+        };
+
+        let sections = sections(&with(1, 1), &with(34_200_001, 64));
+
+        let failures = &sections.iter().find(|section| section.title == "failures").unwrap().changes;
+        assert_eq!((failures[0].what.as_str(), failures[0].difference.as_str()), ("crash courier", "+34,200,000"));
+        assert_eq!(failures.len(), 1);
     }
 
     #[test]
