@@ -365,14 +365,14 @@ enum Segment<'a> {
 impl<'a> Pattern<'a> {
     fn parse(path: &'a str) -> Result<Self, &'static str> {
         let (mut segments, mut names) = (Vec::new(), Vec::new());
+        let last = path.matches('/').count();
         for (index, segment) in path.split('/').enumerate() {
-            let is_last = index == path.matches('/').count();
             segments.push(match segment.strip_prefix(':') {
                 Some(name) => {
                     names.push(name);
                     Segment::Parameter(name)
                 }
-                None if segment == "*" && is_last => {
+                None if segment == "*" && index == last => {
                     names.push(REST);
                     Segment::Rest
                 }

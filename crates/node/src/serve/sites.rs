@@ -277,7 +277,8 @@ impl Sites {
         Ok(())
     }
 
-    /// Reads all certificates, modules and folders again, on threads of their own as in [`follow_changes`](Self::follow_changes).
+    /// Reads all certificates, modules and folders again, on threads of their own as in
+    /// [`follow_changes`](Self::follow_changes).
     ///
     /// # Errors
     /// The operating system's error if a thread cannot start.

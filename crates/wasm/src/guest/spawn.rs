@@ -296,7 +296,9 @@ impl GuestState {
         let module = self.resolve_module(module).await.map_err(|error| error.to_guest())?;
         let (guest, grant) = self.guest(options)?;
         let monitors = guest.params.monitor;
-        self.check_ends(&guest.params)?;
+        if guest.params.link || monitors {
+            self.check_ends(!monitors)?;
+        }
         if monitors && !self.has_room_for_monitor() {
             return Err(types::Error::Limit("too many monitors: demonitor some".to_owned()));
         }
@@ -307,14 +309,15 @@ impl GuestState {
         spawned.map_err(|error| error.to_guest())
     }
 
-    /// Checks that the mailbox has room for the end of a linked or monitored process: that is delivered at any time, so a
-    /// guest that starts such processes and receives nothing could fill the memory.
-    fn check_ends(&self, params: &SpawnParams) -> Result<(), types::Error> {
-        let is_tied = params.link || params.monitor;
-        if !is_tied || self.process().mailbox_has_room(self.ctx.pid(), !params.monitor) {
+    /// Checks that the mailbox has room for the end of a linked or monitored process or a supervisor: that is delivered at
+    /// any time, so a guest that starts such processes and receives nothing could fill the memory. `is_exit` is false if
+    /// the end is a message even to a guest that does not trap exits.
+    pub(crate) fn check_ends(&self, is_exit: bool) -> Result<(), types::Error> {
+        if self.process().mailbox_has_room(self.ctx.pid(), is_exit) {
             return Ok(());
         }
-        let text = "the mailbox is full: receive messages before you start linked or monitored processes";
+        let text =
+            "the mailbox is full: receive messages before you start linked or monitored processes or supervisors";
         Err(types::Error::Limit(text.to_owned()))
     }
 

@@ -61,10 +61,7 @@ impl GuestState {
         }
         self.check_child_args(&children)?;
         self.has_room_for_supervisor()?;
-        // The end of a supervisor is delivered at any time.
-        if !self.process().mailbox_has_room(self.ctx.pid(), true) {
-            return Err(Error::MailboxFull);
-        }
+        self.check_ends(true)?;
         let strategy = match strategy {
             Strategy::OneForOne => SpecStrategy::OneForOne,
             Strategy::OneForAll => SpecStrategy::OneForAll,
