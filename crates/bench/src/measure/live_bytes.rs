@@ -26,8 +26,10 @@ mod tests {
 
     #[test]
     fn what_is_allocated_is_counted() {
+        // So large that what other tests of this program free meanwhile does not matter. It is never written, so it
+        // takes no memory.
         let before = live_bytes();
-        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let block = std::hint::black_box(Vec::<u8>::with_capacity(1 << 30));
 
         let after = live_bytes();
 
@@ -35,6 +37,6 @@ mod tests {
         // Another allocator, for example a sanitizer's, has its own statistics: then glibc reports the same value
         // twice.
         let grown = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
-        assert!(grown >= 63 << 20 || after == before, "{before:?} {after:?}");
+        assert!(grown >= 1 << 29 || after == before, "{before:?} {after:?}");
     }
 }
