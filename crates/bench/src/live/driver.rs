@@ -251,7 +251,7 @@ impl Job<'_> {
         let (stop, machine) = (self.stop.clone(), self.runner.machine.clone());
         let runner = StoppedByFlag { runner: &mut self.runner, stop: stop.clone() };
         let system = ScenarioSystem::with_runner(recipe.clone(), self.config.clone(), None, Box::new(runner))?;
-        let mut system = Watched { system, shared: Arc::clone(&shared), levels: Vec::new() };
+        let mut system = Watched { system, shared: Arc::clone(&shared), capacity: None, levels: Vec::new() };
         let found = saturate(&mut system, options, |line| progress(&shared, line.to_owned(), 0, 0));
         let found = match found {
             _ if stop.is_set() => return Err(HeadlessError::Stopped),
@@ -352,17 +352,22 @@ fn show(shared: &EngineShared, sheet: Sheet) {
 struct Watched<'a> {
     system: ScenarioSystem<'a>,
     shared: Arc<EngineShared>,
+    /// Rate of the first closed loop: the loads of the levels are shares of it.
+    capacity: Option<f64>,
     levels: Vec<Level>,
 }
 
 impl SystemUnderTest for Watched<'_> {
     fn closed(&mut self, workers: Option<u64>) -> Result<f64, SystemError> {
-        self.system.closed(workers)
+        let rate = self.system.closed(workers)?;
+        self.capacity.get_or_insert(rate);
+        Ok(rate)
     }
 
     fn offer(&mut self, per_sec: f64) -> Result<Level, SystemError> {
         let level = self.system.offer(per_sec)?;
-        self.levels.push(level.clone());
+        let load = self.capacity.map_or(level.load, |capacity| per_sec / capacity);
+        self.levels.push(Level { load, ..level.clone() });
         show(&self.shared, Sheet::of_levels(&self.levels));
         Ok(level)
     }
@@ -387,6 +392,10 @@ impl Runner for StoppedByFlag<'_, '_> {
             return Err(HeadlessError::Stopped);
         }
         self.runner.run(plan, &options, seen)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.runner.is_alone()
     }
 }
 
@@ -460,6 +469,10 @@ impl Runner for LiveRunner<'_> {
         }
         drop(state);
         Ok(report.with_tables(&tables).with_errors(late_errors()).ended(outcome))
+    }
+
+    fn is_alone(&self) -> bool {
+        false
     }
 }
 

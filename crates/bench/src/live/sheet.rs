@@ -163,7 +163,10 @@ impl Sheet {
         let mut sheet = Self::of_report(&soak.run);
         sheet.tables.insert(0, growth_table(&soak.growths, soak.samples.len()));
         sheet.curve = memory_curve(&soak.samples, &soak.growths);
-        let live = format!("{} before, {} after", bytes(soak.live_bytes_before), bytes(soak.live_bytes_after));
+        let live = match (soak.live_bytes_before, soak.live_bytes_after) {
+            (None, None) => "not judged: the node allocates too".to_owned(),
+            (before, after) => format!("{} before, {} after", bytes(before), bytes(after)),
+        };
         sheet.facts.push(("live bytes outside the run".to_owned(), live));
         sheet.add_machine(&soak.origin.machine);
         let word = match soak.verdict {

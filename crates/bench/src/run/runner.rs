@@ -24,6 +24,9 @@ pub(crate) trait Runner: fmt::Debug {
         options: &HeadlessOptions,
         seen: &mut dyn FnMut(&mut Run),
     ) -> Result<Report, HeadlessError>;
+
+    /// Returns true if nothing else in the program allocates memory between the runs.
+    fn is_alone(&self) -> bool;
 }
 
 /// Starts a runtime for each run.
@@ -38,5 +41,9 @@ impl Runner for OnNewRuntimes {
         seen: &mut dyn FnMut(&mut Run),
     ) -> Result<Report, HeadlessError> {
         drive_plan(plan, options, seen)
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 }

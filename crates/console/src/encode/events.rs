@@ -2,6 +2,7 @@
 
 use rusm_protocol::{EventDetail, EventInfo, Events};
 
+use super::causes;
 use super::text::cut;
 use rusm_runtime::observe::{self, EventKind, FaultReport, RuntimeEvent};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES};
@@ -43,8 +44,8 @@ fn info(event: RuntimeEvent, reason_max: usize) -> EventInfo {
     let short = |reason: &ExitReason| Some(cut(&reason.to_string(), reason_max));
     let named = |name: &str| Some(cut(name, NAME_MAX_BYTES));
     match event.kind {
-        EventKind::Crash { pid, name, reason } => EventInfo {
-            kind: "crash".to_owned(),
+        EventKind::Failure { pid, name, reason, kind } => EventInfo {
+            kind: causes::word(kind).to_owned(),
             pid: pid.to_string(),
             name: name.and_then(|name| named(&name)),
             reason: short(&reason),

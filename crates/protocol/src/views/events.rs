@@ -56,8 +56,8 @@ pub struct EventInfo {
     pub seq: u64,
     /// Time of the event, in milliseconds since the node started.
     pub at_ms: u64,
-    /// `crash`, `restart`, `restart_failed`, `gave_up`, `child_lost`, `stuck`, `refused`, or a kind added by a newer
-    /// node.
+    /// `crash`, `killed`, `link`, `restart`, `restart_failed`, `gave_up`, `child_lost`, `stuck`, `refused`, or a kind
+    /// added by a newer node.
     pub kind: String,
     /// Process that crashed, is stuck or was refused something; for events about children, their supervisor.
     pub pid: String,

@@ -1,4 +1,4 @@
-//! Recent events of processes, for observers: crashes, restarts, failed restarts, supervisors that gave up, the
+//! Recent events of processes, for observers: failures, restarts, failed restarts, supervisors that gave up, the
 //! children lost with them, and stuck processes.
 //!
 //! A ring buffer keeps the newest events, and counters count all of them. Recording must not slow down a storm of a
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::observe::inspect::causes::CauseKind;
 use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
@@ -35,13 +36,15 @@ pub struct RuntimeEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A process ended abnormally.
-    Crash {
+    Failure {
         /// Pid of the process.
         pid: Pid,
         /// First name or label of the process.
         name: Option<Arc<str>>,
         /// Exit reason of the process.
         reason: ExitReason,
+        /// Whether it failed by itself.
+        kind: CauseKind,
     },
     /// A supervisor restarted a child.
     Restart {

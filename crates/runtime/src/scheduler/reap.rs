@@ -18,7 +18,7 @@ use crate::links::registry::{Released, SideTables};
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
-use crate::observe::inspect::causes::Who;
+use crate::observe::inspect::causes::{CauseKind, Who};
 use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
 use crate::observe::inspect::watch::{MARK_EVERY_NS, PREVIEW_MAX, Preview, PreviewedMessage, Watch};
 use crate::observe::kinds::{GroupKey, ProcessKind};
@@ -81,20 +81,13 @@ impl Local {
         let (next_generation, has_side_table) = header.retire(pid.generation());
         let released = if has_side_table { self.shared.side_tables.release(slot, pid) } else { None };
         self.add_to_ended(slot, released.as_ref());
-        if let Some(reason) = exit.as_deref().filter(|reason| !reason.is_normal()) {
-            bump(&self.me.counters.crashed, 1);
-            let ended_by = self.ended_by.take();
-            match ended_by {
-                None => {}
-                Some(EndedBy::Link(_)) => bump(&self.me.counters.linked, 1),
-                Some(_) => bump(&self.me.counters.killed, 1),
-            }
-            self.ended_by.set(ended_by);
-            self.report_crash(pid, released.as_ref().and_then(Released::name), reason);
-        }
         if exit.is_some() || header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
             let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
-            self.remember_end(slot, pid, released.as_ref(), reason, mailbox_len);
+            let by = origin(self.ended_by.take(), self.shared.ended.take_note(pid), reason);
+            if !reason.is_normal() {
+                self.count_failure(pid, released.as_ref().and_then(Released::name), reason, CauseKind::of(&by));
+            }
+            self.remember_end(slot, pid, released.as_ref(), reason, &by, mailbox_len);
         }
         if self.reports_exits() {
             self.report_exit(slot, pid, released.as_ref(), exit.as_deref().unwrap_or(&ExitReason::Normal));
@@ -161,22 +154,37 @@ impl Local {
         self.spare_side_tables.set(boxes);
     }
 
+    /// Counts an abnormal end, and records it as an event.
     #[cold]
-    fn report_crash(&self, pid: Pid, name: Option<Arc<str>>, reason: &ExitReason) {
+    fn count_failure(&self, pid: Pid, name: Option<Arc<str>>, reason: &ExitReason, kind: CauseKind) {
+        let counters = &self.me.counters;
+        bump(&counters.crashed, 1);
+        match kind {
+            CauseKind::Crash => {}
+            CauseKind::Killed => bump(&counters.killed, 1),
+            CauseKind::Link => bump(&counters.linked, 1),
+        }
         tracing::debug!(%pid, %reason, "process ended abnormally");
-        // A kill is deliberate, so it is not reported as a crash.
+        // A kill is deliberate, so it is no event.
         if *reason != ExitReason::Killed {
-            self.record_event(|| EventKind::Crash { pid, name, reason: reason.clone() });
+            self.record_event(|| EventKind::Failure { pid, name, reason: reason.clone(), kind });
         }
     }
 
     /// Counts the cause of an abnormal end, and keeps the process for observers, unless too many ended in this slice.
     #[cold]
-    fn remember_end(&self, slot: Slot, pid: Pid, released: Option<&Released>, reason: &ExitReason, mailbox_len: u64) {
+    fn remember_end(
+        &self,
+        slot: Slot,
+        pid: Pid,
+        released: Option<&Released>,
+        reason: &ExitReason,
+        by: &EndedBy,
+        mailbox_len: u64,
+    ) {
         let shared = &self.shared;
-        let by = origin(self.ended_by.take(), shared.ended.take_note(pid), reason);
         let is_watched = shared.watches.find(pid).is_some();
-        if reason.is_normal() && by == EndedBy::Itself && !is_watched {
+        if reason.is_normal() && *by == EndedBy::Itself && !is_watched {
             return;
         }
         let name = released.and_then(Released::name);
@@ -186,7 +194,7 @@ impl Local {
         let kept = self.ends_left.get();
         let is_kept = kept != 0 || is_watched;
         // A storm is counted; only a few of its ends are described.
-        let known = if is_kept { None } else { shared.causes.record_again(self.id, &who, &by, reason) };
+        let known = if is_kept { None } else { shared.causes.record_again(self.id, &who, by, reason) };
         let (cause, keep) = if known.is_some() {
             (known, None)
         } else {
@@ -194,7 +202,7 @@ impl Local {
             let keep = is_kept.then(|| ended.clone());
             (if reason.is_normal() { None } else { shared.causes.record(self.id, &who, ended) }, keep)
         };
-        if by == EndedBy::Itself && !reason.is_normal() {
+        if *by == EndedBy::Itself && !reason.is_normal() {
             self.report_failure(slot, pid, released, reason, cause);
         }
         if let Some(ended) = keep {

@@ -137,7 +137,7 @@ fn what_an_old_event_carries_is_dropped_outside_of_the_lock_of_the_events() {
 
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     let newest = observe::events(&runtime, 0, 1);
-    assert!(matches!(newest[0].kind, EventKind::Crash { .. }), "{newest:?}");
+    assert!(matches!(newest[0].kind, EventKind::Failure { .. }), "{newest:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::eventually::eventually;
-use rusm_runtime::observe::{self, EventKind, ProcessState};
+use rusm_runtime::observe::{self, CauseKind, EventKind, ProcessState};
 use rusm_runtime::{Config, ExitReason, Handle, NameError, Pid, RegisterError, Runtime, SpawnError, StartError};
 
 fn runtime() -> Runtime {
@@ -398,9 +398,37 @@ fn crashes_are_events_with_name_and_reason_and_kills_are_not() {
     eventually("the crash is noted", || observe::event_counts(&runtime) == (1, 0));
 
     let events = observe::events(&runtime, 0, 10);
-    let crash = EventKind::Crash { pid: crashed, name: Some("worker".into()), reason: ExitReason::other("disk full") };
+    let (name, reason) = (Some("worker".into()), ExitReason::other("disk full"));
+    let crash = EventKind::Failure { pid: crashed, name, reason, kind: CauseKind::Crash };
     assert_eq!(events.iter().map(|event| event.kind.clone()).collect::<Vec<_>>(), [crash]);
     assert_eq!(observe::events(&runtime, events[0].seq, 10), []);
+}
+
+#[test]
+fn an_end_by_others_is_counted_apart_from_crashes_whatever_its_reason() {
+    let runtime = runtime();
+    let asked = runtime.spawn(|_| std::future::pending::<()>()).unwrap();
+    runtime.exit(asked, ExitReason::other("not needed"));
+    runtime.wait(asked);
+    let linked = runtime
+        .spawn(|ctx| async move {
+            ctx.spawn_link(|_| async { Err::<(), _>("disk full") }).unwrap();
+            std::future::pending::<()>().await;
+        })
+        .unwrap();
+    runtime.wait(linked);
+    eventually("all three are events", || observe::event_counts(&runtime) == (3, 0));
+
+    let totals = observe::totals(&runtime);
+    let kinds = observe::events(&runtime, 0, 10).into_iter().map(|event| match event.kind {
+        EventKind::Failure { kind, .. } => Some(kind),
+        _ => None,
+    });
+    let (causes, _) = observe::causes(&runtime);
+
+    assert_eq!(kinds.collect::<Vec<_>>(), [CauseKind::Killed, CauseKind::Crash, CauseKind::Link].map(Some));
+    assert_eq!((totals.crashed, totals.killed, totals.linked), (3, 1, 1));
+    assert_eq!(causes.len(), 3, "{causes:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::{Soak, SoakVerdict};
+use super::{Soak, SoakVerdict, is_kept};
 use crate::report::numbers::{bytes, grouped};
 use crate::report::text::NAME_WIDTH;
 
@@ -47,10 +47,20 @@ impl Soak {
     pub(crate) fn verdict_line(&self) -> String {
         match (self.verdict, &self.run.error) {
             (SoakVerdict::Level, _) => "level: nothing grew".to_owned(),
-            (SoakVerdict::Growing, _) => "growing: something grew, or was not freed".to_owned(),
+            (SoakVerdict::Growing, _) => format!("growing: {}", self.grown()),
             (SoakVerdict::TooShort, _) => "too short to tell".to_owned(),
             (SoakVerdict::Failed, Some(error)) => format!("failed: {error}"),
             (SoakVerdict::Failed, None) => "failed: nothing was done".to_owned(),
         }
+    }
+
+    /// Returns what grew, and what was not freed.
+    fn grown(&self) -> String {
+        let mut grown: Vec<String> =
+            self.growths.iter().filter(|growth| growth.grows).map(|growth| growth.name.clone()).collect();
+        if is_kept(self.live_bytes_before, self.live_bytes_after) {
+            grown.push("memory that was not freed".to_owned());
+        }
+        grown.join(", ")
     }
 }

@@ -33,10 +33,20 @@ pub const CAUSE_INTERVAL: Duration = Duration::from_secs(15);
 pub enum CauseKind {
     /// The process failed by itself.
     Crash,
-    /// The process was killed.
+    /// An exit signal of another process, or from outside, ended it.
     Killed,
     /// A linked process had ended.
     Link,
+}
+
+impl CauseKind {
+    pub(crate) const fn of(by: &EndedBy) -> Self {
+        match by {
+            EndedBy::Itself => Self::Crash,
+            EndedBy::Link(_) => Self::Link,
+            EndedBy::Process(_) | EndedBy::Outside | EndedBy::Observer(_) => Self::Killed,
+        }
+    }
 }
 
 /// A cause of failures, with its counts.
@@ -133,14 +143,14 @@ impl Causes {
         reason: &ExitReason,
     ) -> Option<u16> {
         let mut mine = self.schedulers[scheduler].lock();
-        let id = mine.ids.get(&key(kind(by, reason), who, reason)).copied()??;
+        let id = mine.ids.get(&key(CauseKind::of(by), who, reason)).copied()??;
         mine.counts.get_mut(&id)?.add();
         Some(id)
     }
 
     /// Counts an abnormal end on a scheduler. Returns the number of its cause; `None` beyond the limit.
     pub(crate) fn record(&self, scheduler: usize, who: &Who<'_>, ended: EndedProcess) -> Option<u16> {
-        let kind = kind(&ended.by, &ended.reason);
+        let kind = CauseKind::of(&ended.by);
         let key = key(kind, who, &ended.reason);
         let interval = interval(ended.at);
         let mut mine = self.schedulers[scheduler].lock();
@@ -284,14 +294,6 @@ impl CauseCounts {
 
 const fn interval(at: Duration) -> u64 {
     at.as_secs() / CAUSE_INTERVAL.as_secs()
-}
-
-const fn kind(by: &EndedBy, reason: &ExitReason) -> CauseKind {
-    match (by, reason) {
-        (EndedBy::Link(_), _) => CauseKind::Link,
-        (_, ExitReason::Killed) => CauseKind::Killed,
-        _ => CauseKind::Crash,
-    }
 }
 
 /// Maximum number of bytes of a text that take part in the key of a cause.

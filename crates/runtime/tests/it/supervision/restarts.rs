@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rusm_runtime::observe::{self, EventKind};
+use rusm_runtime::observe::{self, CauseKind, EventKind};
 use rusm_runtime::supervisor::{
     Backoff, ChildError, ChildSpec, ChildState, Counts, Restart, StartChildError, Strategy, Supervisor, SupervisorRef,
 };
@@ -142,9 +142,9 @@ fn restarts_and_giving_up_are_events() {
     let child: Arc<str> = "a".into();
     let told = observe::events(&world.runtime, 0, 10).into_iter().map(|event| event.kind);
     let expected = [
-        EventKind::Crash { pid: old, name: None, reason: crash() },
+        EventKind::Failure { pid: old, name: None, reason: crash(), kind: CauseKind::Crash },
         EventKind::Restart { supervisor, child: Arc::clone(&child), old, new, reason: crash() },
-        EventKind::Crash { pid: new, name: None, reason: crash() },
+        EventKind::Failure { pid: new, name: None, reason: crash(), kind: CauseKind::Crash },
         EventKind::GaveUp { supervisor, child: Arc::clone(&child), reason: crash() },
         EventKind::ChildLost { supervisor, child, reason: crash() },
     ];

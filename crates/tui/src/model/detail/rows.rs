@@ -80,7 +80,11 @@ fn alive(rows: &mut Rows, process: &ProcessDetail, inspection: Option<&Inspectio
     rows.fact("reductions/s", or_dash(process.reds_per_sec, format::short), Tone::Strong);
     rows.fact("reductions", format::grouped(process.reductions), Tone::Text);
     rows.fact("busy", or_dash(process.busy_pct, format::percent), Tone::Strong);
-    rows.fact("busy time", format::nanos(process.busy_ns, micro), Tone::Text);
+    // Every process has a control block: without one, this is what the node recorded of the past.
+    let is_recorded = process.control_block_bytes == 0;
+    if !is_recorded {
+        rows.fact("busy time", format::nanos(process.busy_ns, micro), Tone::Text);
+    }
     rows.head("mailbox");
     mailbox::counts(rows, process);
     if let Some(mailbox) = inspection.and_then(|inspection| inspection.mailbox.as_deref()) {
@@ -91,9 +95,11 @@ fn alive(rows: &mut Rows, process: &ProcessDetail, inspection: Option<&Inspectio
     }
     rows.head("memory");
     rows.fact("memory", format::bytes(process.memory_bytes), Tone::Strong);
-    rows.fact("control block", format::bytes(process.control_block_bytes), Tone::Text);
-    rows.fact("future", format::bytes(process.future_bytes), Tone::Text);
-    rows.fact("messages", format::bytes(process.mailbox_bytes), Tone::Text);
+    if !is_recorded {
+        rows.fact("control block", format::bytes(process.control_block_bytes), Tone::Text);
+        rows.fact("future", format::bytes(process.future_bytes), Tone::Text);
+        rows.fact("messages", format::bytes(process.mailbox_bytes), Tone::Text);
+    }
     rows.head("identity");
     if let Some(label) = &process.label {
         rows.fact("label", label.clone(), Tone::Text);
@@ -302,6 +308,22 @@ mod tests {
         assert_eq!((value("reason"), value("by")), (Some("killed"), Some("reaper <0.9.1>")));
         assert_eq!(value("left in mailbox"), Some("3"));
         assert_eq!(rows.iter().filter_map(|row| row.link.as_deref()).collect::<Vec<_>>(), ["<0.9.1>"]);
+    }
+
+    #[test]
+    fn a_recorded_process_has_no_zeros_for_what_was_not_recorded() {
+        let labels = |process: &ProcessDetail| -> Vec<String> {
+            let subject = Subject { process: Some(process), ..Subject::default() };
+            rows(subject, "u").into_iter().map(|row| row.label).collect()
+        };
+        let recorded = ProcessDetail { memory_bytes: 900, ..ProcessDetail::default() };
+
+        let past = labels(&recorded);
+        let present = labels(&ProcessDetail { control_block_bytes: 192, ..recorded });
+
+        let missing: Vec<_> = present.into_iter().filter(|label| !past.contains(label)).collect();
+        assert_eq!(missing, ["busy time", "control block", "future"]);
+        assert!(past.contains(&"memory".to_owned()), "{past:?}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::model::format;
 
 /// Number of processes that are listed of each kind of change.
 const SHOWN: usize = 5;
+/// Kinds of events that the causes count.
+const FAILURES: [&str; 3] = ["crash", "killed", "link"];
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +172,7 @@ fn failures(before: &Past, after: &Past) -> Vec<Change> {
     }
     let known = events(before).map_or(0, |events| events.noted);
     for event in events(after).into_iter().flat_map(|events| &events.events) {
-        let is_counted = event.kind == "restart" || (causes.is_some() && event.kind == "crash");
+        let is_counted = event.kind == "restart" || (causes.is_some() && FAILURES.contains(&event.kind.as_str()));
         if event.seq > known && !is_counted {
             let who = event.name.as_deref().unwrap_or("without a name");
             let reason = event.reason.clone().unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::model::panes::bench::results::{Added, BenchPane, Download};
 use crate::model::panes::bench::run_dialog::{Chosen, RunDialog};
 use crate::model::tab::Tab;
 
-/// Runs the selected scenario with its chosen settings; asks first if the node has other processes.
+/// Runs the selected scenario with its chosen settings; asks first as [`run_or_ask`] does.
 pub(super) fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     let Some(scenario) = model.selected_scenario().map(|scenario| scenario.id.clone()) else {
         return model.show_notice("no scenarios on this node", true);
@@ -22,15 +22,19 @@ pub(super) fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
     run_or_ask(model, scenario, effects);
 }
 
-/// Runs a scenario with its chosen settings; asks first if the node has other processes.
+/// Runs a scenario with its chosen settings; asks first if that ends a run, or if the node has other processes.
 pub(super) fn run_or_ask(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
-    match others(model) {
-        0 => run(model, scenario, effects),
-        others => {
-            let question = format!("{} of others live on this node", processes(others));
-            model.overlay = Some(Overlay::Ask { question, ask: Ask::Run(scenario) });
-        }
-    }
+    let question = match (running(model), others(model)) {
+        (Some(running), _) => format!("{running} is running and ends now"),
+        (None, 0) => return run(model, scenario, effects),
+        (None, others) => format!("{} of others live on this node", processes(others)),
+    };
+    model.overlay = Some(Overlay::Ask { question, ask: Ask::Run(scenario) });
+}
+
+/// Returns the scenario that is running.
+fn running(model: &Model) -> Option<String> {
+    model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.clone())
 }
 
 /// Returns the number of processes that do not belong to a run.
@@ -128,8 +132,7 @@ pub(super) fn next_profile(model: &mut Model, effects: &mut Vec<Effect>) {
     let at = hello.profiles.iter().position(|profile| profile.id == current);
     let next = at.map_or(0, |at| (at + 1) % hello.profiles.len());
     let profile = hello.profiles[next].id.clone();
-    let running = model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.clone());
-    match running {
+    match running(model) {
         Some(scenario) => {
             let question = format!("{scenario} starts again with profile {profile}");
             model.overlay = Some(Overlay::Ask { question, ask: Ask::Profile(profile) });

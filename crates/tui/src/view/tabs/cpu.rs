@@ -49,7 +49,9 @@ fn history(painter: &mut Painter<'_>, area: Rect, model: &Model) {
 fn groups(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let theme = painter.theme;
     let pane = &model.cpu;
-    let title = Line::from(Span::styled(format!(" cpu by {} ", word(pane.group)), theme.style(Role::Title)));
+    // A moment of the past has the rows that the recorder kept, whatever is chosen now.
+    let group = pane.newest.as_ref().map_or(pane.group, |cpu| cpu.group);
+    let title = Line::from(Span::styled(format!(" cpu by {} ", word(group)), theme.style(Role::Title)));
     let Some(cpu) = &pane.newest else {
         let inner = painter.panel(area, &title, &Line::default());
         return painter.note(inner, "waiting for the node's CPU time");
@@ -58,7 +60,7 @@ fn groups(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     if cpu.span_ms == 0 {
         return painter.note(inner, "measuring: shares need two looks");
     }
-    let columns = Columns::fit(inner.width, pane.group);
+    let columns = Columns::fit(inner.width, group);
     columns.heading(painter, inner);
     for at in 0..model.visible_groups() {
         let position = pane.list.top + u64::from(at);

@@ -188,6 +188,8 @@ fn line(item: Item<'_>, columns: &Columns, theme: Theme) -> Line<'static> {
         ("child_lost", _) => ("lost", Role::Bad),
         ("gave_up", _) => ("gave up", Role::Bad),
         ("crash", _) => ("crash", Role::Bad),
+        ("killed", _) => ("killed", Role::Warn),
+        ("link", _) => ("by link", Role::Warn),
         (other, Level::Warn) => (other, Role::Warn),
         (other, _) => (other, Role::Text),
     };

@@ -34,7 +34,7 @@ impl Level {
     pub(crate) fn of_event(kind: &str) -> Self {
         match kind {
             "restart" => Self::Info,
-            "stuck" | "refused" => Self::Warn,
+            "stuck" | "refused" | "killed" | "link" => Self::Warn,
             _ => Self::Error,
         }
     }

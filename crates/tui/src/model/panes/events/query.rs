@@ -8,7 +8,8 @@ use super::item::{Item, Level};
 pub(crate) const FIELDS: [&str; 6] = ["level", "kind", "pid", "name", "reason", "target"];
 
 /// Kinds of events.
-pub(crate) const KINDS: [&str; 7] = ["crash", "restart", "restart_failed", "gave_up", "child_lost", "stuck", "refused"];
+pub(crate) const KINDS: [&str; 9] =
+    ["crash", "killed", "link", "restart", "restart_failed", "gave_up", "child_lost", "stuck", "refused"];
 
 /// A filter of events and lines; the default matches all.
 #[derive(Clone, Debug, Default, PartialEq)]

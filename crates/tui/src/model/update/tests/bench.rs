@@ -69,6 +69,24 @@ fn a_run_beside_processes_of_others_asks_first() {
 }
 
 #[test]
+fn a_run_in_progress_ends_for_another_only_after_a_question() {
+    let mut model = attached(Tab::Bench);
+    let running = Frame { running: true, run_id: 1, scenario: Some("ping-pong".to_owned()), ..Frame::default() };
+    update(&mut model, frame(running), Duration::from_secs(1));
+
+    let asked = typed(&mut model, "r");
+    let question = match &model.overlay {
+        Some(Overlay::Ask { question, ask: Ask::Run(_) }) => question.clone(),
+        _ => String::new(),
+    };
+    let confirmed = typed(&mut model, "y");
+
+    assert!(asked.is_empty(), "{asked:?}");
+    assert_eq!(question, "ping-pong is running and ends now");
+    assert!(matches!(&confirmed[..], [Effect::Send(ClientMessage::Run { .. })]), "{confirmed:?}");
+}
+
+#[test]
 fn another_profile_asks_only_while_something_runs() {
     let mut model = attached(Tab::Bench);
     let idle = typed(&mut model, "p");
