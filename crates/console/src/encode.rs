@@ -28,12 +28,21 @@ use super::lints::waits::WaitGraph;
 use super::sampler::memory::control_block_bytes;
 use super::sampler::sample::Sample;
 use super::view::table::ranking::Ranked;
-use rusm_runtime::observe::{self, BodyInfo, ProcessRef, ProcessState};
+use rusm_runtime::observe::{self, BodyInfo, CauseKind, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 use text::cut;
 
 /// Number of bonds of each kind that the detail of a process shows.
 const LINKS_SHOWN: usize = 16;
+
+/// Returns the word for a kind of failure.
+const fn cause_word(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::Crash => "crash",
+        CauseKind::Killed => "killed",
+        CauseKind::Link => "link",
+    }
+}
 
 /// Creates a frame without the fields that differ between clients.
 pub(super) fn frame(sample: &Sample) -> Frame {

@@ -180,7 +180,12 @@ fn decoded(path: &str) -> Option<String> {
     is_served.then_some(path)
 }
 
-/// Returns true if one of the tags of a header fits. A quoted tag may contain commas.
+/// Returns true if one of the tags in the lines of a header fits; `None` without the header.
+fn any(asked: &HeaderMap, header: &HeaderName, fits: impl Fn(&str) -> bool) -> Option<bool> {
+    asked.contains_key(header).then(|| asked.get_all(header).iter().any(|tags| lists(tags, &fits)))
+}
+
+/// Returns true if one of the tags fits. A quoted tag may contain commas.
 fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
     let mut is_quoted = false;
     let is_between = |character| {
@@ -243,16 +248,16 @@ impl Opened {
 
     /// Returns true if the client wants another version than this one. The tag decides; the date only without one.
     fn is_other_version(&self, asked: &HeaderMap) -> bool {
-        match asked.get(IF_MATCH) {
-            Some(tags) => !lists(tags, |tag| tag == "*" || tag == self.etag),
+        match any(asked, &IF_MATCH, |tag| tag == "*" || tag == self.etag) {
+            Some(is_this) => !is_this,
             None => self.is_older_than(asked, &IF_UNMODIFIED_SINCE).is_some_and(|is_older| !is_older),
         }
     }
 
     /// Returns true if the client has this version already. The tag decides; the date only without one.
     fn is_unchanged(&self, asked: &HeaderMap) -> bool {
-        match asked.get(IF_NONE_MATCH) {
-            Some(tags) => lists(tags, |tag| tag == "*" || tag.trim_start_matches("W/") == self.etag),
+        match any(asked, &IF_NONE_MATCH, |tag| tag == "*" || tag.trim_start_matches("W/") == self.etag) {
+            Some(is_this) => is_this,
             None => self.is_older_than(asked, &IF_MODIFIED_SINCE) == Some(true),
         }
     }

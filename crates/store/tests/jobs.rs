@@ -118,6 +118,34 @@ fn a_dead_job_is_revived_once_and_not_beside_another_one_with_its_key() {
 }
 
 #[test]
+fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "poison").unwrap();
+    jobs.blocking_enqueue(NewJob::new("job")).unwrap();
+    runtime.block_on(move |ctx| async move {
+        for attempt in 1..=AT_ONCE.attempts {
+            let seen = ctx.pid();
+            let worker = jobs.worker(move |ctx, job: Job| async move {
+                ctx.send(seen, job.attempt()).await;
+                std::future::pending::<Result<Done, String>>().await
+            });
+            let worker = worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
+            assert_eq!(ctx.receive_of::<u32>().await, attempt);
+            // As at the end of a node: nobody counts the attempt afterwards.
+            ctx.unlink(worker);
+            ctx.exit(worker, ExitReason::Killed);
+        }
+        let worker = jobs.worker(|_, _| async { Ok::<_, String>(Done::new()) });
+
+        worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
+
+        until(&ctx, || jobs.counts() == (0, 1)).await;
+        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: AT_ONCE.attempts }]);
+    });
+}
+
+#[test]
 fn a_unique_key_that_is_too_long_is_an_error() {
     let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
     let jobs = Jobs::open(&store(&home, &clock), "long").unwrap();

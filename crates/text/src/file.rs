@@ -1,8 +1,9 @@
-//! Reads files of bounded size in bounded time: a file named by a user may be a device that never ends, or a pipe
-//! without a writer.
+//! Reads files of bounded size in bounded time, and writes whole files: a file named by a user may be a device that
+//! never ends, or a pipe without a writer, and its disk may be full.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc;
@@ -21,6 +22,30 @@ const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
 /// is longer; [`ErrorKind::TimedOut`] if it is a pipe that does not end in time.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     read_file_within(path.as_ref(), bytes_max, PIPE_TIMEOUT)
+}
+
+/// Writes a whole file: under another name beside it first, so that a full disk leaves the file as it was. What is not a
+/// regular file, such as a pipe, is written in place, and so is a file in a directory that cannot be written.
+///
+/// # Errors
+/// The operating system's error.
+pub fn write_file(path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> io::Result<()> {
+    let (path, text) = (path.as_ref(), text.as_ref());
+    let mut partial = OsString::from(".");
+    let is_other = fs::symlink_metadata(path).is_ok_and(|data| !data.is_file());
+    let (Some(name), false) = (path.file_name(), is_other) else { return fs::write(path, text) };
+    partial.push(name);
+    partial.push(".part");
+    let partial = path.with_file_name(partial);
+    let mut file = match File::create(&partial) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return fs::write(path, text),
+        created => created?,
+    };
+    let written = file.write_all(text).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        drop(fs::remove_file(&partial));
+    }
+    written
 }
 
 /// Opens a file for reading if it is a regular one.
@@ -106,6 +131,27 @@ mod tests {
             (ErrorKind::FileTooLarge, "it is longer than 1000 bytes".to_owned())
         );
         assert_eq!(read_file("/dev/null", 0).unwrap(), "");
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_a_device_is_written_in_place() {
+        let folder = std::env::temp_dir().join(format!("rusm-text-{}.whole", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("report.json");
+        let taken = folder.join(".taken.part");
+        fs::create_dir(&taken).unwrap();
+        fs::write(folder.join("taken"), "as it was").unwrap();
+
+        write_file(&path, "long text").unwrap();
+        write_file(&path, "short").unwrap();
+        let refused = write_file(folder.join("taken"), "new");
+        let left = fs::read_dir(&folder).unwrap().count();
+
+        assert_eq!(fs::read_to_string(&path).unwrap(), "short");
+        assert!(refused.is_err() && left == 3, "{refused:?} {left}");
+        assert_eq!(fs::read_to_string(folder.join("taken")).unwrap(), "as it was");
+        assert!(write_file("/dev/null", "x").is_ok() && !Path::new("/dev/.null.part").exists());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod quantity;
 mod query;
 
 pub use escape::{Escaped, Shortened, escape, escape_json_into, escaped, is_all_plain, is_plain};
-pub use file::{open_regular, read_file, read_regular};
+pub use file::{open_regular, read_file, read_regular, write_file};
 pub use nearest::{nearest, suggestion};
 pub use quantity::{grouped, parse_duration, parse_size};
 pub use query::{Comparison, QUERY_BYTES_MAX, Query, QueryCondition, QueryError, QueryWord, matches_glob, quoted};

@@ -3,9 +3,9 @@
 use rusm_protocol::{CauseDetail, CauseInfo, NamedPid};
 
 use super::inspect;
-use super::round;
 use super::text::cut;
-use rusm_runtime::observe::{self, CauseKind, CauseReport, EndedProcess};
+use super::{cause_word, round};
+use rusm_runtime::observe::{self, CauseReport, EndedProcess};
 use rusm_runtime::{Handle, Pid};
 
 /// Bytes of the texts of a cause that are sent.
@@ -19,7 +19,7 @@ const FUNCTION_MAX_BYTES: usize = 300;
 pub(crate) fn cause(runtime: &Handle, report: &CauseReport, per_sec: Option<f64>) -> CauseInfo {
     CauseInfo {
         cause: u32::from(report.id),
-        kind: word(report.kind).to_owned(),
+        kind: cause_word(report.kind).to_owned(),
         who: cut(&place(runtime, report), TEXT_MAX_BYTES),
         why: cut(&report.why, TEXT_MAX_BYTES),
         count: report.count,
@@ -27,15 +27,6 @@ pub(crate) fn cause(runtime: &Handle, report: &CauseReport, per_sec: Option<f64>
         first_ms: report.first_at.as_millis() as u64,
         last_ms: report.last.at.as_millis() as u64,
         history: report.intervals.clone(),
-    }
-}
-
-/// Returns the word for a kind of failure.
-pub(super) const fn word(kind: CauseKind) -> &'static str {
-    match kind {
-        CauseKind::Crash => "crash",
-        CauseKind::Killed => "killed",
-        CauseKind::Link => "link",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rusm_protocol::{EventDetail, EventInfo, Events};
 
-use super::causes;
+use super::cause_word;
 use super::text::cut;
 use rusm_runtime::observe::{self, EventKind, FaultReport, RuntimeEvent};
 use rusm_runtime::{ExitReason, Handle, NAME_MAX_BYTES};
@@ -45,7 +45,7 @@ fn info(event: RuntimeEvent, reason_max: usize) -> EventInfo {
     let named = |name: &str| Some(cut(name, NAME_MAX_BYTES));
     match event.kind {
         EventKind::Failure { pid, name, reason, kind } => EventInfo {
-            kind: causes::word(kind).to_owned(),
+            kind: cause_word(kind).to_owned(),
             pid: pid.to_string(),
             name: name.and_then(|name| named(&name)),
             reason: short(&reason),

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use super::finding::{Finding, HOLD};
 use super::never_yields::Observation;
@@ -129,7 +130,7 @@ impl Candidate {
     }
 
     fn hog(&self, busy_pct: f64, queued: u64) -> Finding {
-        let text = format!("uses {busy_pct:.0} % of a scheduler while {} others are ready", queued.max(1));
+        let text = format!("uses {busy_pct:.0} % of a scheduler while {} others are ready", grouped(queued.max(1)));
         Finding { lint: Lint::Hog, pid: self.pid, value: busy_pct, text, hold: HOLD }
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use super::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
@@ -51,8 +52,8 @@ impl IdleSchedulers {
         let text = format!(
             "scheduler {idle} has slept for {:.1} s while {} processes wait on scheduler {busiest}, {} of them pinned",
             slept.as_secs_f64(),
-            queue.waiting,
-            queue.pinned
+            grouped(queue.waiting),
+            grouped(queue.pinned)
         );
         let value = slept.as_secs_f64() * 1e3;
         Some(Finding { lint: Lint::IdleScheduler, pid: Pid::NONE, value, text, hold: HOLD })

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use super::finding::{FOUND_MAX, Finding, HOLD, KEPT};
 use rusm_runtime::Pid;
@@ -134,15 +135,21 @@ impl Kept {
     }
 
     fn finding(&self, slot: u32, window: Duration) -> Finding {
-        let len = self.observation.len;
+        let len = grouped(self.observation.len);
         let text = if self.full > 0 {
-            format!("full: {len} messages wait, capacity {}", self.observation.capacity)
+            format!("full: {len} messages wait, capacity {}", grouped(self.observation.capacity))
         } else {
-            format!("{len} messages wait, {} more than {:.1} s ago", self.grown, window.as_secs_f64())
+            format!("{len} messages wait, {} more than {:.1} s ago", grouped(self.grown), window.as_secs_f64())
         };
         let pid = Pid::local(slot, self.observation.generation);
         // On a large node, censuses are rare.
-        Finding { lint: Lint::MailboxGrowing, pid, value: len as f64, text, hold: HOLD.max(window * 3) }
+        Finding {
+            lint: Lint::MailboxGrowing,
+            pid,
+            value: self.observation.len as f64,
+            text,
+            hold: HOLD.max(window * 3),
+        }
     }
 }
 

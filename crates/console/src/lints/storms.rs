@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use super::finding::{CHECK_INTERVAL, Finding, HOLD};
 use rusm_runtime::Pid;
@@ -56,7 +57,7 @@ impl RestartStorms {
         self.window = Some((now, restarts));
         let per_sec = restarts.saturating_sub(before) as f64 / span.as_secs_f64();
         self.windows = if per_sec >= self.per_sec_max { self.windows + 1 } else { 0 };
-        let text = format!("{per_sec:.0} restarts a second on this node");
+        let text = format!("{} restarts a second on this node", grouped(per_sec as u64));
         let found = Finding { lint: Lint::RestartStorm, pid: Pid::NONE, value: per_sec, text, hold: HOLD };
         (self.windows >= WINDOWS).then_some(found)
     }

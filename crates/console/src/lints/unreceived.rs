@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusm_protocol::Lint;
 use rusm_runtime::Pid;
 use rusm_runtime::observe::{ProcessRef, ProcessState};
+use rusm_text::grouped;
 
 use super::finding::{FOUND_MAX, Finding, HOLD, KEPT};
 
@@ -89,7 +90,8 @@ impl Unreceived {
 
 fn finding(pid: Pid, len: u64, age: Duration, window: Duration) -> Finding {
     let plural = if len == 1 { "" } else { "s" };
-    let text = format!("waits beside {len} message{plural} that it does not receive, for {:.0} s", age.as_secs_f64());
+    let (len_text, seconds) = (grouped(len), age.as_secs_f64());
+    let text = format!("waits beside {len_text} message{plural} that it does not receive, for {seconds:.0} s");
     // On a large node, censuses are rare.
     Finding { lint: Lint::Unreceived, pid, value: len as f64, text, hold: HOLD.max(window * 3) }
 }

@@ -102,7 +102,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
 
 /// Writes a file named on the command line.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(system(format!("write {}", path.display())))
+    rusm_text::write_file(path, text).map_err(system(format!("write {}", path.display())))
 }
 
 /// Prints a report and writes it to the output file, if one is set. If one of them fails, the other is still done.

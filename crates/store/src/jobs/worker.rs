@@ -15,7 +15,8 @@ use super::record::{KEY, Record, parts};
 use crate::error::StoreError;
 use crate::transaction::Transaction;
 
-/// Longest time until a worker looks for jobs again: others may have added some without waking it.
+/// Longest time until a worker looks for jobs again: others may have added some without waking it, and a disk that was
+/// full may have room again.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Message that lets a worker look for jobs.
@@ -39,7 +40,8 @@ impl Job {
         &self.record.payload
     }
 
-    /// Returns the number of this attempt, from 1. An attempt during which the node ended is not counted.
+    /// Returns the number of this attempt, from 1. An attempt counts from its start, also if the worker or the node ends
+    /// during it.
     pub const fn attempt(&self) -> u32 {
         self.record.attempt
     }
@@ -193,9 +195,23 @@ impl Worker {
         workers.push((ctx.runtime(), ctx.pid()));
     }
 
-    /// Runs jobs until the store fails or the process is stopped. Jobs that run then are stopped with it.
+    /// Runs jobs until the store is closed or damaged, or the process is stopped. Jobs that run then are stopped with it.
     async fn run(self, ctx: Context) -> ExitReason {
         self.run_until_stopped(&ctx).await.err().unwrap_or(ExitReason::Normal)
+    }
+
+    /// Lets a worker go on after a failure of the disk that may pass; the jobs concerned are still in the queue.
+    ///
+    /// # Errors
+    /// The failure, if the store does not work any more.
+    fn wait_out(&self, failed: StoreError) -> Result<(), ExitReason> {
+        match failed {
+            StoreError::Full | StoreError::Failed(_) => {
+                tracing::warn!(queue = self.jobs.rows.name(), error = %failed, "the worker of jobs waits for the disk");
+                Ok(())
+            }
+            failed => Err(failed.into()),
+        }
     }
 
     async fn run_until_stopped(&self, ctx: &Context) -> Result<(), ExitReason> {
@@ -203,8 +219,10 @@ impl Worker {
         ctx.trap_exits(true);
         let parent = ctx.parent().unwrap_or(Pid::NONE);
         let mut running: HashMap<[u8; KEY], (MonitorRef, Record)> = HashMap::new();
+        let mut has_disk = true;
         loop {
-            let wait = self.start_due(ctx, &mut running).await?;
+            let wait = if has_disk { self.start_due(ctx, &mut running).await? } else { LOOK };
+            has_disk = true;
             let Some(message) = ctx.receive_timeout(wait).await else { continue };
             let (key, why) = match message.downcast::<Failed>() {
                 Ok(Failed { key, error }) => (key, error),
@@ -227,7 +245,10 @@ impl Worker {
             };
             if let Some((reference, record)) = running.remove(&key) {
                 ctx.demonitor_flush(reference);
-                self.retry_or_bury(key, record, &why).await?;
+                if let Err(failed) = self.retry_or_bury(key, record, &why).await {
+                    self.wait_out(failed)?;
+                    has_disk = false;
+                }
             }
         }
     }
@@ -252,6 +273,14 @@ impl Worker {
                 if running.len() >= self.concurrency || running.contains_key(&key) {
                     continue;
                 }
+                if record.attempt >= self.retry.attempts {
+                    let why = "the worker or the node ended during the last attempt";
+                    if let Err(failed) = self.retry_or_bury(key, record, why).await {
+                        self.wait_out(failed)?;
+                        return Ok(LOOK);
+                    }
+                    continue;
+                }
                 let record = Record { attempt: record.attempt.saturating_add(1), ..record };
                 running.insert(key, (self.start(ctx, key, record.clone())?, record));
             }
@@ -268,10 +297,13 @@ impl Worker {
                 // The job ends with its worker, whatever happens to either.
                 ctx.link(worker);
                 let runtime = ctx.runtime();
-                let done = handler(ctx, Job { record: record.clone() }).await;
-                let finished = match done {
-                    Ok(Done(writes)) => finish(&jobs, key, record, writes).await.map_err(|error| error.to_string()),
-                    Err(error) => Err(error),
+                let finished = match count_attempt(&jobs, key, record.clone()).await {
+                    Ok(false) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                    Ok(true) => match handler(ctx, Job { record: record.clone() }).await {
+                        Ok(Done(writes)) => finish(&jobs, key, record, writes).await.map_err(|error| error.to_string()),
+                        Err(error) => Err(error),
+                    },
                 };
                 if let Err(error) = finished {
                     runtime.send(worker, Failed { key, error }).await;
@@ -281,14 +313,27 @@ impl Worker {
         Ok(reference)
     }
 
-    async fn retry_or_bury(&self, key: [u8; KEY], record: Record, why: &str) -> Result<(), ExitReason> {
+    async fn retry_or_bury(&self, key: [u8; KEY], record: Record, why: &str) -> Result<(), StoreError> {
         let delay = self.retry.delay(record.attempt);
         if delay.is_none() {
             tracing::warn!(queue = self.jobs.rows.name(), attempts = record.attempt, error = why, "job is dead");
         }
         let jobs = self.jobs.clone();
-        Ok(self.jobs.store.transaction(move |tx| jobs.fail(tx, &key, &record, delay)).await?)
+        self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay)).await
     }
+}
+
+/// Writes that an attempt begins, so that a job that ends the node does not run for ever. False if the job is not there.
+async fn count_attempt(jobs: &Jobs, key: [u8; KEY], record: Record) -> Result<bool, StoreError> {
+    let owner = jobs.clone();
+    let counted = jobs.store.transaction_of_upkeep(move |tx| {
+        let is_there = tx.get(&owner.rows, key)?.is_some();
+        if is_there {
+            tx.put(&owner.rows, key, record.encode())?;
+        }
+        Ok::<bool, StoreError>(is_there)
+    });
+    counted.await
 }
 
 /// Acknowledges a job, and writes what it writes, in one transaction.

@@ -25,15 +25,10 @@ fn save_in(folders: &[PathBuf], name: &str, text: &str) -> Result<String, String
     Err(why)
 }
 
-/// Writes the file beside its final name first, so that a full disk leaves no half of a file.
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    let (path, partial) = (folder.join(name), folder.join(format!(".{name}.part")));
-    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
-    if written.is_err() {
-        drop(fs::remove_file(&partial));
-    }
-    written.map(|()| path)
+    let path = folder.join(name);
+    rusm_text::write_file(&path, text).map(|()| path)
 }
 
 /// Returns `$XDG_STATE_HOME/rusm`, with `~/.local/state` as the default of the variable.

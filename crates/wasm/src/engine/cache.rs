@@ -268,8 +268,8 @@ fn entries(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for file in fs::read_dir(dir)? {
         let path = file?.path();
-        // The file is gone: another node may be removing entries.
-        let Ok(data) = path.metadata() else { continue };
+        // The file is gone: another node may be removing entries. Nothing but files is an entry.
+        let Some(data) = path.symlink_metadata().ok().filter(fs::Metadata::is_file) else { continue };
         if path.extension().is_some_and(|ending| ending == TEMP_EXTENSION) && is_abandoned(data.modified()?) {
             // Ignore a failure: another node removed it first, or the next run tries again.
             drop(fs::remove_file(&path));

@@ -2,6 +2,7 @@
 //! engine.
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use crate::lints::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
@@ -26,8 +27,8 @@ pub(super) fn check(mut pools: Vec<PoolUse>, pct: u8) -> Option<Finding> {
     pools.retain(|pool| pool.pct() >= f64::from(pct));
     pools.sort_by(|a, b| b.pct().total_cmp(&a.pct()));
     let worst = pools.first()?.pct();
-    let text: Vec<String> =
-        pools.iter().take(3).map(|pool| format!("{} {} of {} used", pool.name, pool.used, pool.limit)).collect();
+    let used = |pool: &PoolUse| format!("{} {} of {} used", pool.name, grouped(pool.used), grouped(pool.limit));
+    let text: Vec<String> = pools.iter().take(3).map(used).collect();
     Some(Finding { lint: Lint::PoolNearlyFull, pid: Pid::NONE, value: worst, text: text.join("; "), hold: HOLD })
 }
 
@@ -45,7 +46,7 @@ mod tests {
 
         let found = check(pools, 90).unwrap();
 
-        assert_eq!(found.text, "memories 99 of 100 used; processes 910 of 1000 used");
+        assert_eq!(found.text, "memories 99 of 100 used; processes 910 of 1,000 used");
         assert!((found.value - 99.0).abs() < 1e-9);
     }
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use rusm_protocol::Lint;
+use rusm_text::grouped;
 
 use crate::lints::finding::{Finding, HOLD};
 use rusm_runtime::Pid;
@@ -92,18 +93,19 @@ impl SlowSubscribers {
 }
 
 fn finding(reader: &ReaderUse, stands: bool, lost: u64, hold: Duration) -> Finding {
-    let ReaderUse { source, lag, capacity, .. } = reader;
+    let source = &reader.source;
+    let (lag, capacity) = (grouped(reader.lag), grouped(reader.capacity));
     let what = if lost > 0 {
-        format!("lost {lost} items of {source} since the last look")
+        format!("lost {} items of {source} since the last look", grouped(lost))
     } else if stands {
         format!("reads nothing of {source}: {lag} of {capacity} items behind")
     } else {
         let others = reader.others_lag.unwrap_or(0);
-        format!("{lag} of {capacity} items of {source} behind, others {others}")
+        format!("{lag} of {capacity} items of {source} behind, others {}", grouped(others))
     };
     // A thread outside of the runtime is without a pid.
     let text = if reader.pid.is_some() { what } else { format!("reader {}: {what}", reader.reader) };
-    Finding { lint: Lint::SlowSubscriber, pid: reader.pid.unwrap_or(Pid::NONE), value: *lag as f64, text, hold }
+    Finding { lint: Lint::SlowSubscriber, pid: reader.pid.unwrap_or(Pid::NONE), value: reader.lag as f64, text, hold }
 }
 
 /// Returns the readers of a ring.
@@ -183,13 +185,13 @@ mod tests {
         let (slots, text) =
             found(4, |look| vec![reader(1, 990, Some(10), look * 100, 0), reader(2, 10, Some(990), look * 100, 0)]);
 
-        assert_eq!((slots, text.as_str()), (vec![1], "990 of 1000 items of stream 7 behind, others 10"));
+        assert_eq!((slots, text.as_str()), (vec![1], "990 of 1,000 items of stream 7 behind, others 10"));
     }
 
     #[test]
     fn a_reader_that_reads_nothing_or_loses_items_is_found() {
         let (slots, text) = found(4, |_| vec![reader(1, 1_000, None, 500, 0)]);
-        assert_eq!((slots, text.as_str()), (vec![1], "reads nothing of stream 7: 1000 of 1000 items behind"));
+        assert_eq!((slots, text.as_str()), (vec![1], "reads nothing of stream 7: 1,000 of 1,000 items behind"));
 
         let (slots, text) = found(4, |look| vec![reader(1, 10, None, look, look * 7)]);
         assert_eq!((slots, text.as_str()), (vec![1], "lost 7 items of stream 7 since the last look"));

@@ -23,6 +23,8 @@ pub(crate) const COMPARED_MS: u64 = 60_000;
 const EVENTS_HELD: usize = 1024;
 /// Maximum number of remembered crashes.
 const MARKS_MAX: usize = 900;
+/// Time after which a crash is in the recorded views, which the node keeps once a second.
+const VIEWS_EVERY_MS: u64 = 1_000;
 
 /// Why an instant was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,13 +151,10 @@ impl PastPane {
         }
     }
 
-    /// Returns the time of the next crash after `from_ms`, or of the one before it.
+    /// Returns the time of the first recorded views with the next crash after `from_ms`, or with the one before it.
     pub(crate) fn crash(&self, from_ms: u64, is_forward: bool) -> Option<u64> {
-        if is_forward {
-            self.marks.iter().copied().find(|at_ms| *at_ms > from_ms)
-        } else {
-            self.marks.iter().rev().copied().find(|at_ms| *at_ms < from_ms)
-        }
+        let mut shown = self.marks.iter().map(|at_ms| at_ms + VIEWS_EVERY_MS);
+        if is_forward { shown.find(|at_ms| *at_ms > from_ms) } else { shown.rev().find(|at_ms| *at_ms < from_ms) }
     }
 
     /// Returns the request for the instant that is needed now, if one may be sent.
@@ -314,8 +313,8 @@ mod tests {
         }
         pane.mark_earlier([2_000, 5_000, 15_000].into_iter());
 
-        assert_eq!(pane.crash(12_000, true), Some(20_000));
-        assert_eq!(pane.crash(12_000, false), Some(5_000));
-        assert_eq!((pane.crash(2_000, false), pane.crash(20_000, true)), (None, None));
+        assert_eq!(pane.crash(13_000, true), Some(21_000));
+        assert_eq!(pane.crash(13_000, false), Some(6_000));
+        assert_eq!((pane.crash(3_000, false), pane.crash(21_000, true)), (None, None));
     }
 }

@@ -25,8 +25,9 @@ pub(super) fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
 /// Runs a scenario with its chosen settings; asks first if that ends a run, or if the node has other processes.
 pub(super) fn run_or_ask(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
     let question = match (running(model), others(model)) {
-        (Some(running), _) => format!("{running} is running and ends now"),
         (None, 0) => return run(model, scenario, effects),
+        (Some(running), 0) => format!("{running} is running and ends now"),
+        (Some(running), others) => format!("{running} ends now, and {} of others live here", processes(others)),
         (None, others) => format!("{} of others live on this node", processes(others)),
     };
     model.overlay = Some(Overlay::Ask { question, ask: Ask::Run(scenario) });

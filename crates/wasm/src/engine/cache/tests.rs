@@ -114,12 +114,14 @@ fn too_much_is_cut_down_to_what_was_used_last() {
     load(&compiled, &engine, 0);
     let entry_bytes = entries(dir.path())[0].metadata().unwrap().len();
 
+    // Nothing but a file is an entry, however old.
+    fs::create_dir(dir.path().join("folder.rusmc")).unwrap();
     let small = CodeCache::new(Some(dir.path().to_owned()), 3 * entry_bytes + entry_bytes / 2, None);
     for number in 1..10 {
         load(&small, &engine, number);
     }
 
-    assert_eq!(entries(dir.path()).len(), 3);
+    assert_eq!(entries(dir.path()).len(), 3 + 1);
     load(&small, &engine, 9);
     assert_eq!(small.hits(), 1);
 }
