@@ -286,6 +286,31 @@ fn the_rate_of_a_route_goes_on_after_a_reload_and_that_of_the_server_holds_witho
     assert_eq!((client.get("/nope").status, client.get("/nope").status), (404, 429));
 }
 
+#[test]
+fn refused_requests_use_up_the_rate_too() {
+    let runtime = Runtime::start(Config::default()).expect("a runtime");
+    let rate_limits = vec![RateLimit::token_bucket(0.001, 2).expect("a quota")];
+    let limits = Limits { body_bytes: 10, ..Limits::default() };
+    let config = ServeConfig { rate_limits, limits, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nhost: a b\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        ("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 11\r\n\r\n", 413),
+        ("DELETE /echo HTTP/1.1\r\nhost: a\r\n\r\n", 405),
+    ] {
+        let server = Server::start(&runtime, config.clone(), router()).expect("a server");
+        let statuses: Vec<u16> = (0..3)
+            .map(|_| {
+                let mut client = Client::connect(server.local_addr());
+                client.write(request);
+                client.answer().status
+            })
+            .collect();
+
+        assert_eq!(statuses, [status, status, 429], "{request}");
+    }
+}
+
 /// Longer than the time after which an idle connection gives its buffers back.
 const IDLE: Duration = Duration::from_millis(900);
 
