@@ -199,9 +199,13 @@ fn a_program_beside_itself_gets_a_verdict_and_a_control() {
     let output = rusm(dir.path(), &[&args, &SHORT[..]].concat());
 
     let judged = json(&output);
-    // The outcome of two rounds of 100 ms is random, but the form of the report is not.
-    assert_eq!(judged["runs"].as_array().map(Vec::len), Some(2), "{judged}");
-    assert!(judged["control"].is_f64() && judged["runs"][1][3]["ops_total"].as_u64() > Some(0), "{judged}");
+    // The outcome of two rounds of 100 ms is random, but the form of the report is not. On a busy machine, a run of that
+    // length may do nothing; then there is no control.
+    let runs: Vec<&Value> =
+        judged["runs"].as_array().into_iter().flatten().filter_map(Value::as_array).flatten().collect();
+    assert_eq!(runs.len(), 2 * 4, "{judged}");
+    let has_run = |run: &&Value| run["ops_total"].as_u64() > Some(0);
+    assert!(judged["control"].is_f64() || !runs.iter().all(has_run), "{judged}");
     let code = match judged["outcome"].as_str() {
         Some("better" | "same") => 0,
         Some("worse") => 5,

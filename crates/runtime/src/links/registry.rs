@@ -388,9 +388,9 @@ impl Released {
     }
 
     /// Returns the first registered name of the process, or its label.
-    pub(crate) fn name(&self) -> Option<Arc<str>> {
-        let name = self.rare.as_ref().and_then(|rare| rare.name.clone());
-        name.or_else(|| self.side_table.label.clone())
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        let name = self.rare.as_ref().and_then(|rare| rare.name.as_ref());
+        name.or(self.side_table.label.as_ref())
     }
 }
 

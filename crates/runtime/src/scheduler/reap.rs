@@ -85,7 +85,7 @@ impl Local {
             let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
             let by = origin(self.ended_by.take(), self.shared.ended.take_note(pid), reason);
             if !reason.is_normal() {
-                self.count_failure(pid, released.as_ref().and_then(Released::name), reason, CauseKind::of(&by));
+                self.count_failure(pid, released.as_ref(), reason, CauseKind::of(&by));
             }
             self.remember_end(slot, pid, released.as_ref(), reason, &by, mailbox_len);
         }
@@ -156,7 +156,7 @@ impl Local {
 
     /// Counts an abnormal end, and records it as an event.
     #[cold]
-    fn count_failure(&self, pid: Pid, name: Option<Arc<str>>, reason: &ExitReason, kind: CauseKind) {
+    fn count_failure(&self, pid: Pid, released: Option<&Released>, reason: &ExitReason, kind: CauseKind) {
         let counters = &self.me.counters;
         bump(&counters.crashed, 1);
         match kind {
@@ -167,7 +167,8 @@ impl Local {
         tracing::debug!(%pid, %reason, "process ended abnormally");
         // A kill is deliberate, so it is no event.
         if *reason != ExitReason::Killed {
-            self.record_event(|| EventKind::Failure { pid, name, reason: reason.clone(), kind });
+            let name = || released.and_then(Released::name).cloned();
+            self.record_event(|| EventKind::Failure { pid, name: name(), reason: reason.clone(), kind });
         }
     }
 
@@ -189,8 +190,8 @@ impl Local {
         }
         let name = released.and_then(Released::name);
         let source = || released.and_then(|released| released.side_table.body_info.as_ref()?.source());
-        let shown = name.clone().or_else(source);
-        let who = shown.as_deref().map_or_else(|| Who::Type(slot.future_type()), Who::Named);
+        let source = if name.is_none() { source() } else { None };
+        let who = name.or(source.as_ref()).map_or_else(|| Who::Type(slot.future_type()), |name| Who::Named(name));
         let kept = self.ends_left.get();
         let is_kept = kept != 0 || is_watched;
         // A storm is counted; only a few of its ends are described.
@@ -198,7 +199,7 @@ impl Local {
         let (cause, keep) = if known.is_some() {
             (known, None)
         } else {
-            let ended = self.ended_process(slot, pid, name, reason.without_value(), by.clone(), mailbox_len);
+            let ended = self.ended_process(slot, pid, name.cloned(), reason.without_value(), by.clone(), mailbox_len);
             let keep = is_kept.then(|| ended.clone());
             (if reason.is_normal() { None } else { shared.causes.record(self.id, &who, ended) }, keep)
         };

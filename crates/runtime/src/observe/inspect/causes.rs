@@ -330,15 +330,17 @@ impl HashBytes for std::mem::Discriminant<ExitReason> {
 
 /// Adds a text without its numbers to a hash.
 fn hash_general(hasher: &mut impl Hasher, text: &str) {
-    let mut in_number = false;
-    for byte in text.bytes().take(KEY_TEXT_MAX_BYTES) {
-        let is_digit = byte.is_ascii_digit();
-        if !(is_digit && in_number) {
-            hasher.write_u8(if is_digit { b'*' } else { byte });
+    let mut rest = &text.as_bytes()[..text.len().min(KEY_TEXT_MAX_BYTES)];
+    loop {
+        // Whole words are hashed much faster than bytes.
+        let (words, number) = rest.split_at(rest.iter().position(u8::is_ascii_digit).unwrap_or(rest.len()));
+        hasher.write(words);
+        if number.is_empty() {
+            return hasher.write_u8(0xff);
         }
-        in_number = is_digit;
+        hasher.write_u8(b'*');
+        rest = &number[number.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(number.len())..];
     }
-    hasher.write_u8(0xff);
 }
 
 /// Returns a text with `*` for each number, and `<*>` for each pid.
