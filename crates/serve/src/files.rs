@@ -76,7 +76,8 @@ impl Files {
         let Some(path) = decoded(path) else { return not_found() };
         match self.find(path, &request.context).await {
             Ok(Found::File(opened)) => {
-                let answer = opened.answer(request.headers(), Arc::clone(&request.context)).await;
+                let has_range = request.method() == Method::GET;
+                let answer = opened.answer(request.headers(), has_range, Arc::clone(&request.context)).await;
                 answer.unwrap_or_else(|error| self.refusal(&error))
             }
             Ok(Found::Folder) => redirect(request.path()),
@@ -196,7 +197,8 @@ fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
 }
 
 impl Opened {
-    async fn answer(self, asked: &HeaderMap, context: Arc<Context>) -> io::Result<Response> {
+    /// Answers a request with these headers. A method other than GET has no range (RFC 9110, 14.2).
+    async fn answer(self, asked: &HeaderMap, has_range: bool, context: Arc<Context>) -> io::Result<Response> {
         let mut response = Response::default();
         self.describe(response.headers_mut());
         if self.is_other_version(asked) {
@@ -207,7 +209,7 @@ impl Opened {
             response.headers_mut().remove(CONTENT_TYPE);
             return Ok(response);
         }
-        let (start, end) = match self.range(asked) {
+        let (start, end) = match if has_range { self.range(asked) } else { Ok(None) } {
             Ok(None) => (0, self.bytes),
             Ok(Some((start, end))) => {
                 *response.status_mut() = StatusCode::PARTIAL_CONTENT;

@@ -30,7 +30,8 @@ use record::{Record, Repeat, key, parts};
 pub use crontab::CrontabError;
 pub use worker::{Done, Job, Retry, Worker};
 
-/// A queue of jobs on a store; cheap to clone.
+/// A queue of jobs on a store; cheap to clone. Only one program can have the store open: others enqueue through it, for
+/// example by a request that it serves.
 ///
 /// ```
 /// use rusm_runtime::{Config, Runtime};
@@ -69,6 +70,8 @@ pub struct Jobs {
     rows: Bucket,
     unique: Bucket,
     dead: Bucket,
+    /// Errors of the dead jobs, by their keys.
+    errors: Bucket,
     numbers: Bucket,
     workers: Arc<Mutex<Vec<(Handle, Pid)>>>,
 }
@@ -155,10 +158,14 @@ pub struct DeadJob {
     pub payload: Bytes,
     /// Number of its attempts.
     pub attempts: u32,
+    /// Error of the last attempt, of at most 1,024 bytes; empty if an earlier version of this library wrote it.
+    pub error: String,
 }
 
 /// Maximum length of a unique key, in bytes.
 const UNIQUE_MAX: usize = 1_024;
+/// Maximum length of the error of a dead job, in bytes.
+const ERROR_MAX: usize = 1_024;
 const NEXT: &str = "next";
 
 fn millis(time: Duration) -> u64 {
@@ -178,6 +185,7 @@ impl Jobs {
             rows: bucket("rows")?,
             unique: bucket("unique")?,
             dead: bucket("dead")?,
+            errors: bucket("errors")?,
             numbers: bucket("numbers")?,
             workers: Arc::default(),
         })
@@ -271,8 +279,14 @@ impl Jobs {
     /// [`StoreError`] if the disk fails.
     pub async fn dead(&self, limit: usize) -> Result<Vec<DeadJob>, StoreError> {
         let page = self.dead.scan("", "", limit).await?;
-        let records = page.rows.iter().filter_map(|row| Record::decode(&row.value));
-        Ok(records.map(|record| DeadJob { payload: record.payload, attempts: record.attempt }).collect())
+        let mut found = Vec::with_capacity(page.rows.len());
+        for row in &page.rows {
+            let Some(Record { payload, attempt: attempts, .. }) = Record::decode(&row.value) else { continue };
+            let error = self.errors.get(&row.key).await?;
+            let error = error.map(|error| String::from_utf8_lossy(&error).into_owned()).unwrap_or_default();
+            found.push(DeadJob { payload, attempts, error });
+        }
+        Ok(found)
     }
 
     /// Enqueues up to `limit` dead jobs again, oldest first, with new attempts. Returns their number. A job stays dead
@@ -319,6 +333,7 @@ impl Jobs {
                 // Another task may have revived it since it was read.
                 if tx.get(&jobs.dead, &row.key)?.is_some() && !jobs.is_taken(tx, &record.unique)? {
                     tx.delete(&jobs.dead, &row.key)?;
+                    tx.delete(&jobs.errors, &row.key)?;
                     jobs.add(tx, &Record { attempt: 0, ..record }, jobs.now_ms())?;
                     revived += 1;
                 }
@@ -338,6 +353,12 @@ impl Jobs {
         E: fmt::Display + Send + 'static,
     {
         Worker::new(self.clone(), handler)
+    }
+
+    /// Returns the name of the queue.
+    fn queue(&self) -> &str {
+        let name = self.rows.name();
+        name.strip_prefix("jobs/").and_then(|name| name.strip_suffix("/rows")).unwrap_or(name)
     }
 
     fn now_ms(&self) -> u64 {
@@ -379,18 +400,20 @@ impl Jobs {
             Repeat::Crontab(expression) => crontab::next_ms(expression, now_ms),
         };
         if due_ms.is_none() && record.repeat != Repeat::Never {
-            tracing::warn!(queue = self.rows.name(), "a repeated job ends: its crontab matches no later time");
+            tracing::warn!(queue = self.queue(), "a repeated job ends: its crontab matches no later time");
         }
         due_ms.map_or(Ok(()), |due_ms| self.add(tx, &Record { attempt: 0, ..record.clone() }, due_ms))
     }
 
-    /// Delays a job that has failed; without a delay, it is dead. The next run of a repeated job is another job.
+    /// Delays a job that has failed; without a delay, it is dead of the error `why`. The next run of a repeated job is
+    /// another job.
     fn fail(
         &self,
         tx: &mut Transaction<'_, '_>,
         key: &[u8],
         record: &Record,
         delay: Option<Duration>,
+        why: &str,
     ) -> Result<(), StoreError> {
         if tx.get(&self.rows, key)?.is_none() {
             return Ok(());
@@ -406,7 +429,9 @@ impl Jobs {
         if record.repeat != Repeat::Never {
             (dead.repeat, dead.unique) = (Repeat::Never, Bytes::new());
         }
-        tx.put(&self.dead, record::key(due_ms, number), dead.encode())
+        let key = record::key(due_ms, number);
+        tx.put(&self.errors, key, why.as_bytes()[..why.floor_char_boundary(ERROR_MAX)].to_vec())?;
+        tx.put(&self.dead, key, dead.encode())
     }
 
     fn remove(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<(), StoreError> {

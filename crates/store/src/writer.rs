@@ -20,6 +20,7 @@ pub(crate) mod work;
 pub(crate) mod write;
 
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ const BACKOFF_FACTOR: u32 = 10;
 /// Time after a failure in which every write is synced before it is acknowledged: a disk that was full may be so again,
 /// and would then undo what it has not synced.
 const WRITE_THROUGH: Duration = Duration::from_secs(10);
+/// Minimum time between two lines in the log about the room of the disk.
+const SCARCE_LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Error text after a panic in redb, after which the file is reopened.
 pub(super) const REDB_PANICKED: &str = "redb panicked";
@@ -63,6 +66,29 @@ pub(super) struct Writer {
     /// After a failure: until when every write is synced before it is acknowledged.
     write_through_until: Option<Instant>,
     free_space: FreeSpace,
+    scarce_log: ScarceLog,
+}
+
+/// What the log says about the room of the disk. A large and a small write may see it differently, many times a second.
+#[derive(Default)]
+struct ScarceLog {
+    is_scarce: bool,
+    told_at: Option<Instant>,
+}
+
+impl ScarceLog {
+    fn tell(&mut self, is_scarce: bool, store: &Path) {
+        if is_scarce == self.is_scarce || self.told_at.is_some_and(|at| at.elapsed() < SCARCE_LOG_EVERY) {
+            return;
+        }
+        *self = Self { is_scarce, told_at: Some(Instant::now()) };
+        let store = store.display();
+        if is_scarce {
+            tracing::warn!(%store, "the disk is nearly full: only writes that do not make the store larger are accepted");
+        } else {
+            tracing::info!(%store, "the disk has room again");
+        }
+    }
 }
 
 /// A group that was committed.
@@ -86,6 +112,7 @@ impl Writer {
             backoff: None,
             write_through_until: None,
             free_space: FreeSpace::default(),
+            scarce_log: ScarceLog::default(),
         }
     }
 
@@ -161,9 +188,9 @@ impl Writer {
         self.write_through_until = self.write_through_until.filter(|until| Instant::now() < *until);
         let least = if self.write_through_until.is_some() { Durability::Immediate } else { Durability::None };
         let (core, most) = (&self.core, self.group_max());
-        let (batching, free_space) = (&mut self.batching, &mut self.free_space);
+        let (batching, free_space, scarce_log) = (&mut self.batching, &mut self.free_space, &mut self.scarce_log);
         let outcome = database.run(|database| {
-            let mut group = GroupCommit { core, most, least, has_unsynced, batching, free_space };
+            let mut group = GroupCommit { core, most, least, has_unsynced, batching, free_space, scarce_log };
             group.commit(database, requests)
         });
         drop(database);
@@ -310,6 +337,7 @@ struct GroupCommit<'a> {
     has_unsynced: bool,
     batching: &'a mut Batching,
     free_space: &'a mut FreeSpace,
+    scarce_log: &'a mut ScarceLog,
 }
 
 impl GroupCommit<'_> {
@@ -353,12 +381,7 @@ impl GroupCommit<'_> {
         }
         let (path, buckets) = (self.core.disk.path(), &self.core.buckets);
         let has_room = self.free_space.has_room(growth, path, || buckets.bytes());
-        let (store, is_scarce) = (path.display(), self.free_space.is_scarce());
-        if is_scarce && !was_scarce {
-            tracing::warn!(%store, "the disk is nearly full: only writes that do not make the store larger are accepted");
-        } else if was_scarce && !is_scarce {
-            tracing::info!(%store, "the disk has room again");
-        }
+        self.scarce_log.tell(self.free_space.is_scarce(), path);
         has_room || growth == 0 || requests.iter().all(|request| request.uses_reserve)
     }
 

@@ -80,7 +80,8 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
             assert_eq!(ctx.receive_of::<u32>().await, attempt);
         }
         until(&ctx, || jobs.counts() == (0, 1)).await;
-        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: 3 }]);
+        let error = StoreError::Closed.to_string();
+        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: 3, error }]);
         healed.store(1, Ordering::Relaxed);
         assert_eq!(jobs.revive(10).await, Ok(1));
         assert_eq!(ctx.receive_of::<u32>().await, 1);
@@ -141,7 +142,9 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
         worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
 
         until(&ctx, || jobs.counts() == (0, 1)).await;
-        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: AT_ONCE.attempts }]);
+        let error = "the worker or the node ended during the last attempt".to_owned();
+        let dead = DeadJob { payload: "job".into(), attempts: AT_ONCE.attempts, error };
+        assert_eq!(jobs.dead(10).await.unwrap(), [dead]);
     });
 }
 

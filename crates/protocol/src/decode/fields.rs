@@ -172,6 +172,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
         ],
     ),
     ("stop", &[("id", FieldType::Id, OPTIONAL)]),
+    ("pause", &[("paused", FieldType::Bool, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
     ("set_observer_detail", &[("enabled", FieldType::Bool, REQUIRED)]),
     ("set_resource_profile", &[("profile", FieldType::Text, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
     ("watch", &[("frame_hz", FieldType::Number, REQUIRED)]),
@@ -357,6 +358,7 @@ mod tests {
     #[test]
     fn a_wrong_field_is_named_with_what_it_must_be_and_what_it_was() {
         for (text, expected) in [
+            (r#"{"type":"pause"}"#, r#"malformed message: "paused" is missing: it must be true or false"#),
             (r#"{"type":"run"}"#, r#"malformed message: "scenario" is missing: it must be text"#),
             (r#"{"type":"run","scenario":7}"#, r#"malformed message: "scenario" must be text, not 7"#),
             (

@@ -63,6 +63,10 @@ fn files_are_served_whole_in_ranges_or_not_again() {
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=-5\r\n").body, long[199_995..]);
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=199999-\r\n").body, long[199_999..]);
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=200000-\r\n").status, 416);
+    assert_eq!(
+        ask(client, "HEAD", "/assets/long.bin", "range: bytes=0-1\r\n").header("content-length"),
+        Some("200000")
+    );
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=+0-1\r\n").status, 200, "not a range");
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=0-+1\r\n").status, 200, "not a range");
     assert_eq!(ask(client, "GET", "/assets/long.bin", "range: bytes=0-1\r\nif-range: \"old\"\r\n").status, 200);

@@ -207,7 +207,7 @@ impl Worker {
     fn wait_out(&self, failed: StoreError) -> Result<(), ExitReason> {
         match failed {
             StoreError::Full | StoreError::Failed(_) => {
-                tracing::warn!(queue = self.jobs.rows.name(), error = %failed, "the worker of jobs waits for the disk");
+                tracing::warn!(queue = self.jobs.queue(), error = %failed, "the worker of jobs waits for the disk");
                 Ok(())
             }
             failed => Err(failed.into()),
@@ -315,11 +315,14 @@ impl Worker {
 
     async fn retry_or_bury(&self, key: [u8; KEY], record: Record, why: &str) -> Result<(), StoreError> {
         let delay = self.retry.delay(record.attempt);
-        if delay.is_none() {
-            tracing::warn!(queue = self.jobs.rows.name(), attempts = record.attempt, error = why, "job is dead");
+        let (queue, attempt) = (self.jobs.queue(), record.attempt);
+        if let Some(delay) = delay {
+            tracing::info!(queue, attempt, error = why, ?delay, "a job failed and runs again");
+        } else {
+            tracing::warn!(queue, attempts = attempt, error = why, "job is dead");
         }
-        let jobs = self.jobs.clone();
-        self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay)).await
+        let (jobs, why) = (self.jobs.clone(), why.to_owned());
+        self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, &why)).await
     }
 }
 
