@@ -197,7 +197,7 @@ fn lists(tags: &HeaderValue, fits: impl Fn(&str) -> bool) -> bool {
 }
 
 impl Opened {
-    /// Answers a request with these headers. A method other than GET has no range (RFC 9110, 14.2).
+    /// Answers a request with these headers. A range counts only for GET (RFC 9110, 14.2).
     async fn answer(self, asked: &HeaderMap, has_range: bool, context: Arc<Context>) -> io::Result<Response> {
         let mut response = Response::default();
         self.describe(response.headers_mut());

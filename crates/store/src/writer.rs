@@ -69,7 +69,7 @@ pub(super) struct Writer {
     scarce_log: ScarceLog,
 }
 
-/// What the log says about the room of the disk. A large and a small write may see it differently, many times a second.
+/// State of the log about the room of the disk. A large and a small write may see it differently, many times a second.
 #[derive(Default)]
 struct ScarceLog {
     is_scarce: bool,

@@ -133,7 +133,7 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
             });
             let worker = worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
             assert_eq!(ctx.receive_of::<u32>().await, attempt);
-            // As at the end of a node: nobody counts the attempt afterwards.
+            // As at the end of a node: the attempt cannot be counted afterwards.
             ctx.unlink(worker);
             ctx.exit(worker, ExitReason::Killed);
         }

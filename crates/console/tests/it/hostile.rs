@@ -24,7 +24,7 @@ async fn a_message_that_is_not_understood_is_named_and_the_connection_goes_on() 
     let node = node_with(|config| config.limits = generous());
     let mut client = node.attach().await;
     let deep = format!(r#"{{"type":"stop","x":{}"#, "[".repeat(60_000));
-    let expected = "expected one of run, stop, set_observer_detail, ";
+    let expected = "expected one of run, stop, pause, set_observer_detail, ";
     let wrongs = [
         ("", "malformed", "malformed message: the JSON ends too early, at line 1 column 0"),
         ("{", "malformed", "malformed message: the JSON ends too early, at line 1 column 1"),

@@ -43,7 +43,7 @@ pub enum EventKind {
         name: Option<Arc<str>>,
         /// Exit reason of the process.
         reason: ExitReason,
-        /// Whether it failed by itself.
+        /// Kind of the failure: by itself, by an exit signal or by a link.
         kind: CauseKind,
     },
     /// A supervisor restarted a child.

@@ -165,7 +165,7 @@ impl Local {
             CauseKind::Link => bump(&counters.linked, 1),
         }
         tracing::debug!(%pid, %reason, "process ended abnormally");
-        // A kill is deliberate, so it is no event.
+        // A kill is deliberate, so it is not recorded as an event.
         if *reason != ExitReason::Killed {
             let name = || released.and_then(Released::name).cloned();
             self.record_event(|| EventKind::Failure { pid, name: name(), reason: reason.clone(), kind });
