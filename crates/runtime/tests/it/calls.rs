@@ -322,6 +322,7 @@ fn s24_a_child_that_asks_its_own_supervisor_during_its_start_gets_an_error_that_
             ctx.send(me, (supervisor, ctx.pid(), early)).await;
             // From now on, the supervisor answers.
             ctx.send(me, supervisor.count_children(&ctx).await).await;
+            pending::<()>().await;
         };
         let children = Supervisor::new(Strategy::OneForOne).child(ChildSpec::acknowledged("eager", body));
         let supervisor = children.start_link(&ctx).await.expect("its child has started");
