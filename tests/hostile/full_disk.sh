@@ -9,7 +9,7 @@ cleanup() { umount "$disk" 2>/dev/null; rmdir "$disk"; }
 trap cleanup EXIT
 cargo test --quiet --package rusm-store --test full_disk --no-run || exit 1
 for round in $(seq "$rounds"); do
-    mount -t tmpfs -o size=8m,mode=0700 rusm-hostile "$disk" || { echo "cannot mount a tmpfs: run this as root"; exit 1; }
+    mount -t tmpfs -o size=24m,mode=0700 rusm-hostile "$disk" || { echo "cannot mount a tmpfs: run this as root"; exit 1; }
     if RUSM_TEST_SMALL_DISK=$disk cargo test --quiet --package rusm-store --test full_disk >/dev/null; then
         passed=$((passed + 1))
         echo "ok      full disk, round $round"

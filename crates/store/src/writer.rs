@@ -268,6 +268,12 @@ impl Writer {
         self.sweep_at.get_or_insert_with(|| Instant::now() + self.core.config.sweep_every);
         if *error == StoreError::Full {
             self.free_space.failed(self.core.buckets.bytes());
+            // The failed commit may have taken all of the disk. Only closing an intact file cuts that off again.
+            if FreeSpace::is_used_up(self.core.disk.path())
+                && let Err(error) = self.reopen()
+            {
+                tracing::error!(%error, "cannot reopen the store");
+            }
         }
         let backoff = BACKOFF.max(started.elapsed() * BACKOFF_FACTOR);
         self.backoff = Some((Instant::now() + backoff, error.clone()));

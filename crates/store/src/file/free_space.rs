@@ -49,12 +49,15 @@ struct Found {
 
 impl Found {
     fn at(path: &Path, data: u64) -> Self {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        // A file system that does not tell its free space limits nothing.
-        let free = statvfs(directory).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize));
         let file = fs::metadata(path).map_or(0, |about| about.blocks().saturating_mul(BLOCK_BYTES));
-        Self { free, file, data }
+        Self { free: free_bytes(path), file, data }
     }
+}
+
+/// Returns the free space of the disk of this file. A file system that does not tell its free space limits nothing.
+fn free_bytes(path: &Path) -> u64 {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    statvfs(directory).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
 }
 
 impl FreeSpace {
@@ -66,6 +69,11 @@ impl FreeSpace {
     /// Returns true if a store with `data` bytes of keys and values may grow by `growth` bytes.
     pub(crate) fn has_room(&mut self, growth: u64, path: &Path, data: impl FnOnce() -> u64) -> bool {
         self.has_room_of(growth, || Found::at(path, data()))
+    }
+
+    /// Returns true if the disk of this file has not even the space that a deletion needs.
+    pub(crate) fn is_used_up(path: &Path) -> bool {
+        free_bytes(path) < RESERVE_BYTES
     }
 
     /// Records that a commit found no space, neither on the disk nor in the file.

@@ -163,6 +163,37 @@ fn a_topic_that_fills_the_disk_is_drained_by_its_consumer() {
     fs::remove_file(path).unwrap();
 }
 
+/// Needs a small file system, as above.
+#[test]
+fn a_commit_that_fails_on_a_full_disk_gives_its_space_back() {
+    let Disk::Mount(directory) = Disk::of_environment() else { return };
+    let _alone = crate::alone();
+    let path = directory.join("space.redb");
+    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let bucket = store.bucket("a").unwrap();
+    bucket.put("first", "kept").wait().unwrap();
+    // Another program takes the space before the store looks at its disk again.
+    let free = |directory: &Path| rustix::fs::statvfs(directory).map(|about| about.f_bavail * about.f_frsize).unwrap();
+    let ballast = directory.join("ballast");
+    fs::write(&ballast, vec![1; free(&directory) as usize - 2_500_000]).unwrap();
+    bucket.put("large", vec![7; 2_000_000]).wait().unwrap();
+    bucket.put("first", "again").wait().unwrap();
+    let left = free(&directory);
+    assert_eq!(bucket.put("larger", vec![7; 2_000_000]).wait(), Err(StoreError::Full));
+
+    assert!(free(&directory) >= left, "{} of {left} are left", free(&directory));
+    let started = Instant::now();
+    while let Err(error) = bucket.put("first", "kept").wait() {
+        assert!(is_named(&error) && started.elapsed() < LONG, "still {error}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(bucket.delete("large").wait(), Ok(true));
+    assert_eq!(bucket.get("first").wait().unwrap().as_deref(), Some(&b"kept"[..]));
+    drop(store);
+    fs::remove_file(path).unwrap();
+    fs::remove_file(ballast).unwrap();
+}
+
 #[test]
 fn a_store_whose_file_was_moved_does_not_go_on_in_another_file() {
     let _alone = crate::alone();
