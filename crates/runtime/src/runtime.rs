@@ -1,5 +1,6 @@
 //! A running runtime: its start, its threads and its shutdown.
 
+pub(crate) mod backtrace;
 pub mod cgroup;
 pub(crate) mod config;
 pub(crate) mod crashes;

@@ -243,6 +243,7 @@ pub use rusm_console as console;
 pub use rusm_runtime::*;
 
 #[cfg(feature = "cluster")]
+#[doc(inline)]
 pub use rusm_cluster as cluster;
 #[cfg(feature = "otlp")]
 #[doc(inline)]

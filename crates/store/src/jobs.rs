@@ -23,8 +23,10 @@ use parking_lot::Mutex;
 use rusm_runtime::{Handle, Pid, check_name};
 
 use crate::error::StoreError;
+use crate::read::Row;
 use crate::store::{Bucket, Store};
 use crate::transaction::Transaction;
+use crate::writer::write::Write;
 use record::{Record, Repeat, key, parts};
 
 pub use crontab::CrontabError;
@@ -162,6 +164,15 @@ pub struct DeadJob {
     pub error: String,
 }
 
+impl DeadJob {
+    /// Decodes a row of the dead jobs and the error beside it; `None` for a row of another form.
+    fn decode(row: &Bytes, error: Option<Bytes>) -> Option<Self> {
+        let Record { payload, attempt: attempts, .. } = Record::decode(row)?;
+        let error = error.map(|error| String::from_utf8_lossy(&error).into_owned()).unwrap_or_default();
+        Some(Self { payload, attempts, error })
+    }
+}
+
 /// Maximum length of a unique key, in bytes.
 const UNIQUE_MAX: usize = 1_024;
 /// Maximum length of the error of a dead job, in bytes.
@@ -281,10 +292,22 @@ impl Jobs {
         let page = self.dead.scan("", "", limit).await?;
         let mut found = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
-            let Some(Record { payload, attempt: attempts, .. }) = Record::decode(&row.value) else { continue };
             let error = self.errors.get(&row.key).await?;
-            let error = error.map(|error| String::from_utf8_lossy(&error).into_owned()).unwrap_or_default();
-            found.push(DeadJob { payload, attempts, error });
+            found.extend(DeadJob::decode(&row.value, error));
+        }
+        Ok(found)
+    }
+
+    /// Like [`dead`](Self::dead), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`dead`](Self::dead).
+    pub fn blocking_dead(&self, limit: usize) -> Result<Vec<DeadJob>, StoreError> {
+        let page = self.dead.scan("", "", limit).wait()?;
+        let mut found = Vec::with_capacity(page.rows.len());
+        for row in &page.rows {
+            let error = self.errors.get(&row.key).wait()?;
+            found.extend(DeadJob::decode(&row.value, error));
         }
         Ok(found)
     }
@@ -325,10 +348,27 @@ impl Jobs {
     /// [`StoreError`] if the disk fails.
     pub async fn revive(&self, limit: usize) -> Result<usize, StoreError> {
         let page = self.dead.scan("", "", limit).await?;
+        let revived = self.revive_all(page.rows).await?;
+        self.wake();
+        Ok(revived)
+    }
+
+    /// Like [`revive`](Self::revive), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`revive`](Self::revive).
+    pub fn blocking_revive(&self, limit: usize) -> Result<usize, StoreError> {
+        let page = self.dead.scan("", "", limit).wait()?;
+        let revived = self.revive_all(page.rows).wait()?;
+        self.wake();
+        Ok(revived)
+    }
+
+    fn revive_all(&self, rows: Vec<Row>) -> Write<usize> {
         let jobs = self.clone();
-        let revived = self.store.transaction(move |tx| {
+        self.store.transaction(move |tx| {
             let mut revived = 0;
-            for row in &page.rows {
+            for row in &rows {
                 let Some(record) = Record::decode(&row.value) else { continue };
                 // Another task may have revived it since it was read.
                 if tx.get(&jobs.dead, &row.key)?.is_some() && !jobs.is_taken(tx, &record.unique)? {
@@ -338,11 +378,8 @@ impl Jobs {
                     revived += 1;
                 }
             }
-            Ok::<usize, StoreError>(revived)
-        });
-        let revived = revived.await?;
-        self.wake();
-        Ok(revived)
+            Ok(revived)
+        })
     }
 
     /// Creates a worker that runs `handler` in a process of its own for each job.

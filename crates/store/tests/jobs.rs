@@ -81,9 +81,13 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
         }
         until(&ctx, || jobs.counts() == (0, 1)).await;
         let error = StoreError::Closed.to_string();
-        assert_eq!(jobs.dead(10).await.unwrap(), [DeadJob { payload: "job".into(), attempts: 3, error }]);
+        let dead = [DeadJob { payload: "job".into(), attempts: 3, error }];
+        assert_eq!(jobs.dead(10).await.unwrap(), dead);
+        let outside = jobs.clone();
+        assert_eq!(ctx.spawn_blocking(move || outside.blocking_dead(10)).await, Ok(dead.into()));
         healed.store(1, Ordering::Relaxed);
-        assert_eq!(jobs.revive(10).await, Ok(1));
+        let outside = jobs.clone();
+        assert_eq!(ctx.spawn_blocking(move || outside.blocking_revive(10)).await, Ok(1));
         assert_eq!(ctx.receive_of::<u32>().await, 1);
         until(&ctx, || jobs.counts() == (0, 0)).await;
     });

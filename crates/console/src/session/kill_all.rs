@@ -6,7 +6,8 @@
 //!
 //! A process of a spawn bomb starts the next one before its exit signal arrives. During a pause no process starts: each
 //! matching process gets its signal before it can run again. So does each of its children that has not run yet,
-//! although it may not have the name or label yet that the filter would match.
+//! although it may not have the name or label yet that the filter would match. A pause does not wait for long polls: while
+//! a process that got its signal is in one, it may start others, and another pass is due.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use rusm_runtime::{ExitReason, Handle, Pid, observe};
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit for polls to return when a pause begins.
 const PAUSE_WITHIN: Duration = Duration::from_millis(20);
-/// Time between two passes, in which exit signals take effect.
+/// Time between the first two passes, in which exit signals take effect. It grows with each pass.
 const PASS_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Outcome of a command.
@@ -40,16 +41,20 @@ pub(super) struct Killed {
 pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: &ExitReason) -> Killed {
     let until = Instant::now() + TIME_LIMIT;
     let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
-    for round in 0.. {
+    let mut is_proof = false;
+    for round in 1.. {
         let left = match round {
-            0 | 1 => search.pass(),
-            _ => observe::while_paused(runtime, PAUSE_WITHIN, || search.pass() + search.pass_over_children()),
+            1 | 2 => search.pass(),
+            _ => observe::while_paused(runtime, PAUSE_WITHIN, || {
+                is_proof = !search.is_one_running();
+                search.pass() + search.pass_over_children()
+            }),
         };
         // Only a pass during a pause proves that none is left: a process may be about to start another.
-        if (left == 0 && round >= 2) || Instant::now() >= until {
+        if (left == 0 && is_proof) || Instant::now() >= until {
             return Killed { processes: search.ended.len() as u64, left };
         }
-        tokio::time::sleep(PASS_INTERVAL).await;
+        tokio::time::sleep(PASS_INTERVAL * round).await;
     }
     unreachable!("the loop returns at the deadline")
 }
@@ -73,6 +78,12 @@ impl Search<'_> {
         let parents = self.ended.clone();
         let has_ended = |parent: Option<Pid>| parent.is_some_and(|parent| parents.contains(&parent));
         self.end_matching(|seen| seen.reductions() == 0 && has_ended(seen.parent()))
+    }
+
+    /// Returns true if a process that got its signal is in a poll.
+    fn is_one_running(&self) -> bool {
+        let is_running = |seen: observe::ProcessRef<'_>| seen.state() == observe::ProcessState::Running;
+        self.ended.iter().any(|pid| observe::process_ref(self.runtime, *pid).is_some_and(is_running))
     }
 
     fn end_matching(&mut self, matches: impl Fn(&observe::ProcessRef<'_>) -> bool) -> u64 {
@@ -109,5 +120,35 @@ pub(super) fn exit_reason(reason: KillReason, text: Option<&str>) -> Result<Exit
         (KillReason::Kill, Some(_)) => refused("kill has no text: use the reason error or shutdown"),
         (KillReason::Error, Some(text)) => Ok(ExitReason::Other(text.into())),
         (KillReason::Error, None) => refused("the reason error needs a text, and kill_all has none"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use rusm_runtime::{Config, Runtime, SpawnOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_process_in_a_long_poll_is_waited_for_because_it_may_start_others() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+        let (begin, runs) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let blocked = move |_| async move {
+            begin.send(()).unwrap();
+            held.recv().unwrap();
+        };
+        let pid = runtime.spawn_with(&SpawnOptions::default().label("bomb"), blocked).unwrap();
+        runs.recv().unwrap();
+        let (filter, reason) = (Filter::parse("name=bomb").unwrap(), ExitReason::Killed);
+        let mut search = Search { runtime: &runtime, filter: &filter, reason: &reason, ended: FxHashSet::default() };
+
+        assert_eq!((search.pass(), search.pass(), search.is_one_running()), (1, 0, true));
+
+        release.send(()).unwrap();
+        runtime.wait(pid);
+        assert!(!search.is_one_running());
     }
 }

@@ -22,6 +22,7 @@ use crate::observe::processes::{for_each_process, process_ref, table_parts};
 use crate::process::exit::ExitReason;
 use crate::process::header::WATCHED;
 use crate::process::pid::Pid;
+use crate::runtime::backtrace::frames_of_process;
 use crate::runtime::handle::Handle;
 use crate::supervision::supervisor::queries;
 use crate::supervision::supervisor::tree::ChildKey;
@@ -95,26 +96,7 @@ pub fn cause_backtrace(runtime: &Handle, reason: &ExitReason, limit: usize) -> V
     let Some(location) = &info.location else { return Vec::new() };
     // The location of the reason has the form in which the panic hook kept it.
     let Some(backtrace) = runtime.shared.causes.backtrace(location) else { return Vec::new() };
-    functions(&backtrace.to_string(), limit)
-}
-
-/// Returns the functions of a backtrace between the panic machinery and the scheduler.
-fn functions(text: &str, limit: usize) -> Vec<String> {
-    let frames: Vec<&str> = text
-        .lines()
-        .filter_map(|line| {
-            let (number, function) = line.trim_start().split_once(": ")?;
-            number.parse::<u32>().ok().map(|_| function)
-        })
-        .collect();
-    let is_machinery = |name: &&str| {
-        ["core::panicking::", "std::panicking::", "rust_begin_unwind", "__rustc::"].iter().any(|it| name.contains(it))
-    };
-    let first = frames.iter().rposition(is_machinery).map_or(0, |at| at + 1);
-    let inner = frames[first..].iter().take_while(|name| {
-        !name.contains("rusm_runtime::process::task::") && !name.contains("rusm_runtime::scheduler::")
-    });
-    inner.take(limit).map(|name| (*name).to_owned()).collect()
+    frames_of_process(&backtrace.to_string()).iter().take(limit).map(|frame| frame.function.to_owned()).collect()
 }
 
 /// Returns the number of bonds of a kind, and up to `limit` of them from `offset` on; `None` if the process has ended.
@@ -292,18 +274,4 @@ pub fn recent_delays(runtime: &Handle, seen: &mut Vec<u64>, mut visit: impl FnMu
 /// Returns the sampled delays of the node since it started.
 pub fn delays(runtime: &Handle) -> DelayReport {
     runtime.shared.watches.delays()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backtrace_is_cut_to_the_code_of_the_process() {
-        let text = "   0: std::backtrace::Backtrace::force_capture\n   1: std::panicking::begin_panic_handler\n             at /x/y.rs:1:2\n   2: core::panicking::panic_fmt\n   3: kv::write\n             at src/kv.rs:7:5\n   4: kv::run\n   5: rusm_runtime::process::task::VtableOf<F>::poll\n   6: main\n";
-
-        assert_eq!(functions(text, 10), ["kv::write", "kv::run"]);
-        assert_eq!(functions(text, 1), ["kv::write"]);
-        assert!(functions("", 10).is_empty());
-    }
 }

@@ -20,12 +20,15 @@ use rusm_text::escaped;
 use crate::observe::inspect::causes::CAUSES_MAX;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
+use crate::runtime::backtrace::frames_of_process;
 use crate::runtime::hooks::Hook;
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 /// Maximum number of lines in a second about all causes together.
 const LINES_PER_SECOND: u64 = 32;
+/// Environment variable that asks for backtraces: `full` for all frames, and 0 for none.
+const BACKTRACE: &str = "RUST_BACKTRACE";
 /// Maximum number of bytes of a name in a line.
 const NAME_MAX_BYTES: usize = 256;
 
@@ -204,7 +207,7 @@ pub(crate) fn log(crash: &Crash, skipped: u64) {
             ancestors = %crash.ancestors.iter().map(|(pid, _)| pid.to_string()).collect::<Vec<_>>().join(" "),
             future = crash.future_type,
             not_logged = (skipped > 0).then_some(skipped),
-            backtrace = backtrace.map(ToString::to_string),
+            backtrace = backtrace.map(|backtrace| text_of(backtrace)),
             "process crashed"
         );
         return;
@@ -245,11 +248,19 @@ pub(crate) fn log_failed_item(worker: Pid, reason: &ExitReason, total: u64) {
 }
 
 fn wants_backtrace() -> bool {
-    std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
+    std::env::var_os(BACKTRACE).is_some_and(|value| value != "0")
+}
+
+/// Returns the frames of the code of the process; all of them if the environment variable says so, or there are none.
+fn text_of(backtrace: &Backtrace) -> String {
+    let all = backtrace.to_string();
+    let wants_all = std::env::var_os(BACKTRACE).is_some_and(|value| value == "full");
+    let own: String = frames_of_process(&all).iter().map(|frame| frame.text).collect();
+    if wants_all || own.is_empty() { all } else { own }
 }
 
 fn print(line: &str, backtrace: Option<&Backtrace>) {
-    let text = backtrace.map_or_else(|| format!("{line}\n"), |backtrace| format!("{line}\n{backtrace}"));
+    let text = backtrace.map_or_else(|| format!("{line}\n"), |backtrace| format!("{line}\n{}", text_of(backtrace)));
     // Without standard error there is nobody to tell.
     drop(std::io::stderr().write_all(text.as_bytes()));
 }

@@ -36,7 +36,7 @@ fn a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_as
     }
     let name = "crash_lines::a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_asked_for";
 
-    let (plain, with_backtrace) = (program(name, "0"), program(name, "1"));
+    let (plain, with_backtrace, full) = (program(name, "0"), program(name, "1"), program(name, "full"));
 
     let crashes = |told: &str| told.lines().filter(|line| line.contains("crashed: ")).count();
     assert_eq!((crashes(&plain), crashes(&with_backtrace)), (1, 1), "{plain}{with_backtrace}");
@@ -47,6 +47,8 @@ fn a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_as
     // The place of the panic, and with a backtrace its callers in this file.
     let places = |told: &str| told.matches("crash_lines.rs:").count();
     assert!(places(&plain) == 1 && places(&with_backtrace) > 1, "{plain}{with_backtrace}");
+    let scheduler = |told: &str| told.matches("rusm_runtime::scheduler::").count();
+    assert!(scheduler(&with_backtrace) == 0 && scheduler(&full) > 0, "{with_backtrace}{full}");
 }
 
 #[test]
