@@ -98,6 +98,7 @@ impl Card {
             family: self.family.word().to_owned(),
             parameters: self.parameters.iter().map(Parameter::meta).collect(),
             lacks: None,
+            gates: Vec::new(),
         }
     }
 }

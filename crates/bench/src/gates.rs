@@ -48,6 +48,11 @@ pub(crate) fn judge(report: &Report) -> Vec<GateInfo> {
     std::iter::once(NO_ERRORS).chain(gates(&report.scenario)).map(|gate| gate.judge(report)).collect()
 }
 
+/// Returns the gates of a scenario without values, its own ones first.
+pub(crate) fn of(scenario: &str) -> Vec<GateInfo> {
+    gates(scenario).into_iter().chain([NO_ERRORS]).map(|gate| gate.info()).collect()
+}
+
 fn gates(scenario: &str) -> Vec<Gate> {
     match scenario {
         "spawn-storm" => vec![gate("CPU time of a process", AtMost(150.0), Ns, |report| report.cpu_ns_per_op)],
@@ -172,15 +177,24 @@ fn of_several_nodes(scenario: &str) -> Vec<Gate> {
 }
 
 impl Gate {
+    /// Returns the gate without a value.
+    fn info(&self) -> GateInfo {
+        let limit = match self.limit {
+            AtMost(most) => format!("at most {}", self.unit.show_number(most)),
+            AtLeast(least) => format!("at least {}", self.unit.show_number(least)),
+            Limit::Peer(text) => text.to_owned(),
+        };
+        GateInfo { name: self.name.to_owned(), limit, value: None, met: None }
+    }
+
     fn judge(&self, report: &Report) -> GateInfo {
         let value = (self.figure)(report);
-        let shown = |value: f64| self.unit.show_number(value);
-        let (limit, met) = match self.limit {
-            AtMost(most) => (format!("at most {}", shown(most)), value.map(|value| value <= most)),
-            AtLeast(least) => (format!("at least {}", shown(least)), value.map(|value| value >= least)),
-            Limit::Peer(text) => (text.to_owned(), None),
-        };
-        GateInfo { name: self.name.to_owned(), limit, value: value.map(shown), met }
+        let met = value.and_then(|value| match self.limit {
+            AtMost(most) => Some(value <= most),
+            AtLeast(least) => Some(value >= least),
+            Limit::Peer(_) => None,
+        });
+        GateInfo { value: value.map(|value| self.unit.show_number(value)), met, ..self.info() }
     }
 }
 
@@ -226,6 +240,8 @@ const fn number(cell: &Cell) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::catalogue::catalogue;
 
@@ -236,7 +252,11 @@ mod tests {
     #[test]
     fn every_scenario_that_has_a_gate_is_in_the_catalogue_and_all_have_one() {
         for scenario in catalogue() {
-            assert!(!judge(&report(scenario.card().id)).is_empty());
+            let id = scenario.card().id;
+            let gates = judge(&report(id));
+            assert!(!gates.is_empty());
+            let names = |gates: &[GateInfo]| gates.iter().map(|gate| gate.name.clone()).collect::<BTreeSet<_>>();
+            assert_eq!(names(&of(id)), names(&gates), "the card of {id} has them");
         }
         assert_eq!(catalogue().iter().filter(|scenario| !gates(scenario.card().id).is_empty()).count(), 31);
     }

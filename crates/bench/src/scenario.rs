@@ -10,6 +10,7 @@ use rusm_runtime::Config;
 
 use crate::card::Card;
 use crate::context::RunContext;
+use crate::gates;
 use crate::parameter::{ParameterError, Params};
 use crate::run::error::RunError;
 
@@ -87,7 +88,8 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
     fn meta(&self, runtime: &Config) -> ScenarioMeta {
         let lacks = self.lacks(runtime);
         let real = lacks.is_none();
-        ScenarioMeta { real, real_after_phase: u8::from(real), lacks, ..self.card().meta() }
+        let card = self.card();
+        ScenarioMeta { real, real_after_phase: u8::from(real), lacks, gates: gates::of(card.id), ..card.meta() }
     }
 
     /// Fills in values that follow from the given ones, such as those of a preset. Given values are not changed.

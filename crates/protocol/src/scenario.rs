@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::views::results::GateInfo;
+
 /// A scenario, as offered to a user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,6 +36,8 @@ pub struct ScenarioMeta {
     pub parameters: Vec<ParameterMeta>,
     /// Requirement that this machine lacks to run the scenario; `null` if it can run.
     pub lacks: Option<String>,
+    /// Limits for its figures, without values; empty if the node is older.
+    pub gates: Vec<GateInfo>,
 }
 
 /// The unit that a scenario counts in.

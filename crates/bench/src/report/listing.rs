@@ -71,6 +71,9 @@ fn push_card(text: &mut String, card: &ScenarioMeta) {
     for detail in &card.details {
         push_line(text, &format!("  - {detail}"));
     }
+    for gate in &card.gates {
+        push_line(text, &format!("  gate: {} {}", gate.name, gate.limit));
+    }
     let rows: Vec<(String, String, &str)> = card
         .parameters
         .iter()

@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusm_protocol::{
-    Bonds, Cell, ClientMessage, Column, ErrorCode, EventDetail, EventInfo, Events, EventsRequest, Frame, Hello,
-    HistoryView, KillReason, LatencySnapshot, LintInfo, LogLine, LogSnapshot, MemorySnapshot, NodeInfo,
+    Bonds, Cell, ClientMessage, Column, ErrorCode, EventDetail, EventInfo, Events, EventsRequest, Frame, GateInfo,
+    Hello, HistoryView, KillReason, LatencySnapshot, LintInfo, LogLine, LogSnapshot, MemorySnapshot, NodeInfo,
     ObserverSnapshot, ParameterMeta, Past, PastView, ProcessDetail, ProcessInfo, ProcessStatus, ResourceProfileMeta,
     Role, Rows, ScenarioMeta, SchedulerSnapshot, ServerMessage, SnapshotCost, SortKey, TimeSeriesSnapshot, TimeView,
     Unit, View, ViewWindow, decode_client, decode_server, encode,
@@ -246,6 +246,12 @@ fn hello() -> Hello {
                 range: "1-1000000".to_owned(),
             }],
             lacks: None,
+            gates: vec![GateInfo {
+                name: "CPU time of a process".to_owned(),
+                limit: "at most 150 ns".to_owned(),
+                value: None,
+                met: None,
+            }],
         }],
         profiles: vec![ResourceProfileMeta {
             id: "balanced".to_owned(),

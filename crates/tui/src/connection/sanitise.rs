@@ -290,6 +290,9 @@ fn hello(hello: &mut Hello) {
         clean_all(&mut scenario.lacks);
         clean_all(&mut scenario.source_file);
         scenario.source = None;
+        for gate in &mut scenario.gates {
+            clean_all([&mut gate.name, &mut gate.limit]);
+        }
         for parameter in &mut scenario.parameters {
             clean_all([&mut parameter.name, &mut parameter.description]);
             clean_all([&mut parameter.default, &mut parameter.range]);

@@ -116,6 +116,8 @@ pub(crate) struct Palette {
 pub(crate) enum Ask {
     /// Runs this scenario.
     Run(String),
+    /// Stops the run.
+    Stop,
     /// Selects this profile.
     Profile(String),
 }

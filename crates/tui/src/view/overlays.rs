@@ -129,6 +129,9 @@ fn about(painter: &mut Painter<'_>, area: Rect, model: &Model, scroll: u16) {
     for detail in &scenario.details {
         say(&format!("{} {detail}", theme.dot()), 0, Role::Text);
     }
+    for gate in &scenario.gates {
+        say(&format!("gate: {} {}", gate.name, gate.limit), 0, Role::Text);
+    }
     say(&format!("unit: {}", scenario.ops_label), 0, Role::Text);
     if let Some(latency) = &scenario.latency_label {
         say(&format!("latency: {latency}"), 0, Role::Text);

@@ -1,5 +1,6 @@
 //! Scenarios and profiles of the simulated node.
 
+use super::gate;
 use rusm_protocol::{ParameterMeta, ResourceProfileMeta, ScenarioMeta, Unit};
 
 pub(crate) fn profiles() -> Vec<ResourceProfileMeta> {
@@ -32,6 +33,7 @@ pub(crate) fn scenarios() -> Vec<ScenarioMeta> {
             latency_label: Some(latency.to_owned()),
             family: "actors".to_owned(),
             parameters,
+            gates: vec![gate("failed operations", "at most 0", None, None)],
             ..ScenarioMeta::default()
         };
     vec![

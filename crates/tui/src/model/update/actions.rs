@@ -63,10 +63,7 @@ pub(super) fn execute(model: &mut Model, action: Action, effects: &mut Vec<Effec
         Action::First => movement::to_position(model, 0),
         Action::Last => movement::to_position(model, u64::MAX),
         Action::Run => bench::run_selected(model, effects),
-        Action::Stop => {
-            let id = Some(model.command("stop".to_owned()));
-            effects.push(Effect::Send(ClientMessage::Stop { id }));
-        }
+        Action::Stop => bench::stop_or_ask(model, effects),
         Action::PauseRun => bench::pause(model, effects),
         Action::Profile => bench::next_profile(model, effects),
         Action::Parameters => bench::parameters(model),

@@ -33,6 +33,21 @@ pub(super) fn run_or_ask(model: &mut Model, scenario: String, effects: &mut Vec<
     model.overlay = Some(Overlay::Ask { question, ask: Ask::Run(scenario) });
 }
 
+/// Stops the run; asks first if there is one.
+pub(super) fn stop_or_ask(model: &mut Model, effects: &mut Vec<Effect>) {
+    match running(model) {
+        Some(running) => {
+            model.overlay = Some(Overlay::Ask { question: format!("{running} ends now"), ask: Ask::Stop });
+        }
+        None => stop(model, effects),
+    }
+}
+
+fn stop(model: &mut Model, effects: &mut Vec<Effect>) {
+    let id = Some(model.command("stop".to_owned()));
+    effects.push(Effect::Send(ClientMessage::Stop { id }));
+}
+
 /// Returns the scenario that is running.
 fn running(model: &Model) -> Option<String> {
     model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.clone())
@@ -120,6 +135,7 @@ pub(super) fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
 pub(super) fn confirmed(model: &mut Model, ask: Ask, effects: &mut Vec<Effect>) {
     match ask {
         Ask::Run(scenario) => run(model, scenario, effects),
+        Ask::Stop => stop(model, effects),
         Ask::Profile(profile) => set_profile(model, profile, effects),
     }
 }

@@ -125,6 +125,9 @@ fn card_lines(scenario: &ScenarioMeta, model: &Model, theme: Theme, area: Rect) 
     let lacks = scenario.lacks.as_ref().map(|lacks| styled(&format!("cannot run here: {lacks}"), Role::Warn));
     let mut lines = lacks.unwrap_or_default();
     lines.extend(styled(&scenario.description, Role::Text));
+    if let Some(gate) = scenario.gates.first() {
+        lines.extend(styled(&format!("gate: {} {}", gate.name, gate.limit), Role::Text));
+    }
     let parameters = parameter_lines(scenario, model, theme);
     let mut room = usize::from(area.height).saturating_sub(lines.len() + parameters.len() + 2);
     let mut details: Vec<Line> = Vec::new();

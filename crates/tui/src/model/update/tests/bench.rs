@@ -87,6 +87,21 @@ fn a_run_in_progress_ends_for_another_only_after_a_question() {
 }
 
 #[test]
+fn a_run_is_stopped_after_a_question() {
+    let mut model = attached(Tab::Bench);
+    let running = Frame { running: true, run_id: 1, scenario: Some("ping-pong".to_owned()), ..Frame::default() };
+    update(&mut model, frame(running), Duration::from_secs(1));
+
+    let asked = typed(&mut model, "x");
+    assert!(asked.is_empty() && matches!(&model.overlay, Some(Overlay::Ask { ask: Ask::Stop, .. })), "{asked:?}");
+    assert!(typed(&mut model, "n").is_empty() && model.overlay.is_none());
+    typed(&mut model, "x");
+    let confirmed = typed(&mut model, "y");
+
+    assert!(matches!(&confirmed[..], [Effect::Send(ClientMessage::Stop { .. })]), "{confirmed:?}");
+}
+
+#[test]
 fn another_profile_asks_only_while_something_runs() {
     let mut model = attached(Tab::Bench);
     let idle = typed(&mut model, "p");
