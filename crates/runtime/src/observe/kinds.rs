@@ -10,10 +10,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use rustc_hash::{FxHashMapSeed, FxSeededState};
 
 use crate::observe::body_info::BodyInfo;
 use crate::process::header::bump;
@@ -61,9 +63,9 @@ struct Group {
     busy_ns: AtomicU64,
 }
 
-#[derive(Default)]
 struct Keys {
-    numbers: HashMap<GroupKey, u16>,
+    /// With a random seed: programs and guests choose the labels.
+    numbers: FxHashMapSeed<GroupKey, u16>,
     free: Vec<u16>,
     /// Number of failed searches until the next merge.
     until_sweep: u32,
@@ -91,8 +93,9 @@ pub struct EndedGroup {
 impl Default for EndedProcesses {
     fn default() -> Self {
         let free = (1..GROUPS_MAX as u16).rev().collect();
+        let numbers = HashMap::with_hasher(FxSeededState::with_seed(RandomState::new().hash_one(0) as usize));
         Self {
-            keys: Mutex::new(Keys { free, ..Keys::default() }),
+            keys: Mutex::new(Keys { numbers, free, until_sweep: 0 }),
             groups: Box::new(std::array::from_fn(|_| Group::default())),
         }
     }
