@@ -8,6 +8,7 @@ mod container_parent;
 pub(crate) mod history;
 pub(crate) mod loadtest;
 pub(crate) mod output;
+mod parent;
 pub(crate) mod recipe;
 mod run;
 pub(crate) mod saturate;
@@ -23,6 +24,10 @@ use crate::failure::Failure;
 
 /// Runs the command and returns its exit code.
 pub(crate) fn run(command: BenchCommand) -> Result<u8, Failure> {
+    if matches!(command, BenchCommand::Run(_)) {
+        // One side of a comparison ends with it.
+        parent::OF_COMPARISON.follow()?;
+    }
     if let Some(code) = container_parent::run(command.container())? {
         return Ok(code);
     }

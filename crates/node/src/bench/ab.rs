@@ -12,6 +12,7 @@ use crate::bench::container::Container;
 use crate::bench::container_parent::exceeded;
 use crate::bench::history;
 use crate::bench::output::{outcome_code, print_either, progress};
+use crate::bench::parent::OF_COMPARISON;
 use crate::bench::recipe::prepare;
 use crate::cli::bench::{AbFlags, RecipeFlags};
 use crate::failure::{Failure, system};
@@ -122,6 +123,7 @@ impl Program {
         if let Some(rate) = recipe.rate_per_sec {
             command.args(["--open-loop", &rate.to_string()]);
         }
+        OF_COMPARISON.mark(&mut command);
         let output = command
             .args(given)
             .stdin(Stdio::null())

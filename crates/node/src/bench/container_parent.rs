@@ -10,27 +10,26 @@
 
 use std::process::{Child, Command, ExitStatus};
 
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, kill_process};
 
 use super::container;
+use super::parent::{OF_COMPARISON, OF_GROUP};
 use crate::cli::bench::ContainerFlags;
 use crate::failure::{Failure, system};
 use crate::signals::Signals;
-
-/// Environment variable of the program that must enter the group; its value is the process id of the parent.
-const VARIABLE: &str = "_RUSM_BENCH_PARENT";
 
 /// Runs this command again under its memory limit, if it has one, and returns the exit code; `None` if the caller must
 /// run the command itself.
 pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure> {
     let Some(memory) = flags.and_then(|flags| flags.memory.as_deref()) else { return Ok(None) };
-    if std::env::var_os(VARIABLE).is_some() {
-        follow_parent().map_err(system("follow the parent of this program"))?;
+    if OF_GROUP.follow()? {
         return Ok(None);
     }
     let own = std::env::current_exe().map_err(system("find this program"))?;
     let mut command = Command::new(own);
-    command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());
+    command.args(std::env::args_os().skip(1));
+    OF_GROUP.mark(&mut command);
+    OF_COMPARISON.unmark(&mut command);
     let mut child = command.spawn().map_err(system("start this program under its limit"))?;
     let status = wait(&mut child)?;
     let is_exceeded = container::remove_leftover(child.id());
@@ -48,17 +47,6 @@ pub(super) fn exceeded(memory: &str) -> Failure {
     Failure::Load(format!(
         "--memory {memory}: the scenario exceeded this limit, and the system killed it: raise the limit or lower the parameters"
     ))
-}
-
-/// Makes the kernel end this program when its parent is killed.
-fn follow_parent() -> std::io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have been killed before that call.
-    let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
-    if parent.as_deref() != std::env::var(VARIABLE).ok().as_deref() {
-        std::process::exit(1);
-    }
-    Ok(())
 }
 
 /// Waits for the child and forwards the signals that ask a program to end.

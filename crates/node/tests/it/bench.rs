@@ -1,9 +1,10 @@
 //! `rusm bench` from a user's point of view: reports can be repeated and compared, and each error is one line.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -23,6 +24,18 @@ fn interrupted(dir: &Path, args: &[&str], after: Duration) -> Output {
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::INT).unwrap();
     child.wait_with_output().unwrap()
+}
+
+/// Waits until a look finds something.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < Duration::from_mins(1), "it did not come");
+        thread::park_timeout(Duration::from_millis(10));
+    }
 }
 
 fn json(output: &Output) -> Value {
@@ -56,7 +69,7 @@ fn report(dir: &Path, name: &str, rates: [f64; 6], change: impl FnOnce(&mut Valu
         figure["median"] = values[3].into();
     }
     change(&mut report);
-    std::fs::write(dir.join(name), report.to_string()).unwrap();
+    fs::write(dir.join(name), report.to_string()).unwrap();
 }
 
 const STEADY: [f64; 6] = [100.0, 101.0, 99.0, 100.0, 100.5, 99.5];
@@ -72,7 +85,7 @@ fn a_run_can_be_made_once_more_from_its_report_and_from_a_file() {
     ];
     let text = rusm(dir.path(), &first.concat());
     assert!(String::from_utf8_lossy(&text.stdout).contains("over 2 runs"), "{text:?}");
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("a.json")).unwrap()).unwrap();
+    let report: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("a.json")).unwrap()).unwrap();
 
     let again = json(&rusm(dir.path(), &["bench", "run", "--from", "a.json", "--json"]));
     let by_file = json(&rusm(dir.path(), &["bench", "run", "--profile-file", "a.toml", "--json", "--runs", "1"]));
@@ -99,7 +112,7 @@ fn what_is_no_profile_is_refused() {
         ("scenario = \"fan-in\"\nruns = 0\n", "0 runs are not between 1 and 1000"),
         ("scenario = \"fan-in\"\nrate_per_sec = -1.0\n", "rate of -1 is not between"),
     ] {
-        std::fs::write(dir.path().join("p.toml"), text).unwrap();
+        fs::write(dir.path().join("p.toml"), text).unwrap();
         assert_refused(dir.path(), &["bench", "run", "--profile-file", "p.toml"], wanted);
     }
 }
@@ -170,9 +183,9 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
     report(dir.path(), "newer.json", STEADY, |report| report["schema_version"] = 99.into());
     report(dir.path(), "unknown.json", STEADY, |report| report["recipe"]["scenario"] = "ping-pnog".into());
     report(dir.path(), "other.json", STEADY, |report| report["recipe"]["scenario"] = "fan-in".into());
-    std::fs::write(dir.path().join("empty.json"), "").unwrap();
-    let whole = std::fs::read_to_string(dir.path().join("a.json")).unwrap();
-    std::fs::write(dir.path().join("half.json"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(dir.path().join("empty.json"), "").unwrap();
+    let whole = fs::read_to_string(dir.path().join("a.json")).unwrap();
+    fs::write(dir.path().join("half.json"), &whole[..whole.len() / 2]).unwrap();
     for (args, wanted) in [
         (&["empty.json", "a.json"][..], "empty.json is empty, not a report"),
         (&["a.json", "half.json"], "half.json is not complete JSON: EOF while parsing"),
@@ -215,6 +228,30 @@ fn a_program_beside_itself_gets_a_verdict_and_a_control() {
 }
 
 #[test]
+fn the_runs_of_a_comparison_end_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = env!("CARGO_BIN_EXE_rusm");
+    let mut command = Command::new(own);
+    command.args(["bench", "ab", "ping-pong", "--baseline", own, "--for", "600s"]);
+    command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path()).env("XDG_DATA_HOME", dir.path());
+    let mut comparison = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let id = comparison.id();
+    let is_run = |pid: &String| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("--json")
+    };
+    let run = until(|| {
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        children.split_whitespace().map(str::to_owned).find(is_run)
+    });
+
+    comparison.kill().unwrap();
+    comparison.wait().unwrap();
+
+    until(|| (!is_run(&run)).then_some(()));
+}
+
+#[test]
 fn a_sweep_prints_a_line_for_each_cell() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["bench", "sweep", "ping-pong", "--grid", "pairs=1,2", "--grid", "payload=0,64", "--output", "s.json"];
@@ -224,7 +261,7 @@ fn a_sweep_prints_a_line_for_each_cell() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let firsts: Vec<String> = text.lines().map(|line| line.split('\t').take(2).collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(firsts, ["pairs payload", "1 0", "1 64", "2 0", "2 64"], "{text}");
-    let saved: Value = serde_json::from_str(&std::fs::read_to_string(dir.path().join("s.json")).unwrap()).unwrap();
+    let saved: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("s.json")).unwrap()).unwrap();
     assert_eq!(saved["cells"][3]["params"]["payload"], "64");
 }
 
@@ -244,7 +281,7 @@ fn a_short_soak_says_that_it_was_short_and_saturate_draws_what_it_saw() {
     assert!(!json(&soaked)["samples"].as_array().unwrap().is_empty());
     let text = String::from_utf8_lossy(&saturated.stdout).into_owned();
     assert!(text.contains("stable to") && text.contains("p99 over the rate offered"), "{saturated:?}");
-    let picture = std::fs::read_to_string(dir.path().join("c.svg")).unwrap();
+    let picture = fs::read_to_string(dir.path().join("c.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.matches("<circle").count() >= 11);
 }
 
@@ -327,8 +364,8 @@ fn reports_are_kept_and_shown_again() {
 #[test]
 fn a_history_that_cannot_be_read_does_not_cost_the_report() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("rusm")).unwrap();
-    std::fs::write(dir.path().join("rusm/history.redb"), "something else").unwrap();
+    fs::create_dir(dir.path().join("rusm")).unwrap();
+    fs::write(dir.path().join("rusm/history.redb"), "something else").unwrap();
 
     let run = rusm(dir.path(), &[&["bench", "run", "ping-pong", "--runs", "1", "--json"], &SHORT[..]].concat());
     let shown = rusm(dir.path(), &["bench", "history"]);
