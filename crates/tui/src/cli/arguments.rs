@@ -7,8 +7,9 @@ use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rusm_protocol::{Column, SortKey};
 
-use crate::cli::values::{column, interval, last, lint, pid, seconds, sort, speed, switch, tab};
+use crate::cli::values::{column, last, lint, pid, seconds, sort, speed, switch, tab};
 use crate::connection::Target;
+use crate::model::input::commands::interval;
 use crate::model::tab::Tab;
 
 /// Options that only make sense on a command line.

@@ -11,9 +11,6 @@ use crate::model::tab::Tab;
 /// Maximum connection timeout.
 const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
-/// Shortest and longest time between two frames.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(10);
-
 /// Parses the variable of a flag.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
@@ -30,16 +27,6 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|time| !time.is_zero() && *time <= TIMEOUT_MAX)
         .ok_or_else(|| format!("expected more than 0 and at most {} seconds", TIMEOUT_MAX.as_secs()))
-}
-
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e-3),
-        None => (text.trim_end_matches('s'), 1.0),
-    };
-    let number: f64 = number.parse().map_err(|_no_number| "expected a time, such as 250ms or 2s".to_owned())?;
-    let time = Duration::try_from_secs_f64(number * unit).ok();
-    time.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "expected 20ms to 10s".to_owned())
 }
 
 /// Checks the form of a pid.
@@ -142,15 +129,5 @@ mod tests {
         assert!(pid("44").is_err() && pid("<0.44.1").is_err() && pid("kv").is_err());
         assert_eq!(reason(Some("leaks")), (KillReason::Error, Some("leaks".to_owned())));
         assert_eq!(reason(None), (KillReason::Kill, None));
-    }
-
-    #[test]
-    fn an_interval_has_a_unit() {
-        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(interval("11s").unwrap_err(), "expected 20ms to 10s");
-        assert_eq!(interval("-1").unwrap_err(), "expected 20ms to 10s");
-        assert_eq!(interval("soon").unwrap_err(), "expected a time, such as 250ms or 2s");
     }
 }

@@ -107,6 +107,8 @@ pub enum Effect {
         /// Its length.
         last: Duration,
     },
+    /// Draw with this time between two frames.
+    Interval(Duration),
     /// Show a recording instead of the present source, until the user quits it.
     OpenRecording(PathBuf),
     /// Watch another node of the cluster instead, through the node that is watched.

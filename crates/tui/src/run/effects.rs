@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rusm_protocol::PROTOCOL_VERSION;
 
-use super::EventLoop;
 use super::sources::{Next, other_node};
+use super::{EventLoop, Pace};
 use crate::cli::config;
 use crate::cli::options::Options;
 use crate::connection::Target;
@@ -52,6 +52,7 @@ impl EventLoop {
                 let saved = async move { export::save_span(&options, &name, until_ms, last).await };
                 self.exporting = Some(Box::pin(saved));
             }
+            Effect::Interval(time) => self.pace = Pace { frame_time: time, fastest: time },
             Effect::OpenRecording(path) => match self.openable(&path) {
                 Ok(()) => {
                     self.next = Some(Next::Recording(path));

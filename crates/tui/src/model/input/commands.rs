@@ -4,6 +4,9 @@
 //!   ":gt 44" ──▶ candidates: lines of the table with letters in this order ──▶ parse(line) ──▶ Order
 //! ```
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use rusm_protocol::{Column, ProcessFilter, SortKey};
 use rusm_text::suggestion;
 
@@ -23,6 +26,7 @@ pub(crate) enum Argument {
     Filter,
     Level,
     File,
+    Time,
 }
 
 impl Argument {
@@ -38,6 +42,7 @@ impl Argument {
             Self::Filter => "FILTER",
             Self::Level => "LEVEL",
             Self::File => "FILE",
+            Self::Time => "TIME",
         }
     }
 }
@@ -61,7 +66,7 @@ const fn plain(name: &'static str, action: Action, help: &'static str) -> Comman
 }
 
 /// All commands.
-pub(crate) static COMMANDS: [Command; 22] = [
+pub(crate) static COMMANDS: [Command; 23] = [
     with("goto", Argument::Process, "show a process"),
     with("view", Argument::View, "show a view"),
     with("sort", Argument::Column, "sort the processes; -COLUMN reverses the order"),
@@ -76,6 +81,7 @@ pub(crate) static COMMANDS: [Command; 22] = [
     with("log-level", Argument::Level, "change the level of the node's log"),
     plain("log", Action::LogLines, "show the log between the events"),
     plain("pause", Action::Pause, "freeze the screen, not the node"),
+    with("interval", Argument::Time, "change the time between two frames: 20ms to 10s"),
     plain("save", Action::SaveScreen, "save the screen as a text file"),
     plain("export-trace", Action::ExportTrace, "save the time of the charts as a Chrome trace"),
     with("open", Argument::File, "show a recording; q returns"),
@@ -85,6 +91,9 @@ pub(crate) static COMMANDS: [Command; 22] = [
     plain("repaint", Action::Repaint, "redraw every cell"),
     plain("quit", Action::Quit, "quit; :q does the same"),
 ];
+
+/// Shortest and longest time between two frames.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(10);
 
 /// Levels of a log, from none to all.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -115,6 +124,8 @@ pub(crate) enum Order {
     LogFilter(String),
     /// Show a recording.
     Open(String),
+    /// Change the time between two frames.
+    Interval(Duration),
 }
 
 /// A line that the palette offers.
@@ -173,6 +184,7 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
         }
         Argument::Level => Err(format!("unknown level {argument:?}: {}", suggestion(argument, &LEVELS))),
         Argument::File => Ok(Order::Open(argument.to_owned())),
+        Argument::Time => interval(argument).map(Order::Interval),
         Argument::Scenario => one_of(&known.scenarios, "scenario").map(Order::Run),
         Argument::Profile => one_of(&known.profiles, "profile").map(Order::Profile),
         Argument::Process | Argument::None => {
@@ -190,6 +202,20 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
             }
         }
     }
+}
+
+/// Parses the time between two frames.
+///
+/// # Errors
+/// One line that says what is valid.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.trim_end_matches('s'), 1.0),
+    };
+    let number: f64 = number.parse().map_err(|_no_number| "expected a time, such as 250ms or 2s".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * unit).ok();
+    time.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "expected 20ms to 10s".to_owned())
 }
 
 /// Returns the column with a name: its word on the wire, its heading, or a usual short form.
@@ -261,6 +287,11 @@ fn all(known: &KnownNames) -> Vec<Candidate> {
                     add(pid, name);
                 }
             }
+            Argument::Time => {
+                for time in ["100ms", "500ms", "1s", "2s"] {
+                    add(time, "");
+                }
+            }
             Argument::Filter | Argument::File | Argument::None => {}
         }
     }
@@ -304,6 +335,7 @@ mod tests {
             ("sort -age", Order::Sort(SortKey { key: Column::AgeMs, desc: false })),
             ("view topics", Order::Do(Action::Show(Tab::Topics))),
             ("run ping-pong", Order::Run("ping-pong".to_owned())),
+            ("interval 500ms", Order::Interval(Duration::from_millis(500))),
             ("open a b.rec", Order::Open("a b.rec".to_owned())),
             ("export-trace", Order::Do(Action::ExportTrace)),
             ("log-level debug", Order::LogFilter("debug".to_owned())),
@@ -317,6 +349,16 @@ mod tests {
         for (line, order) in cases {
             assert_eq!(parse(line, &known()), Ok(order), "{line}");
         }
+    }
+
+    #[test]
+    fn an_interval_has_a_unit() {
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("11s").unwrap_err(), "expected 20ms to 10s");
+        assert_eq!(interval("-1").unwrap_err(), "expected 20ms to 10s");
+        assert_eq!(interval("soon").unwrap_err(), "expected a time, such as 250ms or 2s");
     }
 
     #[test]

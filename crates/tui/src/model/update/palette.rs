@@ -136,6 +136,11 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
             let id = Some(model.command(format!("log filter {filter}")));
             effects.push(Effect::Send(ClientMessage::SetLogFilter { filter, id }));
         }
+        Order::Interval(time) => {
+            model.frame_hz = 1.0 / time.as_secs_f64();
+            effects.push(Effect::Send(ClientMessage::Watch { frame_hz: model.frame_hz }));
+            effects.push(Effect::Interval(time));
+        }
         Order::Open(path) => effects.push(Effect::OpenRecording(path.into())),
         Order::Profile(profile) => {
             let id = Some(model.command(format!("profile {profile}")));
