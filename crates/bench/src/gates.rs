@@ -6,10 +6,12 @@
 //! If the report lacks the figure of a gate, for example because the case was not run or the peer is another program,
 //! the gate is not judged: it is shown without a value.
 
-use rusm_protocol::GateInfo;
+use rusm_protocol::{GateInfo, ScenarioMeta};
+use rusm_runtime::Config;
 
 use crate::report::Report;
 use crate::report::table::{Cell, ColumnUnit, Table};
+use crate::scenario::Scenario;
 
 /// A limit for a figure.
 #[derive(Clone, Copy)]
@@ -48,8 +50,13 @@ pub(crate) fn judge(report: &Report) -> Vec<GateInfo> {
     std::iter::once(NO_ERRORS).chain(gates(&report.scenario)).map(|gate| gate.judge(report)).collect()
 }
 
+/// Describes a scenario, with its gates, for observers of a runtime.
+pub(crate) fn described(scenario: &dyn Scenario, runtime: &Config) -> ScenarioMeta {
+    ScenarioMeta { gates: of(scenario.card().id), ..scenario.meta(runtime) }
+}
+
 /// Returns the gates of a scenario without values, its own ones first.
-pub(crate) fn of(scenario: &str) -> Vec<GateInfo> {
+fn of(scenario: &str) -> Vec<GateInfo> {
     gates(scenario).into_iter().chain([NO_ERRORS]).map(|gate| gate.info()).collect()
 }
 

@@ -10,7 +10,6 @@ use rusm_runtime::Config;
 
 use crate::card::Card;
 use crate::context::RunContext;
-use crate::gates;
 use crate::parameter::{ParameterError, Params};
 use crate::run::error::RunError;
 
@@ -83,13 +82,12 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Returns the description for observers of a runtime. `real` and `real_after_phase` say whether a run of it would
+    /// Returns the description for observers of a runtime, without gates. `real` and `real_after_phase` say whether a run of it would
     /// be one: they follow from `lacks`.
     fn meta(&self, runtime: &Config) -> ScenarioMeta {
         let lacks = self.lacks(runtime);
         let real = lacks.is_none();
-        let card = self.card();
-        ScenarioMeta { real, real_after_phase: u8::from(real), lacks, gates: gates::of(card.id), ..card.meta() }
+        ScenarioMeta { real, real_after_phase: u8::from(real), lacks, ..self.card().meta() }
     }
 
     /// Fills in values that follow from the given ones, such as those of a preset. Given values are not changed.

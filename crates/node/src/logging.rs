@@ -119,7 +119,8 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
 /// or a stranger could fill the log.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     // A name stands for all that begin with it, such as `wasmtime_wasi_http` and `zenoh_codec`.
-    const QUIET: [(&str, &str); 4] = [("wasmtime_wasi", "off"), ("zenoh", "off"), ("h2", "error"), ("hyper", "error")];
+    const QUIET: [(&str, &str); 5] =
+        [("wasmtime_wasi", "off"), ("zenoh", "off"), ("h2", "error"), ("hyper", "error"), ("rustls", "error")];
     let quiet = QUIET.into_iter().filter(|(name, _)| !level.contains(name));
     let quiet = quiet.map(|(name, level)| format!(",{name}={level}"));
     parse_filter(&format!("{level}{}", quiet.collect::<String>()))
@@ -134,7 +135,7 @@ mod tests {
         let quiet = filter("trace").unwrap().to_string();
         let named = filter("info,wasmtime_wasi_http=warn").unwrap().to_string();
 
-        for line in ["wasmtime_wasi=off", "zenoh=off", "h2=error"] {
+        for line in ["wasmtime_wasi=off", "zenoh=off", "h2=error", "rustls=error"] {
             assert!(quiet.contains(line), "{quiet}");
         }
         assert!(named.contains("wasmtime_wasi_http=warn") && !named.contains("wasmtime_wasi=off"), "{named}");

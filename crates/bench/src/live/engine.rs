@@ -18,6 +18,7 @@ use rusm_protocol::{
 use rusm_runtime::{Config, Handle};
 
 use crate::catalogue::{catalogue, find};
+use crate::gates::described;
 use crate::live::driver::Driver;
 use crate::live::measurement::{Measurement, Wish};
 use crate::live::page::results;
@@ -104,7 +105,7 @@ impl Engine {
 
 impl Host for Engine {
     fn scenarios(&self) -> Vec<ScenarioMeta> {
-        catalogue().iter().map(|scenario| scenario.meta(&self.config)).collect()
+        catalogue().iter().map(|scenario| described(*scenario, &self.config)).collect()
     }
 
     fn profiles(&self) -> Vec<ResourceProfileMeta> {

@@ -7,6 +7,7 @@ use rusm_runtime::Config;
 use serde::Serialize;
 
 use crate::catalogue::{catalogue, find};
+use crate::gates::described;
 use crate::run::plan::RequestError;
 use crate::run::profile::Profile;
 
@@ -19,7 +20,7 @@ const INDENT: usize = 20;
 pub fn list_text(cores: usize) -> String {
     let mut text = String::new();
     let mut family = String::new();
-    for card in catalogue().iter().map(|scenario| scenario.meta(&Config::default())) {
+    for card in catalogue().iter().map(|scenario| described(*scenario, &Config::default())) {
         if card.family != family {
             family.clone_from(&card.family);
             let gap = if text.is_empty() { "" } else { "\n" };
@@ -60,7 +61,7 @@ pub fn card_text(ids: &[String]) -> Result<String, RequestError> {
         if !text.is_empty() {
             text.push('\n');
         }
-        push_card(&mut text, &find(id)?.meta(&Config::default()));
+        push_card(&mut text, &described(find(id)?, &Config::default()));
     }
     Ok(text)
 }
@@ -109,7 +110,7 @@ struct Listing {
 /// Never: a card contains only strings and numbers.
 pub fn list_json(cores: usize) -> String {
     let listing = Listing {
-        scenarios: catalogue().iter().map(|scenario| scenario.meta(&Config::default())).collect(),
+        scenarios: catalogue().iter().map(|scenario| described(*scenario, &Config::default())).collect(),
         profiles: Profile::ALL.map(|profile| profile.meta(cores)).to_vec(),
     };
     serde_json::to_string_pretty(&listing).expect("every field of a card can be written as JSON")

@@ -19,12 +19,16 @@ use crate::bindings::rusm::runtime::types::Error;
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::inline_bytes::InlineBytes;
+use crate::guest::shared_memory::MemoryShare;
 use crate::guest::state::GuestState;
 use rusm_runtime::embed::guest::{ChargedBytes, GuestContext};
 use rusm_runtime::{Message, Pid, TaggedBytes, TrySendError};
 
 /// Maximum length of messages to native processes that are not counted: their cost is mainly the slot in the mailbox.
 const UNCOUNTED_BYTES_MAX: usize = 64;
+
+/// Memory of a timer without its message: the entries in the tables of the guest and of the node.
+const TIMER_BYTES: u64 = 400;
 
 /// Reason why a message was not sent, with the message.
 pub(crate) enum Unsent {
@@ -50,6 +54,18 @@ impl Body for &[u8] {
 impl Body for Vec<u8> {
     fn into_boxed(self) -> Box<[u8]> {
         self.into()
+    }
+}
+
+/// Message of a timer, with its share of the memory of all guests.
+struct TimerMessage {
+    body: Bytes,
+    _share: MemoryShare,
+}
+
+impl AsRef<[u8]> for TimerMessage {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
 }
 
@@ -195,8 +211,18 @@ impl GuestState {
         Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))
     }
 
-    /// Returns the bytes for a timer; an error if the quota is full.
-    pub(crate) fn try_charge(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+    /// Returns the message of a timer; an error if the quota or the memory of all guests is full. The timer may outlive this
+    /// guest, and so does its share of that memory.
+    pub(crate) fn timer_message(&self, body: Vec<u8>) -> Result<Bytes, Error> {
+        let share = self.share_of(TIMER_BYTES + body.len() as u64)?;
+        let body = self.try_charge(body)?;
+        Ok(match share {
+            Some(share) => Bytes::from_owner(TimerMessage { body, _share: share }),
+            None => body,
+        })
+    }
+
+    fn try_charge(&self, body: Vec<u8>) -> Result<Bytes, Error> {
         if body.len() > UNCOUNTED_BYTES_MAX && self.info.quota().take(body.len() as u64).is_err() {
             return Err(self.over_quota());
         }

@@ -35,11 +35,9 @@ use wasi::Wasi;
 pub(crate) const REQUESTS_KEPT: usize = 65_536;
 /// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
-/// Memory of a timer without its message: the entries in the tables of the guest and of the node.
-const TIMER_BYTES: u64 = 400;
 /// Bytes of a monitor: its entries in the process and in its target, and the reason in its message.
 const MONITOR_BYTES: u64 = 128 + convert::REASON_MAX_BYTES as u64;
-/// Bytes of timers, monitors, children and resources that a guest has without a share.
+/// Bytes of monitors, children and resources that a guest has without a share.
 const SMALL_UNCOUNTED: u64 = 64 * 1024;
 /// Length up to which arguments and results take no share, in bytes.
 pub(crate) const ITEM_UNCOUNTED: usize = 64 * 1024;
@@ -247,11 +245,11 @@ impl GuestState {
     pub(crate) fn has_room_for_timer(&mut self, bytes: usize) -> Result<(), Error> {
         let bytes_max = self.info.bounds.memory_max_bytes;
         if self.timers.fit(bytes, bytes_max) {
-            return Ok(self.hold_small(TIMER_BYTES as usize + bytes)?);
+            return Ok(());
         }
         self.remove_fired_timers();
         if self.timers.fit(bytes, bytes_max) {
-            return Ok(self.hold_small(TIMER_BYTES as usize + bytes)?);
+            return Ok(());
         }
         Err(Error::Limit(format!(
             "a process may have at most {TIMERS_MAX} timers with messages of {bytes_max} bytes in all: cancel some"
@@ -403,8 +401,8 @@ impl GuestState {
         shared.take(bytes).map(Some).ok_or_else(|| shared.full())
     }
 
-    /// Takes a share of the memory of all guests for more timers, monitors, children of a supervisor or resources, for many
-    /// of them at a time.
+    /// Takes a share of the memory of all guests for more monitors, children of a supervisor or resources, for many of them
+    /// at a time.
     pub(crate) fn hold_small(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         let held = self.small_bytes_with(bytes as u64);
         if held > self.small_bytes {
@@ -416,14 +414,13 @@ impl GuestState {
 
     /// Returns the part of the share for all that is small, and for `bytes` more.
     fn small_bytes_with(&self, bytes: u64) -> u64 {
-        let timers = self.timers.set.len() as u64 * TIMER_BYTES + self.timers.bytes;
         let monitors = u64::from(self.monitors) * MONITOR_BYTES;
         let children = self.pending_children.as_ref().map_or(0, |pending| pending.memory_bytes());
         let resources = match self.wasi.as_deref() {
             Some(Wasi::Preview2(wasi)) => wasi.memory.bytes(),
             _ => 0,
         };
-        let needed = timers + monitors + children + resources + bytes;
+        let needed = monitors + children + resources + bytes;
         if needed > SMALL_UNCOUNTED { needed.next_multiple_of(SMALL_UNCOUNTED) } else { 0 }
     }
 }

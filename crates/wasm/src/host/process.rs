@@ -335,7 +335,6 @@ impl GuestState {
         };
         let message = match message.downcast::<rusm_runtime::Exit>() {
             Ok(exit) => {
-                self.allow_sending_to(exit.from);
                 let (from, reason) = (convert::pid(exit.from), convert::reason(&exit.reason));
                 return Received::Exit(ExitSignal { from, reason });
             }
@@ -344,7 +343,6 @@ impl GuestState {
         let message = match message.downcast::<rusm_runtime::Down>() {
             Ok(down) => {
                 self.monitor_is_over();
-                self.allow_sending_to(down.pid);
                 let (pid, reason) = (convert::pid(down.pid), convert::reason(&down.reason));
                 return Received::Down(Down { monitor: down.reference.number(), pid, reason });
             }

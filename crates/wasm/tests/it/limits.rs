@@ -1,5 +1,6 @@
 //! Limits of single guests and of all guests together.
 
+use bytes::Bytes;
 use rusm_runtime::observe::{self, ProcessState};
 use rusm_runtime::{Config, ExitReason, Runtime};
 use rusm_wasm::{GuestError, GuestLimits, GuestOptions, InstanceAllocator, MemoryLimit, Wasm, WasmConfig};
@@ -50,6 +51,42 @@ fn all_guests_together_have_one_bound_on_memory_streams_and_timers() {
         assert_eq!(node.end_of(&raw("", &sets), &GuestOptions::default()), ExitReason::Normal);
     }
     assert!(node.runtime.is_alive(other));
+}
+
+#[test]
+fn timers_that_outlive_their_guest_count_in_the_bound_of_all_guests() {
+    let node = Node::start(WasmConfig { capacity: 64, guests_memory_max_bytes: 4 << 20, ..WasmConfig::default() });
+    // Sets timers of ten minutes for the pid in its first message, and reports their number.
+    let setter = raw(
+        "",
+        "(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 8) (i32.const 0)))
+        (loop $again (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i64.gt_s (call $send_after (i64.load (i32.const 0)) (i64.const 600000) (i64.const 0) (i32.const 0) (i32.const 60)) (i64.const 0))))
+        (i32.store (i32.const 8) (local.get $n))
+        (drop (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 8) (i32.const 4)))",
+    );
+    let setter = node.load("setter", &setter);
+    let rounds = |count: usize| {
+        let setter = setter.clone();
+        node.inside(move |wasm, ctx| async move {
+            let mut set = Vec::new();
+            for _ in 0..count {
+                let pid = wasm.spawn(&ctx.runtime(), &setter, &GuestOptions::default().profile("trusted")).unwrap();
+                ctx.monitor(pid);
+                ctx.send(pid, Bytes::copy_from_slice(&number(ctx.pid()).to_le_bytes())).await;
+                let answer = ctx.receive_of::<Bytes>().await;
+                set.push(u32::from_le_bytes(answer[..].try_into().unwrap()));
+                ctx.receive_of::<rusm_runtime::Down>().await;
+            }
+            set
+        })
+    };
+
+    let (first, again) = (rounds(3), rounds(1));
+
+    assert!(first[0] > 8_000 && first[1..].iter().all(|set| *set < 200), "{first:?}");
+    assert!(again[0] > 8_000, "the timers of a process that has ended are gone: {again:?}");
 }
 
 #[test]

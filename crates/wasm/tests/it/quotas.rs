@@ -172,6 +172,39 @@ fn without_the_capability_a_guest_sends_only_to_processes_that_gave_it_their_add
 }
 
 #[test]
+fn a_refused_link_and_the_end_of_a_stranger_give_no_address() {
+    let node = node(1 << 20, 1 << 30);
+    // Links to the first pid in its first message and monitors the third one, takes both signals, and reports the answer of
+    // `send` to the first one.
+    let prober = raw(
+        "",
+        "(drop (call $receive (i64.const -1)))
+        (drop (call $item_read (i32.const 0) (i32.const 24) (i32.const 0)))
+        (drop (call $trap_exits (i32.const 1)))
+        (call $link (i64.load (i32.const 0)))
+        (drop (call $receive (i64.const -1)))
+        (drop (call $monitor (i64.load (i32.const 16))))
+        (drop (call $receive (i64.const -1)))
+        (i32.store (i32.const 24) (call $send (i64.load (i32.const 0)) (i64.const 0) (i32.const 0) (i32.const 8)))
+        (drop (call $send (i64.load (i32.const 8)) (i64.const 0) (i32.const 24) (i32.const 4)))",
+    );
+    let prober = node.load("prober", &prober);
+    let stranger = node.runtime.spawn(|_| std::future::pending::<()>()).unwrap();
+    let ended = node.runtime.spawn(|_| async {}).unwrap();
+    node.runtime.wait(ended);
+
+    let answer = node.inside(move |wasm, ctx| async move {
+        let pid = wasm.spawn(&ctx.runtime(), &prober, &GuestOptions::default().profile("sandboxed")).unwrap();
+        let pids = [stranger, ctx.pid(), ended].map(|pid| number(pid).to_le_bytes());
+        ctx.send(pid, Bytes::from(pids.concat())).await;
+        let answer = ctx.receive_of::<Bytes>().await;
+        i32::from_le_bytes(answer[..].try_into().unwrap())
+    });
+
+    assert_eq!(answer, -1);
+}
+
+#[test]
 fn a_message_introduces_its_sender_however_often_they_talk_and_whoever_else_sends() {
     let node = node(1 << 20, 1 << 30);
     let echo = node.load("echo", &echo());
