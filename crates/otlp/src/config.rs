@@ -27,6 +27,16 @@ pub const VARIABLES: [&str; 11] = [
 const PROTOCOL: &str = "http/json";
 
 /// Configuration of an exporter.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_otlp::OtlpConfig;
+///
+/// let mut config = OtlpConfig::new("http://127.0.0.1:4318");
+/// config.service_name = Some("shop".to_owned());
+/// config.interval = Duration::from_secs(10);
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
     /// Base address of the collector, such as `http://127.0.0.1:4318`; `/v1/metrics`, `/v1/logs` and `/v1/traces` are added.

@@ -381,10 +381,12 @@ struct Guides;
 #[doc = include_str!("../../../docs/guide/4-names.md")]
 #[doc = include_str!("../../../docs/guide/5-pools-and-tables.md")]
 #[doc = include_str!("../../../docs/guide/6-jobs.md")]
+#[doc = include_str!("../../../docs/guide/7-tokio.md")]
 #[doc = include_str!("../../../docs/guide/9-watching.md")]
 #[doc = include_str!("../../../docs/guide/10-testing.md")]
 struct Chapters;
 
 #[cfg(all(doctest, feature = "serve"))]
+#[doc = include_str!("../../../docs/guide/8-serving.md")]
 #[doc = include_str!("../../../docs/serving.md")]
 struct ServingGuide;

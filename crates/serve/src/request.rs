@@ -343,6 +343,13 @@ pub(crate) fn plain(status: StatusCode, text: impl Display) -> Response {
 }
 
 /// A value as JSON.
+///
+/// ```
+/// use rusm_serve::{IntoResponse, Json};
+///
+/// let response = Json(["tea", "milk"]).into_response();
+/// assert_eq!(response.headers()["content-type"], "application/json");
+/// ```
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(pub T);

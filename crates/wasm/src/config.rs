@@ -50,6 +50,14 @@ pub enum InstanceAllocator {
 }
 
 /// Configuration of WebAssembly processes.
+///
+/// ```
+/// use rusm_wasm::{Wasm, WasmConfig};
+///
+/// // At most 50 guests, each with up to 1 MiB.
+/// let wasm = Wasm::start(WasmConfig { capacity: 50, memory_max_bytes: 1 << 20, ..WasmConfig::default() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WasmConfig {
     /// Maximum number of live instances, at least 1. Default 1,000. Reserves address space, not memory, for each.

@@ -75,6 +75,15 @@ pub enum ModuleError {
 }
 
 /// A compiled module or component; cheap to clone.
+///
+/// ```
+/// use rusm_wasm::{Wasm, WasmConfig};
+///
+/// let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;
+/// let module = wasm.load("noop", &wat::parse_str(r#"(module (func (export "run")))"#)?)?;
+/// assert_eq!(module.name(), "noop");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Module(pub(crate) Arc<Loaded>);
 

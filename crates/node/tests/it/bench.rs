@@ -1,6 +1,7 @@
 //! `rusm bench` from a user's point of view: reports can be repeated and compared, and each error is one line.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -234,13 +235,18 @@ fn the_runs_of_a_comparison_end_with_it() {
     let mut command = Command::new(own);
     command.args(["bench", "ab", "ping-pong", "--baseline", own, "--for", "600s"]);
     command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path()).env("XDG_DATA_HOME", dir.path());
-    let mut comparison = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut comparison = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let id = comparison.id();
     let is_run = |pid: &String| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("--json")
     };
     let run = until(|| {
+        if let Some(status) = comparison.try_wait().unwrap() {
+            let mut text = String::new();
+            comparison.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+            panic!("it ended with {status}: {text}");
+        }
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
         children.split_whitespace().map(str::to_owned).find(is_run)
     });

@@ -52,6 +52,19 @@ pub struct Registry<K, M> {
 }
 
 /// Error returned when a key cannot be registered.
+///
+/// ```
+/// use rusm_runtime::registry::{KeyError, Registry};
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let rooms = Registry::<u32, String>::unique(&ctx.runtime(), "rooms");
+///     let room = ctx.spawn_typed(|ctx, mut inbox| async move { drop(inbox.receive(&ctx).await) });
+///     let room = room.expect("there is room for a process");
+///     assert_eq!(rooms.register(&ctx, 7, room), Ok(()));
+///     assert_eq!(rooms.register(&ctx, 7, room), Err(KeyError::Taken { holder: room.pid() }));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// Another live process has the key, or in a registry with duplicate keys the process itself has it.

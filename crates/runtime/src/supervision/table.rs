@@ -75,6 +75,22 @@ pub struct NoNewOwner {
 }
 
 /// Message to the heir of a table, which it owns from then on. It is delivered even if the mailbox is full.
+///
+/// ```
+/// use rusm_runtime::table::{Inherited, Table};
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let heir = ctx.pid();
+///     ctx.spawn(move |ctx| async move {
+///         let sessions = Table::<u64, String>::new(&ctx, "sessions").heir(heir);
+///         sessions.insert(7, "Ada".to_owned()).expect("its owner is this process");
+///     });
+///
+///     let inherited = ctx.receive_of::<Inherited<u64, String>>().await;
+///     assert_eq!(inherited.table.get(&7).as_deref(), Some("Ada"));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Inherited<K, V> {
     /// The table.

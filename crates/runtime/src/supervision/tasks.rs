@@ -182,6 +182,21 @@ impl<T: Send + 'static> Future for Task<'_, T> {
 }
 
 /// Values of the tasks for several items, in the order of the items; see [`Context::tasks`]. Also a stream.
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let mut halves = ctx.tasks(2, [4, 7], |_, number: u32| async move {
+///         assert!(number.is_multiple_of(2), "{number} is odd");
+///         number / 2
+///     });
+///     assert_eq!(halves.next().await, Some(Ok(2)));
+///     // A task that fails is the result of its item alone.
+///     assert!(halves.next().await.is_some_and(|half| half.is_err()));
+///     assert_eq!(halves.next().await, None);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the processes are killed if their tasks are dropped"]
 pub struct Tasks<'a, T: 'static, I, B> {
     context: &'a Context,

@@ -11,6 +11,20 @@ use crate::process::context::Context;
 use crate::process::exit::{ExitReason, panic_reason};
 
 /// A task of tokio that is aborted when this is dropped, and so at the end of its process; see [`Context::tie`].
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let (send, receive) = tokio::sync::oneshot::channel::<()>();
+///     let tied = ctx.tie(async move {
+///         std::future::pending::<()>().await;
+///         send.send(())
+///     });
+///     drop(tied);
+///     assert!(receive.await.is_err(), "the task has been aborted");
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the task is aborted if this is dropped"]
 pub struct Tied<T>(JoinHandle<T>);
 

@@ -28,7 +28,7 @@ struct Failed {
     error: String,
 }
 
-/// A job that runs.
+/// A job that runs; the page of [`Worker`] has a program.
 #[derive(Clone, Debug)]
 pub struct Job {
     record: Record,
@@ -49,7 +49,7 @@ impl Job {
 
 type Writes = Box<dyn FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send>;
 
-/// Value that a handler returns for a job that is done.
+/// Value that a handler returns for a job that is done; the page of [`Worker`] has a program.
 #[derive(Default)]
 pub struct Done(Option<Writes>);
 
@@ -110,6 +110,33 @@ impl Retry {
 type Handler = dyn Fn(Context, Job) -> Pin<Box<dyn Future<Output = Result<Done, String>> + Send>> + Send + Sync;
 
 /// Specification of a worker; see [`Jobs::worker`]. Several workers of one queue must not run at the same time.
+///
+/// ```
+/// use rusm_runtime::{Config, Runtime};
+/// use rusm_store::jobs::{Done, Job, Jobs, NewJob};
+/// use rusm_store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let (mails, sent) = (Jobs::open(&store, "mails")?, store.bucket("sent")?);
+/// mails.blocking_enqueue(NewJob::new("ada"))?;
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let (jobs, done) = (mails.clone(), sent.clone());
+/// runtime.block_on(move |ctx| async move {
+///     let worker = jobs.worker(move |_ctx, job: Job| {
+///         let sent = done.clone();
+///         // The job ends and the row is written, or neither.
+///         async move { Ok::<_, String>(Done::with(move |tx| tx.put(&sent, job.payload(), "sent"))) }
+///     });
+///     worker.start_link(&ctx).await.expect("there is room for a process");
+///     while jobs.counts() != (0, 0) {
+///         ctx.yield_now().await;
+///     }
+/// });
+/// assert_eq!(sent.get("ada").wait()?.as_deref(), Some(&b"sent"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Worker {
     jobs: Jobs,

@@ -109,6 +109,19 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
 }
 
 /// The reading side of a ring; dropping it removes the reader.
+///
+/// ```
+/// use rusm_runtime::ring;
+///
+/// let (mut writer, subscriber) = ring::Builder::new(64).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+/// writer.blocking_write(&[1, 2, 3]);
+///
+/// let mut items = [0; 8];
+/// assert_eq!(reader.try_read(&mut items), Ok(3));
+/// assert_eq!(items[..3], [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Reader<T: Send + Sync + 'static> {
     ring: Arc<RingShared<T>>,
     cursor: ReaderCursor,

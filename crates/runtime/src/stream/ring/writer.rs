@@ -56,6 +56,20 @@ pub struct WriterStats {
 }
 
 /// The writing side of a ring. Dropping it without [`close`](Self::close) cuts the stream off: readers get an error.
+///
+/// ```
+/// use rusm_runtime::ring;
+///
+/// let (mut writer, subscriber) = ring::Builder::new(64).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+/// writer.blocking_write(&[7]);
+/// writer.close();
+///
+/// let mut item = [0];
+/// assert_eq!(reader.blocking_read(&mut item), Ok(1));
+/// assert!(reader.blocking_read(&mut item).is_err(), "the end of the stream");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Writer<T: Send + Sync + 'static> {
     ring: Arc<RingShared<T>>,
     cursor: WriterCursor,

@@ -5,6 +5,15 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// Batch sizes and limits of a publisher.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm_runtime::topic::PublisherConfig;
+///
+/// // Few messages, each as soon as possible.
+/// let config = PublisherConfig { batch_messages: 1, batch_delay: Duration::ZERO, ..PublisherConfig::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublisherConfig {
     /// Maximum number of messages per batch, between 1 and 10,000; default 100. Larger batches take the topic's lock
