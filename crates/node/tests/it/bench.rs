@@ -234,7 +234,7 @@ fn the_runs_of_a_comparison_end_with_it() {
     let own = env!("CARGO_BIN_EXE_rusm");
     let mut command = Command::new(own);
     command.args(["bench", "ab", "ping-pong", "--baseline", own, "--for", "600s"]);
-    command.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path()).env("XDG_DATA_HOME", dir.path());
+    command.current_dir(dir.path()).env_clear().env("XDG_RUNTIME_DIR", dir.path()).env("XDG_DATA_HOME", dir.path());
     let mut comparison = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let id = comparison.id();
     let is_run = |pid: &String| {
