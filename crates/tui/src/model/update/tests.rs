@@ -422,18 +422,3 @@ fn a_node_that_says_nothing_is_silent_after_three_seconds() {
     drop(update(&mut model, tick(), Duration::from_secs(5)));
     assert_eq!(model.silence(), None);
 }
-
-#[test]
-fn the_time_between_two_frames_is_changed_by_a_command() {
-    let mut model = attached(Tab::Node);
-    typed(&mut model, ":interval 500ms");
-
-    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
-
-    let half_a_second = Duration::from_millis(500);
-    let asked = [Effect::Send(ClientMessage::Watch { frame_hz: 2.0 }), Effect::Interval(half_a_second)];
-    assert!(asked.iter().all(|effect| effects.contains(effect)), "{effects:?}");
-    typed(&mut model, ":interval 1h");
-    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
-    assert!(matches!(&model.overlay, Some(Overlay::Palette(palette)) if palette.error.is_some()));
-}

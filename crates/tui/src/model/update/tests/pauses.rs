@@ -1,4 +1,4 @@
-//! Requests that are repeated after the screen was paused, and after the node has asked for a pause.
+//! Requests that are repeated after the screen was paused, and after the node has asked for a pause; the time between frames.
 
 use rusm_protocol::{ErrorCode, EventInfo, Events, EventsRequest, LintInfo};
 
@@ -142,4 +142,19 @@ fn control_c_closes_what_lies_over_a_view_and_leaves_nothing_else() {
             "{keys}: {effects:?}"
         );
     }
+}
+
+#[test]
+fn the_time_between_two_frames_is_changed_by_a_command() {
+    let mut model = attached(Tab::Node);
+    typed(&mut model, ":interval 500ms");
+
+    let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+
+    let half_a_second = Duration::from_millis(500);
+    let asked = [Effect::Send(ClientMessage::Watch { frame_hz: 2.0 }), Effect::Interval(half_a_second)];
+    assert!(asked.iter().all(|effect| effects.contains(effect)), "{effects:?}");
+    typed(&mut model, ":interval 1h");
+    press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+    assert!(matches!(&model.overlay, Some(Overlay::Palette(palette)) if palette.error.is_some()));
 }
