@@ -1,4 +1,4 @@
-//! Requests that are repeated after the screen was paused, and after the node has asked for a pause; the time between frames.
+//! Requests that are repeated after a pause, of the screen or by the node; the time between two frames.
 
 use rusm_protocol::{ErrorCode, EventInfo, Events, EventsRequest, LintInfo};
 
