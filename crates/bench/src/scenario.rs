@@ -82,8 +82,8 @@ pub trait Scenario: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Returns the description for observers of a runtime, without gates. `real` and `real_after_phase` say whether a run of it would
-    /// be one: they follow from `lacks`.
+    /// Returns the description for observers of a runtime, without gates. `real` and `real_after_phase` say whether a run
+    /// of it would be one: they follow from `lacks`.
     fn meta(&self, runtime: &Config) -> ScenarioMeta {
         let lacks = self.lacks(runtime);
         let real = lacks.is_none();

@@ -251,8 +251,7 @@ fn wants_backtrace() -> bool {
     std::env::var_os(BACKTRACE).is_some_and(|value| value != "0")
 }
 
-/// Returns the frames of the code of the process; all frames if the environment variable says so, or if
-/// it has none.
+/// Returns the frames of the code of the process; all frames if the environment variable says so, or if it has none.
 fn text_of(backtrace: &Backtrace) -> String {
     let all = backtrace.to_string();
     let wants_all = std::env::var_os(BACKTRACE).is_some_and(|value| value == "full");
