@@ -280,8 +280,26 @@ Rss:                   7 kB
         }
     }
 
+    /// Environment variable of the part of the next test that runs in its own process.
+    const ALONE: &str = "RUSM_TEST_MAPPINGS_ALONE";
+
     #[test]
     fn the_sums_are_the_resident_set() {
+        if std::env::var_os(ALONE).is_some() {
+            return sums_equal_the_resident_set();
+        }
+        // Other tests of this program allocate and free memory between the two readings.
+        let name = "sampler::memory::mappings::tests::the_sums_are_the_resident_set";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+
+        let ended = child.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+
+        let printed = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success(), "{printed}{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(printed.contains("1 passed"), "the filter must match the name of this test");
+    }
+
+    fn sums_equal_the_resident_set() {
         let block = std::hint::black_box(vec![1_u8; 32 << 20]);
         let sums = read(&[]).unwrap();
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
