@@ -59,7 +59,7 @@ pub use runtime::hooks::{Hook, ProcessExit, ProcessSpawn, SlowPoll};
 pub use runtime::panics::PanicInfo;
 pub use runtime::{Runtime, ShutdownReport, cgroup, remote};
 pub use stream::ring;
-pub use supervision::tasks::{Task, Tasks};
+pub use supervision::tasks::{OutsideTask, Task, Tasks};
 pub use supervision::tied::Tied;
 pub use supervision::{actor, pipeline, pool, registry, server, state_machine, supervisor, table};
 pub use time::ticker;

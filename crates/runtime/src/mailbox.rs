@@ -18,3 +18,4 @@ pub(crate) mod send;
 pub(crate) mod tagged;
 pub(crate) mod timeout;
 pub(crate) mod try_send;
+pub(crate) mod unreceived;

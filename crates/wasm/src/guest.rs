@@ -10,7 +10,7 @@ pub(crate) mod log_rate_limiter;
 pub(crate) mod name;
 pub(crate) mod quota;
 pub(crate) mod sending;
-pub(crate) mod shared_memory;
+pub(crate) mod shared_budget;
 pub(crate) mod spawn;
 pub(crate) mod state;
 pub(crate) mod traps;

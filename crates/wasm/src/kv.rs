@@ -23,7 +23,7 @@ use super::engine::fiber::waiting;
 use super::guest::capability::Capability;
 use super::guest::guest_info::HostCall;
 use super::guest::name::check_name;
-use super::guest::shared_memory::MemoryFull;
+use super::guest::shared_budget::MemoryFull;
 use super::guest::state::GuestState;
 use rusm_store::{Bucket, Read, Store, StoreError};
 

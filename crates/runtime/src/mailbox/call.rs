@@ -15,6 +15,7 @@
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ fn reply<R: Send + 'static>(shared: &RuntimeShared, caller: Pid, reference: Moni
 }
 
 /// A party that can call, send and reply: a process through its [`Context`], or code outside through a [`Handle`], for
-/// example in the state of an HTTP handler.
+/// example in the state of an HTTP handler. An [`Arc`] of either is one, too.
 ///
 /// ```
 /// use rusm_runtime::actor::Address;
@@ -375,6 +376,51 @@ impl Caller for Handle {
 
     fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError> {
         self.try_send(to, message)
+    }
+}
+
+/// For a context that several parts of a process share, such as the one of an HTTP request.
+impl<C: Caller + Send> Caller for Arc<C> {
+    fn call<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        request: Q,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<R, CallError>> + Send {
+        C::call(self, to, request, timeout)
+    }
+
+    fn deliver<T: Send + 'static>(&self, to: Pid, message: T) -> impl Future<Output = ()> + Send {
+        C::deliver(self, to, message)
+    }
+
+    fn try_deliver<T: Send + 'static>(&self, to: Pid, message: T) -> Result<(), TrySendError> {
+        C::try_deliver(self, to, message)
+    }
+}
+
+impl<C: Sealed + Send> Sealed for Arc<C> {
+    #[expect(private_bounds, reason = "not callable from outside the crate")]
+    fn with_shared<T>(&self, act: impl FnOnce(&RuntimeShared) -> T) -> T {
+        C::with_shared(self, act)
+    }
+
+    fn call_with<M: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        timeout: Duration,
+        make: impl FnOnce(ReplyTo<R>) -> M + Send,
+    ) -> impl Future<Output = Result<R, CallError>> + Send {
+        C::call_with(self, to, timeout, make)
+    }
+
+    fn stop<T: Send + 'static>(
+        &self,
+        to: Pid,
+        request: T,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ExitReason, CallError>> + Send {
+        C::stop(self, to, request, timeout)
     }
 }
 

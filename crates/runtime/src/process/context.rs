@@ -483,6 +483,7 @@ impl<T: Send + 'static> Future for ReceiveOf<'_, T> {
             return Poll::Ready(value);
         }
         running.record_wait_for_message(cx);
+        running.note_unreceived::<T>();
         Poll::Pending
     }
 }

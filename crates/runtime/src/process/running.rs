@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "accesses the body of the running process; the module docs say why this is sound")]
 
+use std::any::type_name;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
@@ -12,6 +13,7 @@ use std::task::Context as TaskContext;
 use crate::links::registry::SideTables;
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::{Backlog, Cursor, Envelope};
+use crate::mailbox::unreceived::Wait;
 use crate::process::header::{HAS_INNER_WAKERS, WAIT_CALL, WAIT_MESSAGE, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
@@ -297,6 +299,27 @@ impl Running<'_> {
         let found = self.receive_match(&mut search, wanted);
         self.local.budget.set(budget);
         found
+    }
+
+    /// Notes that the process waits for a `T`, if its mailbox has messages.
+    #[inline]
+    pub(crate) fn note_unreceived<T: 'static>(&self) {
+        if let Some(oldest) = self.body().backlog.get().oldest() {
+            self.note(oldest, type_name::<T>);
+        }
+    }
+
+    #[inline(never)]
+    fn note(&self, oldest: &Message, wanted: fn() -> &'static str) {
+        // A process that only yields looks at its mailbox again.
+        if !self.local.woken.get() {
+            self.local.shared.unreceived.note(self.slot.noted_at(), || Wait {
+                pid: self.pid(),
+                received: self.slot.header().messages.load(Ordering::Relaxed),
+                wanted,
+                oldest: oldest.type_name(),
+            });
+        }
     }
 
     #[inline]

@@ -18,7 +18,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 use rustix::mm::{Advice, madvise};
@@ -128,6 +128,16 @@ impl Slot {
         (slot != 0).then(|| Pid::local(slot, generation))
     }
 
+    /// Returns [`Body::noted_at`], for all threads.
+    ///
+    /// Must be called only for a slot that has or had a tenant.
+    #[inline]
+    pub(crate) fn noted_at(&self) -> &AtomicU16 {
+        let body = self.body_ptr().as_ptr();
+        // SAFETY: as in `parent`.
+        unsafe { &(*body).noted_at }
+    }
+
     /// Returns the address of the tenant's side table; see [`Body::side_table`].
     pub(crate) fn side_table_ptr(self) -> *mut Option<Box<SideTable>> {
         // SAFETY: stays inside the body.
@@ -167,6 +177,8 @@ impl Slot {
             (&raw mut (*body).removals).write(Cell::new(0));
             (&raw mut (*body).backpressured).write(Cell::new(false));
             (&raw mut (*body).handed_off).write(Cell::new(false));
+            // The watchdog may write at the same time; new memory is zero.
+            (*body).noted_at.store(0, Ordering::Relaxed);
             (&raw mut (*body).parent).write(AtomicU32::new(parent.map_or(0, Pid::slot)));
             (&raw mut (*body).parent_generation).write(AtomicU32::new(parent.map_or(0, Pid::generation)));
             (&raw mut (*body).side_table).write(UnsafeCell::new(side_table));

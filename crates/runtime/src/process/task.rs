@@ -9,7 +9,7 @@ use std::mem::{MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll};
 
 use crate::mailbox::queue::Backlog;
@@ -33,6 +33,9 @@ pub(crate) struct Body {
     /// The process is in a run queue with `RUNNING` at its gate; see
     /// [`Gate::begin_handoff`](crate::mailbox::gate::Gate::begin_handoff).
     pub(crate) handed_off: Cell<bool>,
+    /// When its wait beside messages was last noted; see [`unreceived`](crate::mailbox::unreceived). Atomic because the
+    /// watchdog writes it.
+    pub(crate) noted_at: AtomicU16,
     /// Slot of the process that spawned this one, readable by all threads; 0 if it was not spawned by a process.
     pub(crate) parent: AtomicU32,
     pub(crate) parent_generation: AtomicU32,

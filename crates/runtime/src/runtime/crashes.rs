@@ -237,6 +237,29 @@ pub(crate) fn log_unmatched(receiver: Pid, type_name: &'static str, total: u64) 
     }
 }
 
+/// Logs that a process waits for a type while its mailbox has only messages of other types, given as their number and
+/// the oldest one's type; `skipped` others do so without a line.
+#[cold]
+pub(crate) fn log_unreceived(
+    receiver: Pid,
+    wanted: &'static str,
+    (waiting, oldest): (u64, &'static str),
+    skipped: u64,
+) {
+    if tracing::dispatcher::has_been_set() {
+        let not_logged = (skipped > 0).then_some(skipped);
+        tracing::warn!(pid = %receiver, wanted, waiting, oldest, not_logged, "process receives none of the messages in its mailbox");
+    } else {
+        print(
+            &format!(
+                "process {receiver} waits for messages of type {wanted}; in its mailbox are only others ({waiting}), the oldest of \
+                 type {oldest}"
+            ),
+            None,
+        );
+    }
+}
+
 /// Logs that an item of a pipeline has failed; `total` counts such items of that worker.
 #[cold]
 pub(crate) fn log_failed_item(worker: Pid, reason: &ExitReason, total: u64) {

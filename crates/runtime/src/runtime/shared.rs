@@ -17,6 +17,7 @@ use crate::links::registry::SideTables;
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::budget::MailboxBudget;
 use crate::mailbox::queue::SharedNodePool;
+use crate::mailbox::unreceived::Unreceived;
 use crate::observe::diagnosis::trace::Tracer;
 use crate::observe::events::Events;
 use crate::observe::extensions::engines::Engines;
@@ -72,6 +73,7 @@ pub(crate) struct RuntimeShared {
     pub(crate) crash_log: CrashLog,
     /// Of supervisors that give up, and of guests that ask for links without end.
     pub(crate) notice_log: LineBudget,
+    pub(crate) unreceived: Unreceived,
     pub(crate) watches: Watches,
     pub(crate) restart_pressures: RestartPressures,
     pub(crate) timers: Timers,
@@ -140,6 +142,7 @@ impl RuntimeShared {
             causes: Causes::new(config.schedulers),
             crash_log: CrashLog::default(),
             notice_log: LineBudget::default(),
+            unreceived: Unreceived::default(),
             watches: Watches::new(started, config.schedulers),
             restart_pressures: RestartPressures::default(),
             timers: Timers::default(),

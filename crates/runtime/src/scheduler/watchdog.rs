@@ -3,16 +3,19 @@
 //!
 //! A poll that does not return makes its process *stuck*. Observers see its pid, and the processes queued behind it
 //! move to the injector, from which all schedulers take, including the process in the LIFO slot. Idle schedulers would
-//! steal them anyway, but busy ones never steal. The watchdog also frees what a burst has left behind: message nodes
-//! and the memory of free slots.
+//! steal them anyway, but busy ones never steal. The watchdog also logs processes that receive none of their messages,
+//! and frees what a burst has left behind: message nodes and the memory of free slots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::mailbox::queue::NodePool;
+use crate::mailbox::unreceived::{self, Wait};
 use crate::observe::events::EventKind;
+use crate::process::header::WAIT_RECEIVE;
 use crate::process::pid::Pid;
+use crate::runtime::crashes;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::parking::Parking;
 use crate::scheduler::{SchedulerShared, retry_steal};
@@ -33,6 +36,7 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
     let mut observations: Vec<Observation> =
         shared.schedulers.iter().map(|_| Observation { polls: 0, current: None, since: now, stuck: None }).collect();
     let mut trimmer = TableTrimmer::default();
+    let mut next_check = now + unreceived::CHECK_INTERVAL;
     while !shared.wait_for_stop(Instant::now() + CHECK_INTERVAL) {
         let now = Instant::now();
         let mut changed = false;
@@ -47,6 +51,26 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
         shared.crash_log.flush(shared.now_ns(), |cause| shared.causes.text(cause));
         shared.fire_without_runner();
         trimmer.check(shared);
+        if now >= next_check {
+            shared.unreceived.check().iter().for_each(|wait| log_unreceived(shared, wait));
+            next_check = now + unreceived::CHECK_INTERVAL;
+        }
+    }
+}
+
+/// Logs a process that waits for a type beside messages of other types, if it has received nothing since.
+fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
+    let Some(slot) = shared.table.slot(wait.pid) else { return };
+    let header = slot.header();
+    let has_received = header.messages.load(Ordering::Relaxed) != wait.received;
+    let waits = header.wait.load(Ordering::Relaxed) & WAIT_RECEIVE != 0;
+    let is_alive = header.generation.load(Ordering::Acquire) == wait.pid.generation();
+    if has_received || !waits || !is_alive {
+        return;
+    }
+    slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
+    if let Some(skipped) = shared.notice_log.take(shared.started) {
+        crashes::log_unreceived(wait.pid, (wait.wanted)(), (header.mailbox_len(), wait.oldest), skipped);
     }
 }
 

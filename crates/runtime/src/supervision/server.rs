@@ -301,19 +301,25 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
     let parent = ctx.parent().unwrap_or(Pid::NONE);
     let mut unmatched = UnmatchedLog::default();
     loop {
-        if let Flow::Stop(reason) = handle(&mut server, &ctx, parent, &mut unmatched).await {
+        let flow = match Next::<Request<S::Call, S::Reply>>::of(&ctx).await {
+            Ok(Request { request, reply }) => server.handle_call(&ctx, request, reply).await,
+            Err(message) => handle_other(&mut server, &ctx, parent, message, &mut unmatched).await,
+        };
+        if let Flow::Stop(reason) = flow {
             server.terminate(&ctx, &reason).await;
             return reason;
         }
     }
 }
 
-/// Receives a message and passes it to its handler.
-async fn handle<S: Server>(server: &mut S, ctx: &Context, parent: Pid, unmatched: &mut UnmatchedLog) -> Flow {
-    let message = match Next::<Request<S::Call, S::Reply>>::of(ctx).await {
-        Ok(Request { request, reply }) => return server.handle_call(ctx, request, reply).await,
-        Err(message) => message,
-    };
+/// Passes a message that is no call to its handler.
+async fn handle_other<S: Server>(
+    server: &mut S,
+    ctx: &Context,
+    parent: Pid,
+    message: Message,
+    unmatched: &mut UnmatchedLog,
+) -> Flow {
     let message = match message.downcast::<Cast<S::Cast>>() {
         Ok(Cast(request)) => return server.handle_cast(ctx, request).await,
         Err(message) => message,

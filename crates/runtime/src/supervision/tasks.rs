@@ -5,6 +5,7 @@
 //!                        └─ ends before ─▶ its exit reason
 //!   task dropped, owner ended ─▶ kill
 //!
+//!   Handle::task ─▶ the same for code outside
 //!   Context::tasks ─▶ a process for each of the next few items ─▶ values, in the order of the items
 //! ```
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use futures_core::Stream;
+use tokio::sync::oneshot;
 
 use crate::links::bonds::LinkOptions;
 use crate::mailbox::call::{PendingReply, Unanswered};
@@ -24,7 +26,7 @@ use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
-use crate::runtime::handle::Handle;
+use crate::runtime::handle::{Handle, Watch};
 
 impl Context {
     /// Starts a process that computes a value, and returns the future of that value.
@@ -125,17 +127,106 @@ impl Handle {
         B: FnOnce(Context) -> F,
         F: Future<Output = T> + Send + 'static,
     {
-        let (give, mut take) = tokio::sync::oneshot::channel();
+        match self.spawn_returning(body) {
+            Ok((pid, end, mut value)) => {
+                let reason = end.wait();
+                value
+                    .try_recv()
+                    .unwrap_or_else(|_| panic!("process {pid} ended before it returned its value: {reason}"))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Starts a process that computes a value, and returns the future of that value: [`Context::task`] from outside, for
+    /// any executor.
+    ///
+    /// If the process fails, the future returns its exit reason. If the future is dropped, the process is killed.
+    ///
+    /// ```
+    /// use rusm_runtime::{Config, Runtime};
+    ///
+    /// let runtime = Runtime::start(Config::default())?;
+    /// let executor = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let square = runtime.task(|_| async { 7 * 7 })?;
+    /// assert_eq!(executor.block_on(square), Ok(49));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
+    pub fn task<T, B, F>(&self, body: B) -> Result<OutsideTask<T>, SpawnError>
+    where
+        T: Send + 'static,
+        B: FnOnce(Context) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (pid, end, value) = self.spawn_returning(body)?;
+        Ok(OutsideTask { runtime: self.clone(), pid, end, value, is_over: false })
+    }
+
+    fn spawn_returning<T, B, F>(&self, body: B) -> Result<(Pid, Watch, oneshot::Receiver<T>), SpawnError>
+    where
+        T: Send + 'static,
+        B: FnOnce(Context) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (give, value) = oneshot::channel();
         let run = |ctx: Context| {
             let value = body(ctx);
             async move { drop(give.send(value.await)) }
         };
-        match self.spawn_monitored(run) {
-            Ok((pid, end)) => {
-                let reason = end.wait();
-                take.try_recv().unwrap_or_else(|_| panic!("process {pid} ended before it returned its value: {reason}"))
-            }
-            Err(error) => panic!("{error}"),
+        let (pid, end) = self.spawn_monitored(run)?;
+        Ok((pid, end, value))
+    }
+}
+
+/// Future of the value that a process computes for code outside; see [`Handle::task`].
+///
+/// ```
+/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let task = runtime.task(|ctx| async move { ctx.receive_of::<u64>().await })?;
+/// runtime.try_send(task.pid(), 5_u64)?;
+/// let executor = tokio::runtime::Builder::new_current_thread().build()?;
+/// assert_eq!(executor.block_on(task), Ok(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the process is killed if its task is dropped"]
+pub struct OutsideTask<T> {
+    runtime: Handle,
+    pid: Pid,
+    end: Watch,
+    value: oneshot::Receiver<T>,
+    is_over: bool,
+}
+
+impl<T> OutsideTask<T> {
+    /// Returns the pid of the process.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl<T> fmt::Debug for OutsideTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OutsideTask({})", self.pid)
+    }
+}
+
+impl<T: Send + 'static> Future for OutsideTask<T> {
+    type Output = Result<T, ExitReason>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let reason = ready!(Pin::new(&mut self.end).poll(cx));
+        self.is_over = true;
+        Poll::Ready(self.value.try_recv().map_err(|_no_value| reason))
+    }
+}
+
+impl<T> Drop for OutsideTask<T> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.runtime.exit(self.pid, ExitReason::Killed);
         }
     }
 }

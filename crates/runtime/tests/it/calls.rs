@@ -2,10 +2,11 @@
 
 use std::convert::identity;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ask::{ask, runtime};
-use rusm_runtime::actor::{Actor, Address, Flow};
+use rusm_runtime::actor::{Actor, Address, Flow, Inbox};
 use rusm_runtime::supervisor::{ChildSpec, Counts, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{
     CallError, Caller, Config, Context, Down, Exit, ExitReason, InitError, Pid, ReplyTo, Request, Runtime, Starting,
@@ -204,6 +205,31 @@ fn dropper(ctx: &Context, way: fn(&Context, ReplyTo<u32>)) -> Pid {
             way(&ctx, reply);
         }
     })
+}
+
+#[test]
+fn a_shared_context_and_a_shared_handle_call_send_and_reply_as_their_owners_do() {
+    async fn doubled(by: &impl Caller, doubler: Pid) -> Result<u32, CallError> {
+        by.call(doubler, 21_u32, LONG).await
+    }
+
+    let runtime = runtime();
+    let handle = Arc::new((*runtime).clone());
+    ask(&runtime, |ctx| async move {
+        let ctx = Arc::new(ctx);
+        let doubler = doubler(&ctx);
+        assert_eq!((doubled(&ctx, doubler).await, doubled(&handle, doubler).await), (Ok(42), Ok(42)));
+
+        let echo = ctx.spawn_typed(|ctx, mut inbox: Inbox<ReplyTo<u32>>| async move {
+            let ctx = Arc::new(ctx);
+            inbox.receive(&ctx).await.send(&ctx, 7);
+        });
+        let echo = echo.unwrap();
+        assert_eq!(echo.call(&ctx, |reply| reply).await, Ok(7));
+        handle.deliver(ctx.pid(), 1_u8).await;
+        ctx.try_deliver(ctx.pid(), 2_u8).unwrap();
+        assert_eq!((ctx.receive_of::<u8>().await, ctx.receive_of::<u8>().await), (1, 2));
+    });
 }
 
 #[test]

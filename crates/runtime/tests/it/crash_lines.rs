@@ -1,18 +1,25 @@
-//! The line about a crash on standard error, of a program without a subscriber of `tracing`.
+//! Lines about processes on standard error, of a program without a subscriber of `tracing`.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rusm_runtime::{Config, Context, Runtime};
 
 /// Environment variable that is set in the child program, which crashes.
 const CHILD: &str = "RUSM_TEST_CRASH_LINE";
 
-/// Runs this test as a program, with a value of `RUST_BACKTRACE`. Returns what it wrote to standard error.
-fn program(test: &str, backtrace: &str) -> String {
+/// Returns the command that runs this test as a program.
+fn command(test: &str) -> Command {
     let program = std::env::current_exe().expect("a test is a program");
     let mut command = Command::new(program);
-    command.args([test, "--exact", "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", backtrace);
-    let output = command.output().expect("the program runs");
+    command.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+    command
+}
+
+/// Runs this test as a program, with a value of `RUST_BACKTRACE`. Returns what it wrote to standard error.
+fn program(test: &str, backtrace: &str) -> String {
+    let output = command(test).env("RUST_BACKTRACE", backtrace).output().expect("the program runs");
     assert!(output.status.success(), "a crash ends only its process: {output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -64,4 +71,39 @@ fn a_panic_hook_that_was_set_before_the_runtime_still_runs() {
     let told = program("crash_lines::a_panic_hook_that_was_set_before_the_runtime_still_runs", "0");
 
     assert!(told.contains("the program's own hook saw:") && told.contains("no change left"), "{told}");
+}
+
+/// A request that nobody receives.
+struct Order;
+
+#[test]
+fn a_process_that_receives_none_of_the_types_in_its_mailbox_has_one_line() {
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+        // One receives the number first and the order later, and one receives neither.
+        let late = |ctx: Context| async move {
+            ctx.receive_of::<u64>().await;
+            ctx.receive_of::<Order>().await;
+            ctx.receive_of::<u64>().await;
+        };
+        let wrong = |ctx: Context| async move { drop(ctx.receive_of::<String>().await) };
+        for pid in [runtime.spawn(late), runtime.spawn(wrong)].map(|pid| pid.expect("there is room")) {
+            runtime.try_send(pid, Order).expect("it is alive");
+            runtime.try_send(pid, 1_u64).expect("it is alive");
+        }
+        // The test ends this program when it has read the line.
+        std::thread::park_timeout(Duration::from_mins(1));
+        return;
+    }
+    let name = "crash_lines::a_process_that_receives_none_of_the_types_in_its_mailbox_has_one_line";
+    let mut child = command(name).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program runs");
+
+    let told = BufReader::new(child.stderr.take().expect("it is a pipe"));
+    let line = told.lines().map_while(Result::ok).find(|line| line.contains("waits for messages"));
+
+    child.kill().and_then(|()| child.wait()).expect("it runs");
+    let line = line.expect("the line comes before the program ends by itself");
+    let expected =
+        " waits for messages of type alloc::string::String; in its mailbox are only others (2), the oldest of type ";
+    assert!(line.contains(expected) && line.ends_with("::Order"), "{line}");
 }

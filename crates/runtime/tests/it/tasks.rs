@@ -42,6 +42,23 @@ fn a_task_ends_with_its_future_and_with_its_owner() {
     }
 }
 
+#[tokio::test]
+async fn a_task_from_outside_gives_its_value_or_its_exit_reason_and_ends_with_its_future() {
+    let runtime = runtime();
+
+    let value = runtime.task(|ctx| async move { ctx.receive_of::<u8>().await }).unwrap();
+    runtime.try_send(value.pid(), 7_u8).unwrap();
+    assert_eq!(value.await, Ok(7));
+
+    let failed = runtime.task(|_| async { if true { panic!("no luck") } else { 1_u8 } }).unwrap().await;
+    assert!(matches!(failed, Err(ExitReason::Panic(_))), "{failed:?}");
+
+    let dropped = runtime.task(|_| pending::<u8>()).unwrap();
+    let end = runtime.watch(dropped.pid());
+    drop(dropped);
+    assert_eq!(end.await, ExitReason::Killed);
+}
+
 #[test]
 fn tasks_for_many_items_are_few_at_a_time_and_their_values_in_order() {
     let runtime = runtime();

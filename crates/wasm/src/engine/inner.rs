@@ -21,7 +21,7 @@ use crate::config::WasmConfig;
 use crate::guest::capability::Capability;
 use crate::guest::log_rate_limiter::LogRateLimiter;
 use crate::guest::quota::Quota;
-use crate::guest::shared_memory::SharedMemory;
+use crate::guest::shared_budget::SharedBudget;
 use crate::guest::state::GuestState;
 use crate::guest::traps;
 use crate::module::Module;
@@ -83,13 +83,15 @@ pub(crate) struct EngineInner {
     /// Counts the bytes of messages sent by all guests.
     pub(crate) quota: Arc<Quota>,
     /// Memory of all guests; `None` without a bound.
-    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+    pub(crate) shared_memory: Option<Arc<SharedBudget>>,
+    /// Firings of the repeating timers of all guests.
+    pub(crate) firings: Arc<SharedBudget>,
     /// Threads for the name lookups of guests.
     pub(crate) lookups: Arc<NameLookups>,
     /// Permits for loading modules that guests name by their paths, or that other nodes send.
     pub(crate) loads: Arc<tokio::sync::Semaphore>,
     /// Memory of the modules that guests have started by their paths, which are kept: a quarter of that of guests.
-    pub(crate) path_memory: Option<Arc<SharedMemory>>,
+    pub(crate) path_memory: Option<Arc<SharedBudget>>,
     /// Permits for reads of the store by guests.
     #[cfg(feature = "store")]
     pub(crate) reads: tokio::sync::Semaphore,

@@ -21,7 +21,8 @@ use super::slabs::Slabs;
 use crate::config::{InstanceAllocator, WasmConfig, defaults};
 use crate::guest::log_rate_limiter::log_budget_of_all;
 use crate::guest::quota::Quota;
-use crate::guest::shared_memory::SharedMemory;
+use crate::guest::sending;
+use crate::guest::shared_budget::SharedBudget;
 use crate::guest::state::GuestState;
 #[cfg(feature = "store")]
 use crate::kv;
@@ -57,7 +58,7 @@ impl Wasm {
             }
         };
         let (components, modules) = linkers(&engine, &config).map_err(out_of_address_space)?;
-        let shared_memory = SharedMemory::new(config.guests_memory_max_bytes);
+        let shared_memory = SharedBudget::new(config.guests_memory_max_bytes);
         let path_memory_max_bytes = match config.guests_memory_max_bytes {
             u64::MAX => u64::MAX,
             bytes => bytes / 4,
@@ -98,9 +99,10 @@ impl Wasm {
             runtime_link: RuntimeLink::default(),
             quota: Quota::of_engine(),
             shared_memory,
+            firings: sending::firings(),
             lookups: Arc::default(),
             loads: Arc::new(tokio::sync::Semaphore::new(LOADS_MAX)),
-            path_memory: SharedMemory::new(path_memory_max_bytes),
+            path_memory: SharedBudget::new(path_memory_max_bytes),
             #[cfg(feature = "store")]
             reads: tokio::sync::Semaphore::new(kv::READS_MAX),
         })))

@@ -19,7 +19,7 @@ use crate::bindings::rusm::runtime::types::Error;
 use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::inline_bytes::InlineBytes;
-use crate::guest::shared_memory::MemoryShare;
+use crate::guest::shared_budget::{BudgetShare, SharedBudget};
 use crate::guest::state::GuestState;
 use rusm_runtime::embed::guest::{ChargedBytes, GuestContext};
 use rusm_runtime::{Message, Pid, TaggedBytes, TrySendError};
@@ -29,6 +29,17 @@ const UNCOUNTED_BYTES_MAX: usize = 64;
 
 /// Memory of a timer without its message: the entries in the tables of the guest and of the node.
 const TIMER_BYTES: u64 = 400;
+
+/// Maximum number of times per second that the repeating timers of all guests fire: one thread serves the timers of all
+/// processes.
+const FIRINGS_MAX: u64 = 1_000_000;
+/// Length of the time in which firings are counted, so that a period of an hour counts.
+const FIRINGS_SECONDS: u64 = 3_600;
+
+/// Returns the budget of the firings of all guests.
+pub(crate) fn firings() -> Arc<SharedBudget> {
+    Arc::new(SharedBudget::bounded(FIRINGS_MAX * FIRINGS_SECONDS))
+}
 
 /// Reason why a message was not sent, with the message.
 pub(crate) enum Unsent {
@@ -57,10 +68,11 @@ impl Body for Vec<u8> {
     }
 }
 
-/// Message of a timer, with its share of the memory of all guests.
+/// Message of a timer, with its shares of the memory and of the firings of all guests.
 struct TimerMessage {
     body: Bytes,
-    _share: MemoryShare,
+    _memory: Option<BudgetShare>,
+    _firings: Option<BudgetShare>,
 }
 
 impl AsRef<[u8]> for TimerMessage {
@@ -211,14 +223,23 @@ impl GuestState {
         Ok((self.counted_bytes(body), timeout.saturating_sub(began.elapsed())))
     }
 
-    /// Returns the message of a timer; an error if the quota or the memory of all guests is full. The timer may outlive this
-    /// guest, and so does its share of that memory.
-    pub(crate) fn timer_message(&self, body: Vec<u8>) -> Result<Bytes, Error> {
-        let share = self.share_of(TIMER_BYTES + body.len() as u64)?;
+    /// Returns the message of a timer, with the period of a repeating one; an error if the quota, the memory or the firings of
+    /// all guests are used up. The timer may outlive this guest, and so do its shares.
+    pub(crate) fn timer_message(&self, body: Vec<u8>, period_ms: Option<u64>) -> Result<Bytes, Error> {
+        let memory = self.share_of(TIMER_BYTES + body.len() as u64)?;
+        let firings = period_ms.map(|period_ms| self.share_of_firings(period_ms)).transpose()?;
         let body = self.try_charge(body)?;
-        Ok(match share {
-            Some(share) => Bytes::from_owner(TimerMessage { body, _share: share }),
-            None => body,
+        let is_counted = memory.is_some() || firings.is_some();
+        let message = |body| Bytes::from_owner(TimerMessage { body, _memory: memory, _firings: firings });
+        Ok(if is_counted { message(body) } else { body })
+    }
+
+    fn share_of_firings(&self, period_ms: u64) -> Result<BudgetShare, Error> {
+        self.info.node.firings.take(FIRINGS_SECONDS * 1_000 / period_ms).ok_or_else(|| {
+            Error::Limit(format!(
+                "the repeating timers of all guests together may fire {FIRINGS_MAX} times a second: use a longer period, or \
+                 cancel some"
+            ))
         })
     }
 

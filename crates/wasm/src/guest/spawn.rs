@@ -16,7 +16,7 @@ use crate::guest::guest_info::GuestInfo;
 use crate::guest::limits::{EffectiveLimits, GuestLimits};
 use crate::guest::name::check_name;
 use crate::guest::quota::Quota;
-use crate::guest::shared_memory::MemoryShare;
+use crate::guest::shared_budget::BudgetShare;
 use crate::guest::state::GuestState;
 use crate::host::{name_refused, spawn_params};
 use crate::module::load::load_file;
@@ -230,7 +230,7 @@ pub(crate) fn child(
     module: Module,
     mut guest: GuestOptions,
     grant: Result<Grant, UnknownName>,
-    share: Option<Arc<MemoryShare>>,
+    share: Option<Arc<BudgetShare>>,
 ) -> ChildSpec {
     guest.params.link = true;
     guest.params.label.get_or_insert_with(|| Arc::clone(&id));
@@ -388,13 +388,13 @@ impl GuestState {
 }
 
 /// Counts the bytes of a file as memory of guests, until the result is dropped.
-fn hold_file(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<MemoryShare>, ModuleError> {
+fn hold_file(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<BudgetShare>, ModuleError> {
     let Some(memory) = &node.shared_memory else { return Ok(None) };
     memory.take(bytes).map(Some).ok_or_else(|| unread(path, memory.full().to_string()))
 }
 
 /// Counts the code of a file as memory of the modules that guests start by their paths, until the result is dropped.
-fn keep_module(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<MemoryShare>, ModuleError> {
+fn keep_module(node: &EngineInner, path: &Path, bytes: u64) -> Result<Option<BudgetShare>, ModuleError> {
     // Code of the machine takes about twice as many bytes as that of a module.
     const FACTOR: u64 = 2;
     const BYTES_MIN: u64 = 64 << 10;

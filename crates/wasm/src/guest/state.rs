@@ -20,7 +20,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use crate::bindings::rusm::runtime::types::Error;
 use crate::guest::guest_info::GuestInfo;
-use crate::guest::shared_memory::{MemoryFull, MemoryShare};
+use crate::guest::shared_budget::{BudgetShare, MemoryFull};
 use crate::guest::traps::MemoryLimit;
 use crate::host::convert;
 use children::PendingChildren;
@@ -61,7 +61,7 @@ pub(crate) struct GuestState {
     pub(crate) pending_children: Option<Box<PendingChildren>>,
     memory_bytes: u64,
     /// Part of the memory of all guests; `None` until it has any, and without a bound.
-    share: Option<MemoryShare>,
+    share: Option<BudgetShare>,
     /// Bytes of the share that are for timers, monitors, children of a supervisor, and resources of a component.
     small_bytes: u64,
     requests: PendingRequests,
@@ -380,7 +380,7 @@ impl GuestState {
     /// Takes a share of the memory of all guests for a call that cannot return an error. Without room, the guest ends with
     /// the limit as its reason.
     #[cfg(feature = "http")]
-    pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<MemoryShare>, MemoryFull> {
+    pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<BudgetShare>, MemoryFull> {
         let share = self.share_if_long(bytes);
         if let Err(full) = &share {
             let (reason, _) = crate::guest::traps::exit_reason(&self.exceeded(full.max_bytes, true, bytes as u64));
@@ -391,12 +391,12 @@ impl GuestState {
 
     /// Takes a share of the memory of all guests for bytes outside of its linear memory, if they are long: the arguments of
     /// a call that waits, or a result.
-    pub(crate) fn share_if_long(&self, bytes: usize) -> Result<Option<MemoryShare>, MemoryFull> {
+    pub(crate) fn share_if_long(&self, bytes: usize) -> Result<Option<BudgetShare>, MemoryFull> {
         if bytes <= ITEM_UNCOUNTED { Ok(None) } else { self.share_of(bytes as u64) }
     }
 
     /// Takes a share of the memory of all guests.
-    pub(crate) fn share_of(&self, bytes: u64) -> Result<Option<MemoryShare>, MemoryFull> {
+    pub(crate) fn share_of(&self, bytes: u64) -> Result<Option<BudgetShare>, MemoryFull> {
         let Some(shared) = &self.info.node.shared_memory else { return Ok(None) };
         shared.take(bytes).map(Some).ok_or_else(|| shared.full())
     }

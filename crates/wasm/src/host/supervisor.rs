@@ -11,7 +11,7 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
-use crate::guest::shared_memory::MemoryShare;
+use crate::guest::shared_budget::BudgetShare;
 use crate::guest::spawn;
 use crate::guest::state::GuestState;
 use crate::guest::state::children::memory_of;
@@ -108,7 +108,7 @@ impl GuestState {
     }
 
     /// Returns the specification of a child, which keeps its part of the memory of all guests.
-    async fn child(&mut self, child: ChildSpec, share: Option<Arc<MemoryShare>>) -> Result<Spec, Error> {
+    async fn child(&mut self, child: ChildSpec, share: Option<Arc<BudgetShare>>) -> Result<Spec, Error> {
         let ChildSpec { id, module, options, restart, shutdown_ms } = child;
         if options.ties != Ties::empty() {
             return Err(Error::Invalid(format!("child {id:?} has ties: only its supervisor sets them")));

@@ -18,7 +18,7 @@ impl Host for GuestState {
         self.record_call(HostCall::SendAfter);
         self.check_timer(to, &body)?;
         let bytes = body.len();
-        let (to, delay, body) = (convert::pid_of(to), Duration::from_millis(delay_ms), self.timer_message(body)?);
+        let (to, delay, body) = (convert::pid_of(to), Duration::from_millis(delay_ms), self.timer_message(body, None)?);
         // A timer that fires does not check for room: its messages would pile up at a process that does not receive.
         if !self.process().mailbox_has_room(to, false) {
             return Err(Error::MailboxFull);
@@ -45,7 +45,8 @@ impl Host for GuestState {
             return Err(Error::Limit(format!("a period of {period_ms} ms is too short with {timers} timers set")));
         }
         let bytes = body.len();
-        let (to, period, body) = (convert::pid_of(to), Duration::from_millis(period_ms), self.timer_message(body)?);
+        let (to, period, body) =
+            (convert::pid_of(to), Duration::from_millis(period_ms), self.timer_message(body, Some(period_ms))?);
         let timer = if tag == 0 {
             self.ctx.send_interval(to, period, body)
         } else {

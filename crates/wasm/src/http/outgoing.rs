@@ -32,7 +32,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use crate::guest::shared_memory::{MemoryShare, SharedMemory};
+use crate::guest::shared_budget::{BudgetShare, SharedBudget};
 use crate::wasi::descriptors;
 use crate::wasi::name_lookups::{GuestLookups, NameLookups};
 
@@ -54,7 +54,7 @@ pub(crate) struct Bounds {
     pub(crate) lookups: Arc<NameLookups>,
     pub(crate) of_guest: Arc<GuestLookups>,
     /// `None` without a bound.
-    pub(crate) memory: Option<Arc<SharedMemory>>,
+    pub(crate) memory: Option<Arc<SharedBudget>>,
 }
 
 impl Bounds {
@@ -67,7 +67,7 @@ impl Bounds {
 }
 
 /// Memory that counts until the connection has ended and the response was taken.
-type Held = Option<Arc<MemoryShare>>;
+type Held = Option<Arc<BudgetShare>>;
 
 /// Sends a request. Returns the head of the response, and the future that receives its body.
 ///

@@ -16,7 +16,7 @@ use crate::engine::fiber::waiting;
 use crate::guest::capability::Capability;
 use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
-use crate::guest::shared_memory::MemoryFull;
+use crate::guest::shared_budget::MemoryFull;
 use crate::guest::state::GuestState;
 use crate::kv::{CallError, STEPS_MAX, page_bytes, value_bytes};
 use crate::wasi::open_bucket::OpenBucket;

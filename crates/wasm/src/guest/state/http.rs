@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusm_serve::http::{Request, Response};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use crate::guest::shared_memory::SharedMemory;
+use crate::guest::shared_budget::SharedBudget;
 use crate::guest::state::resources::{BODY_CHUNK_BYTES, FIELDS_BYTES_MAX};
 use crate::http::outgoing::{self, Bounds, Finished};
 use crate::wasi::name_lookups::NameLookups;
@@ -18,7 +18,7 @@ pub(crate) struct HttpState {
 }
 
 impl HttpState {
-    pub(crate) fn new(lookups: Arc<NameLookups>, memory: Option<Arc<SharedMemory>>) -> Self {
+    pub(crate) fn new(lookups: Arc<NameLookups>, memory: Option<Arc<SharedBudget>>) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(FIELDS_BYTES_MAX);
         Self { ctx, hooks: Hooks(Bounds { lookups, of_guest: Arc::default(), memory }) }

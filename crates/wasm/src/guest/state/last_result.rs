@@ -4,7 +4,7 @@ use rusm_runtime::topic::Lease;
 
 use crate::bindings::rusm::runtime::types::{self, Received};
 use crate::guest::inline_bytes::ReceivedBytes;
-use crate::guest::shared_memory::MemoryShare;
+use crate::guest::shared_budget::BudgetShare;
 use crate::host::convert;
 
 /// Result of the last call, and the last error text.
@@ -12,7 +12,7 @@ use crate::host::convert;
 pub(crate) struct LastResult {
     pub(crate) body: ReceivedBytes,
     /// Share of the memory of all guests that a long body takes, unless its sender has the charge.
-    pub(crate) share: Option<MemoryShare>,
+    pub(crate) share: Option<BudgetShare>,
     pub(crate) tag: u64,
     pub(crate) pid: i64,
     pub(crate) reference: u64,

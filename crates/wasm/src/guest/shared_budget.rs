@@ -1,4 +1,5 @@
-//! The memory that all guests of an engine share: linear memory, streams and timers, with one bound.
+//! What all guests of an engine share with one bound: the memory of their linear memories, streams and timers, and the
+//! rate at which their repeating timers fire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,9 +10,9 @@ use crate::bindings::rusm::runtime::types;
 
 /// The bound, and what is taken of it.
 #[derive(Debug)]
-pub(crate) struct SharedMemory {
+pub(crate) struct SharedBudget {
     taken: AtomicU64,
-    max_bytes: u64,
+    max: u64,
 }
 
 /// Error of a request for memory that would exceed the bound.
@@ -28,60 +29,62 @@ impl From<MemoryFull> for types::Error {
     }
 }
 
-/// A part of the memory, until it is dropped.
+/// A part of a budget, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct MemoryShare {
-    memory: Arc<SharedMemory>,
-    bytes: u64,
+pub(crate) struct BudgetShare {
+    budget: Arc<SharedBudget>,
+    amount: u64,
 }
 
-impl SharedMemory {
+impl SharedBudget {
     /// Returns `None` without a bound: then nothing is counted.
-    pub(crate) fn new(max_bytes: u64) -> Option<Arc<Self>> {
-        (max_bytes < u64::MAX).then(|| Arc::new(Self { taken: AtomicU64::new(0), max_bytes }))
+    pub(crate) fn new(max: u64) -> Option<Arc<Self>> {
+        (max < u64::MAX).then(|| Arc::new(Self::bounded(max)))
     }
 
-    /// Returns the error for a request that exceeds the bound.
+    pub(crate) const fn bounded(max: u64) -> Self {
+        Self { taken: AtomicU64::new(0), max }
+    }
+
+    /// Returns the error for a request that exceeds the bound of the memory.
     pub(crate) const fn full(&self) -> MemoryFull {
-        MemoryFull { max_bytes: self.max_bytes }
+        MemoryFull { max_bytes: self.max }
     }
 
     /// Returns a share, if there is room for it.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<MemoryShare> {
-        let mut share = MemoryShare { memory: Arc::clone(self), bytes: 0 };
-        share.resize(bytes).then_some(share)
+    pub(crate) fn take(self: &Arc<Self>, amount: u64) -> Option<BudgetShare> {
+        let mut share = BudgetShare { budget: Arc::clone(self), amount: 0 };
+        share.resize(amount).then_some(share)
     }
 }
 
-impl MemoryShare {
+impl BudgetShare {
     /// Changes the size of the share. Returns false, and leaves the share as it is, if the bound would be exceeded.
-    pub(crate) fn resize(&mut self, bytes: u64) -> bool {
+    pub(crate) fn resize(&mut self, amount: u64) -> bool {
         // Relaxed: only the sum matters.
-        let taken = &self.memory.taken;
-        if let Some(more) = bytes.checked_sub(self.bytes) {
+        let taken = &self.budget.taken;
+        if let Some(more) = amount.checked_sub(self.amount) {
             let before = taken.fetch_add(more, Relaxed);
-            if before.saturating_add(more) > self.memory.max_bytes && more > 0 {
+            if before.saturating_add(more) > self.budget.max && more > 0 {
                 taken.fetch_sub(more, Relaxed);
                 return false;
             }
         } else {
-            taken.fetch_sub(self.bytes - bytes, Relaxed);
+            taken.fetch_sub(self.amount - amount, Relaxed);
         }
-        self.bytes = bytes;
+        self.amount = amount;
         true
     }
-}
 
-impl MemoryShare {
-    /// Leaves the share taken for as long as the memory exists.
+    /// Leaves the share taken for as long as the budget exists.
     pub(crate) fn keep(mut self) {
-        self.bytes = 0;
+        self.amount = 0;
     }
 }
 
-impl Drop for MemoryShare {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.memory.taken.fetch_sub(self.bytes, Relaxed);
+        self.budget.taken.fetch_sub(self.amount, Relaxed);
     }
 }
 
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn shares_have_one_bound_and_are_given_back() {
-        let memory = SharedMemory::new(100).expect("a bound");
+        let memory = SharedBudget::new(100).expect("a bound");
         let mut one = memory.take(60).expect("there is room");
 
         assert!(memory.take(41).is_none());
@@ -102,6 +105,6 @@ mod tests {
         assert!(one.resize(100));
         drop(one);
         assert_eq!(memory.taken.load(Relaxed), 0);
-        assert!(SharedMemory::new(u64::MAX).is_none());
+        assert!(SharedBudget::new(u64::MAX).is_none());
     }
 }
