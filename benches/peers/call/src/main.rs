@@ -148,6 +148,10 @@ mod by_rusm {
             reply.send(ctx, number + 1);
             Flow::Continue
         }
+
+        async fn handle_cast(&mut self, _: &Context, (): ()) -> Flow {
+            Flow::Continue
+        }
     }
 
     struct Machine;
@@ -181,8 +185,12 @@ mod by_rusm {
         match peer {
             "rusm-actor" => {
                 let counter = &Counter::start_link(ctx, Counter).await.expect("it starts");
-                super::measure(peer, window, |number| async move { counter.next(ctx, number).await.expect("it answers") })
-                    .await;
+                super::measure(
+                    peer,
+                    window,
+                    |number| async move { counter.next(ctx, number).await.expect("it answers") },
+                )
+                .await;
             }
             "rusm-address" => {
                 let typed = ctx.spawn_typed(|ctx, mut inbox: Inbox<Next>| async move {
@@ -199,13 +207,19 @@ mod by_rusm {
             }
             "rusm-server" => {
                 let server = ServerRef::<Serving>::start_link(ctx, ()).await.expect("it starts");
-                super::measure(peer, window, |number| async move { server.request(ctx, number).await.expect("it answers") })
-                    .await;
+                super::measure(
+                    peer,
+                    window,
+                    |number| async move { server.request(ctx, number).await.expect("it answers") },
+                )
+                .await;
             }
             "rusm-machine" => {
                 let machine = MachineRef::<Machine>::start_link(ctx, ()).await.expect("it starts");
-                super::measure(peer, window, |number| async move { machine.request(ctx, number).await.expect("it answers") })
-                    .await;
+                super::measure(peer, window, |number| async move {
+                    machine.request(ctx, number).await.expect("it answers")
+                })
+                .await;
             }
             _ => {
                 let untyped = ctx.spawn(|ctx| async move {

@@ -312,7 +312,7 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
     }
 }
 
-/// Passes a message that is no call to its handler.
+/// Passes a message other than a call to its handler.
 async fn handle_other<S: Server>(
     server: &mut S,
     ctx: &Context,

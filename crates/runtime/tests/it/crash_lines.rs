@@ -73,7 +73,7 @@ fn a_panic_hook_that_was_set_before_the_runtime_still_runs() {
     assert!(told.contains("the program's own hook saw:") && told.contains("no change left"), "{told}");
 }
 
-/// A request that nobody receives.
+/// A message that no process receives.
 struct Order;
 
 #[test]
