@@ -30,6 +30,9 @@ const AUTHORITY: &str = "authority of rusm nodes";
 /// Maximum length of a file of the authority, in bytes.
 const PEM_BYTES_MAX: u64 = 64 << 10;
 
+/// Maximum length of the name of a cluster, in bytes: that of a common name.
+const CLUSTER_MAX: usize = 64;
+
 /// A node that gets a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAddresses {
@@ -59,6 +62,9 @@ pub enum CertificateError {
     /// The authority's certificate has another key, or was not made by `rusm cluster init`.
     #[error("{} is not the certificate of ca.key", .0.display())]
     OtherAuthority(PathBuf),
+    /// The name of the cluster is not valid.
+    #[error("the name of a cluster must have 1 to {CLUSTER_MAX} bytes, without control characters")]
+    Cluster,
     /// An address or a key is not valid.
     #[error("cannot create a certificate: {0}")]
     Invalid(#[from] rcgen::Error),
@@ -80,6 +86,9 @@ pub fn files(dir: &Path, cluster: &str, node: &NodeName) -> Certificates {
 /// # Errors
 /// [`CertificateError`]; files that were written before stay.
 pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> Result<Vec<PathBuf>, CertificateError> {
+    if cluster.is_empty() || cluster.len() > CLUSTER_MAX || cluster.chars().any(char::is_control) {
+        return Err(CertificateError::Cluster);
+    }
     let (authority, authority_key) = (dir.join("ca.pem"), dir.join("ca.key"));
     for node in nodes {
         let files = files(dir, cluster, &node.name);
@@ -138,8 +147,8 @@ fn node_params(cluster: &str, node: &NodeAddresses, days: u32) -> Result<Certifi
 
 fn valid_for(params: &mut CertificateParams, days: u32) {
     let now = OffsetDateTime::now_utc();
-    // Clocks of nodes may differ.
-    params.not_before = now - Duration::days(1);
+    // Clocks of nodes may differ. Dates before 1970, where a machine without a clock begins, cannot be read.
+    params.not_before = (now - Duration::days(1)).max(OffsetDateTime::UNIX_EPOCH);
     params.not_after = now.checked_add(Duration::days(i64::from(days))).unwrap_or(params.not_after);
 }
 
@@ -200,6 +209,7 @@ mod tests {
         fs::write(dir.join("ca.key"), key).unwrap();
         fs::remove_file(dir.join("ca.pem")).unwrap();
         fs::create_dir(dir.join("ca.pem")).unwrap();
+        let no_name = ["", "a\nb", &"c".repeat(65)].map(|cluster| create(&dir, cluster, &[node("d")], 365).is_err());
         let no_file = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
         fs::remove_file(dir.join("ca.key")).unwrap();
         let half = create(&dir, "c1", &[node("d")], 365);
@@ -213,7 +223,7 @@ mod tests {
         assert!(again.ends_with("c.pem exists: remove it if the node should get another certificate"), "{again}");
         assert!(of_another_key.ends_with("ca.pem is not the certificate of ca.key"), "{of_another_key}");
         assert!(no_file.ends_with("it is not a regular file"), "{no_file}");
-        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!((mode & 0o777, no_name), (0o600, [true; 3]));
         assert!(matches!(half, Err(CertificateError::HalfAuthority(_))), "{half:?}");
     }
 }

@@ -46,6 +46,12 @@ pub(crate) enum Failure {
     System { what: String, source: std::io::Error },
     #[error("{0}")]
     Usage(String),
+    /// A node that cannot be reached, or does not answer in time.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A node has refused a command, or its answer was not understood.
+    #[error("{0}")]
+    Answer(String),
     /// A limit of the operating system that keeps the program from running.
     #[error("{0}")]
     Limit(String),
@@ -109,6 +115,8 @@ impl Failure {
                 }
             }
             Self::Observer(error) => error.code(),
+            Self::Unreachable(_) => 3,
+            Self::Answer(_) => 4,
             Self::Site(error) => {
                 if matches!(error, SiteError::Server(ServeError::Listen { .. } | ServeError::Spawn(_))) { 1 } else { 2 }
             }

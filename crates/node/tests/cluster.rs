@@ -211,15 +211,20 @@ fn what_cannot_join_is_refused_with_one_line() {
     let open = ["node", "--name", "b", "--cluster-listen", "10.0.0.5"];
     let far = ["node", "--name", "b", "--join", "10.0.0.4"];
 
-    for (args, wanted) in [
-        (&again[..], "a node named a is in the cluster already: choose another --name"),
-        (&taken, "Address already in use (os error 98): choose an address with --cluster-listen"),
-        (&open, "10.0.0.5:7447 is not a loopback address: a node without certificates stays on this machine"),
-        (&far, "10.0.0.4:7447 is not a loopback address: a node without certificates stays on this machine"),
-        (&["cluster", "status", "--name", "nobody"], "node \"nobody\" is not in a cluster on this machine"),
-        (&["cluster", "init", "--node", "x"], "--node x: must be NAME=ADDRESS, such as a=10.0.0.4"),
+    let init = ["cluster", "init", "--node", "a=10.0.0.4", "--dir"];
+    let no_folder = [&init[..], &["/dev/null/x"]].concat();
+    let no_name = [&init[..], &["x", "--cluster", ""]].concat();
+    for (args, expected, wanted) in [
+        (&again[..], 2, "a node named a is in the cluster already: choose another --name"),
+        (&taken, 2, "Address already in use (os error 98): choose an address with --cluster-listen"),
+        (&open, 2, "10.0.0.5:7447 is not a loopback address: a node without certificates stays on this machine"),
+        (&far, 2, "10.0.0.4:7447 is not a loopback address: a node without certificates stays on this machine"),
+        (&["cluster", "status", "--name", "nobody"], 3, "node \"nobody\" is not in a cluster on this machine"),
+        (&["cluster", "init", "--node", "x"], 2, "--node x: must be NAME=ADDRESS, such as a=10.0.0.4"),
+        (&no_folder, 1, "cannot access /dev/null/x: Not a directory"),
+        (&no_name, 2, "the name of a cluster must have 1 to 64 bytes"),
     ] {
         let (code, line) = refusal(elsewhere, args);
-        assert_eq!((code, line.contains(wanted), line.lines().count()), (Some(2), true, 1), "{args:?}: {line}");
+        assert_eq!((code, line.contains(wanted), line.lines().count()), (Some(expected), true, 1), "{args:?}: {line}");
     }
 }

@@ -386,6 +386,10 @@ struct Guides;
 #[doc = include_str!("../../../docs/guide/10-testing.md")]
 struct Chapters;
 
+#[cfg(all(doctest, feature = "wasm"))]
+#[doc = include_str!("../../../docs/guide/11-guests.md")]
+struct GuestsGuide;
+
 #[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/guide/8-serving.md")]
 #[doc = include_str!("../../../docs/serving.md")]

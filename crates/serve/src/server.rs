@@ -207,17 +207,28 @@ impl Server {
     /// Like [`drain`](Self::drain), for a server that others use too.
     pub fn wait_drained(&self, drain: Duration) -> bool {
         self.begin_drain(drain);
-        let stats = &self.shared.stats;
-        let is_done = || {
-            stats.connections.load(Relaxed) == 0
-                && stats.websockets.load(Relaxed) == 0
-                && self.acceptors.iter().all(|&pid| !self.shared.runtime.is_alive(pid))
-        };
         let end = std::time::Instant::now() + drain;
-        while !is_done() && std::time::Instant::now() < end {
+        while !self.is_drained() && std::time::Instant::now() < end {
             std::thread::park_timeout(DRAIN_CHECK);
         }
-        is_done()
+        self.is_drained()
+    }
+
+    /// Like [`drain`](Self::drain), without blocking: for a process, or a task of tokio.
+    pub async fn drain_async(self, drain: Duration) -> bool {
+        self.begin_drain(drain);
+        let end = std::time::Instant::now() + drain;
+        while !self.is_drained() && std::time::Instant::now() < end {
+            tokio::time::sleep(DRAIN_CHECK).await;
+        }
+        self.is_drained()
+    }
+
+    fn is_drained(&self) -> bool {
+        let stats = &self.shared.stats;
+        stats.connections.load(Relaxed) == 0
+            && stats.websockets.load(Relaxed) == 0
+            && self.acceptors.iter().all(|&pid| !self.shared.runtime.is_alive(pid))
     }
 
     /// Starts the drain, and returns at once.

@@ -11,6 +11,7 @@
 //! to the store happens exactly once, if it is written by the transaction of its acknowledgement, [`Done::with`].
 
 mod crontab;
+mod dead;
 mod record;
 mod worker;
 
@@ -30,6 +31,7 @@ use crate::writer::write::Write;
 use record::{Record, Repeat, key, parts};
 
 pub use crontab::CrontabError;
+pub use dead::{DeadJob, DeadJobId, DeadJobIdError};
 pub use worker::{Done, Job, Retry, Worker};
 
 /// A queue of jobs on a store; cheap to clone. Only one program can have the store open: others enqueue through it, for
@@ -153,26 +155,6 @@ pub enum Enqueued {
     Exists,
 }
 
-/// A job that has failed as often as it may.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadJob {
-    /// Its payload.
-    pub payload: Bytes,
-    /// Number of its attempts.
-    pub attempts: u32,
-    /// Error of the last attempt, of at most 1,024 bytes; empty if an earlier version of this library wrote it.
-    pub error: String,
-}
-
-impl DeadJob {
-    /// Decodes a row of the dead jobs and the error beside it; `None` for a row of another form.
-    fn decode(row: &Bytes, error: Option<Bytes>) -> Option<Self> {
-        let Record { payload, attempt: attempts, .. } = Record::decode(row)?;
-        let error = error.map(|error| String::from_utf8_lossy(&error).into_owned()).unwrap_or_default();
-        Some(Self { payload, attempts, error })
-    }
-}
-
 /// Maximum length of a unique key, in bytes.
 const UNIQUE_MAX: usize = 1_024;
 /// Maximum length of the error of a dead job, in bytes.
@@ -293,7 +275,7 @@ impl Jobs {
         let mut found = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
             let error = self.errors.get(&row.key).await?;
-            found.extend(DeadJob::decode(&row.value, error));
+            found.extend(DeadJob::decode(row, error));
         }
         Ok(found)
     }
@@ -307,7 +289,7 @@ impl Jobs {
         let mut found = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
             let error = self.errors.get(&row.key).wait()?;
-            found.extend(DeadJob::decode(&row.value, error));
+            found.extend(DeadJob::decode(row, error));
         }
         Ok(found)
     }
@@ -364,22 +346,85 @@ impl Jobs {
         Ok(revived)
     }
 
+    /// Enqueues one dead job again, with new attempts. Returns false if it is not there, or if another one has its
+    /// unique key meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub async fn revive_one(&self, id: DeadJobId) -> Result<bool, StoreError> {
+        let revived = self.revive_by(id).await?;
+        self.wake();
+        Ok(revived)
+    }
+
+    /// Like [`revive_one`](Self::revive_one), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`revive_one`](Self::revive_one).
+    pub fn blocking_revive_one(&self, id: DeadJobId) -> Result<bool, StoreError> {
+        let revived = self.revive_by(id).wait()?;
+        self.wake();
+        Ok(revived)
+    }
+
+    /// Removes a dead job for good. Returns false if it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub async fn discard(&self, id: DeadJobId) -> Result<bool, StoreError> {
+        self.discard_by(id).await
+    }
+
+    /// Like [`discard`](Self::discard), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`discard`](Self::discard).
+    pub fn blocking_discard(&self, id: DeadJobId) -> Result<bool, StoreError> {
+        self.discard_by(id).wait()
+    }
+
+    fn revive_by(&self, id: DeadJobId) -> Write<bool> {
+        let (jobs, key) = (self.clone(), id.key());
+        self.store.transaction(move |tx| {
+            let Some(value) = tx.get(&jobs.dead, key)? else { return Ok(false) };
+            jobs.revive_row(tx, &key, &value)
+        })
+    }
+
+    fn discard_by(&self, id: DeadJobId) -> Write<bool> {
+        let (jobs, key) = (self.clone(), id.key());
+        self.store.transaction(move |tx| {
+            let is_there = tx.get(&jobs.dead, key)?.is_some();
+            tx.delete(&jobs.dead, key)?;
+            tx.delete(&jobs.errors, key)?;
+            Ok(is_there)
+        })
+    }
+
     fn revive_all(&self, rows: Vec<Row>) -> Write<usize> {
         let jobs = self.clone();
         self.store.transaction(move |tx| {
             let mut revived = 0;
             for row in &rows {
-                let Some(record) = Record::decode(&row.value) else { continue };
                 // Another task may have revived it since it was read.
-                if tx.get(&jobs.dead, &row.key)?.is_some() && !jobs.is_taken(tx, &record.unique)? {
-                    tx.delete(&jobs.dead, &row.key)?;
-                    tx.delete(&jobs.errors, &row.key)?;
-                    jobs.add(tx, &Record { attempt: 0, ..record }, jobs.now_ms())?;
+                if tx.get(&jobs.dead, &row.key)?.is_some() && jobs.revive_row(tx, &row.key, &row.value)? {
                     revived += 1;
                 }
             }
             Ok(revived)
         })
+    }
+
+    /// Enqueues a dead job again, unless another one has its unique key, or its row has another form.
+    fn revive_row(&self, tx: &mut Transaction<'_, '_>, key: &[u8], value: &Bytes) -> Result<bool, StoreError> {
+        let Some(record) = Record::decode(value) else { return Ok(false) };
+        if self.is_taken(tx, &record.unique)? {
+            return Ok(false);
+        }
+        tx.delete(&self.dead, key)?;
+        tx.delete(&self.errors, key)?;
+        self.add(tx, &Record { attempt: 0, ..record }, self.now_ms())?;
+        Ok(true)
     }
 
     /// Creates a worker that runs `handler` in a process of its own for each job.

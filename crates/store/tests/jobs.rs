@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rusm_runtime::{Config, Context, ExitReason, Runtime};
-use rusm_store::jobs::{DeadJob, Done, Enqueued, Job, Jobs, NewJob, Retry};
+use rusm_store::jobs::{DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, Jobs, NewJob, Retry};
 use rusm_store::{Clock, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
 
@@ -81,10 +81,10 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
         }
         until(&ctx, || jobs.counts() == (0, 1)).await;
         let error = StoreError::Closed.to_string();
-        let dead = [DeadJob { payload: "job".into(), attempts: 3, error }];
-        assert_eq!(jobs.dead(10).await.unwrap(), dead);
+        let dead = jobs.dead(10).await.unwrap();
+        assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: 3, error }]);
         let outside = jobs.clone();
-        assert_eq!(ctx.spawn_blocking(move || outside.blocking_dead(10)).await, Ok(dead.into()));
+        assert_eq!(ctx.spawn_blocking(move || outside.blocking_dead(10)).await, Ok(dead));
         healed.store(1, Ordering::Relaxed);
         let outside = jobs.clone();
         assert_eq!(ctx.spawn_blocking(move || outside.blocking_revive(10)).await, Ok(1));
@@ -147,8 +147,40 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
 
         until(&ctx, || jobs.counts() == (0, 1)).await;
         let error = "the worker or the node ended during the last attempt".to_owned();
-        let dead = DeadJob { payload: "job".into(), attempts: AT_ONCE.attempts, error };
-        assert_eq!(jobs.dead(10).await.unwrap(), [dead]);
+        let dead = jobs.dead(10).await.unwrap();
+        assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: AT_ONCE.attempts, error }]);
+    });
+}
+
+#[test]
+fn a_dead_job_is_enqueued_again_or_discarded_by_its_id() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "queue").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let worker = jobs.worker(|_, _| async { Err::<Done, _>("no") });
+        let worker = worker.retry(Retry { attempts: 1, ..AT_ONCE }).start_link(&ctx).await.unwrap();
+        for name in ["a", "b", "c"] {
+            jobs.enqueue(NewJob::new(name)).await.unwrap();
+        }
+        until(&ctx, || jobs.counts() == (0, 3)).await;
+        ctx.unlink(worker);
+        ctx.exit(worker, ExitReason::Killed);
+
+        let dead = jobs.dead(10).await.unwrap();
+        let id = |name: &str| dead.iter().find(|job| job.payload == name).unwrap().id;
+        let (a, b, c) = (id("a"), id("b").to_string().parse().unwrap(), id("c"));
+        let outside = jobs.clone();
+        let ids = (a, c);
+        let blocking = move || (outside.blocking_discard(ids.0), outside.blocking_revive_one(ids.1));
+        assert_eq!(jobs.revive_one(b).await, Ok(true));
+        assert_eq!(ctx.spawn_blocking(blocking).await, (Ok(true), Ok(true)));
+
+        assert_eq!(jobs.counts(), (2, 0));
+        assert_eq!((jobs.discard(a).await, jobs.revive_one(b).await), (Ok(false), Ok(false)));
+        for text in ["", "7", "-7", "7-", "a-b", "1-2-3"] {
+            assert_eq!(text.parse::<DeadJobId>(), Err(DeadJobIdError), "{text}");
+        }
     });
 }
 

@@ -33,6 +33,12 @@ fn main() -> ExitCode {
         report(&line);
         return ExitCode::from(1);
     }
+    run()
+}
+
+/// Runs the program. A function of its own, because its variables may not fit into a stack that has not been checked.
+#[inline(never)]
+fn run() -> ExitCode {
     let read = read_command_line();
     let (cli, config) = match read {
         Ok(read) => read,

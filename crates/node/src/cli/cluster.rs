@@ -31,7 +31,7 @@ pub(crate) enum ClusterCommand {
     ///
     /// Copy `ca.pem`, `NAME.pem` and `NAME.key` to the machine of each node. Keep `ca.key` to add nodes later.
     ///
-    /// Exit code: 0 if all files were written, 2 if one of them exists.
+    /// Exit code: 0 if all files were written, 1 if one cannot be written, 2 if one of them exists.
     Init {
         /// A node, with the addresses at which others reach it; repeat it for each node.
         #[arg(long = "node", value_name = "NAME=ADDRESS[,ADDRESS]", required = true)]

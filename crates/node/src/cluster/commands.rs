@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rusm_cluster::certificates::{self, NodeAddresses};
+use rusm_cluster::certificates::{self, CertificateError, NodeAddresses};
 use rusm_console::runtime_dir;
 use rusm_text::escaped;
 use serde_json::Value;
@@ -53,8 +53,10 @@ fn print(text: &str) -> Result<u8, Failure> {
 
 fn init(nodes: &[String], dir: &Path, cluster: &str, days: u32) -> Result<u8, Failure> {
     let nodes: Vec<NodeAddresses> = nodes.iter().map(|text| node(text)).collect::<Result<_, _>>()?;
-    let written =
-        certificates::create(dir, cluster, &nodes, days).map_err(|error| Failure::Usage(error.to_string()))?;
+    let written = certificates::create(dir, cluster, &nodes, days).map_err(|error| match error {
+        CertificateError::File { path, source } => system(format!("access {}", escaped(path.display())))(source),
+        error => Failure::Usage(error.to_string()),
+    })?;
     let mut text = String::new();
     for file in &written {
         // Writing to a string does not fail.
@@ -93,7 +95,7 @@ fn is_address(text: &str) -> bool {
 fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     let path = socket(&node.socket_dir.clone().unwrap_or_else(runtime_dir), &node.name);
     let mut stream = UnixStream::connect(&path).map_err(|error| {
-        Failure::Usage(format!(
+        Failure::Unreachable(format!(
             "node {:?} is not in a cluster on this machine ({}: {error}): start it with rusm node --cluster",
             node.name,
             path.display()
@@ -110,19 +112,19 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     };
     let answer = ask().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            Failure::Usage(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()))
+            Failure::Unreachable(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()))
         }
         _ => failed()(error),
     })?;
     let Ok(answer) = serde_json::from_str::<Value>(&answer) else { return Err(unexpected(node)) };
     match answer["error"].as_str() {
-        Some(error) => Err(Failure::Usage(format!("node {}: {error}", node.name))),
+        Some(error) => Err(Failure::Answer(format!("node {}: {}", node.name, escaped(error)))),
         None => Ok(answer),
     }
 }
 
 fn unexpected(node: &NodeFlag) -> Failure {
-    Failure::Usage(format!(
+    Failure::Answer(format!(
         "node {} has given an answer that rusm does not understand: is it of this version?",
         node.name
     ))

@@ -19,12 +19,15 @@ use crate::settings::cluster::ClusterSettings;
 /// Time after which a node that is connected to no other says so.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
+/// Time between two checks of the certificates.
+const CERTIFICATES_EVERY: Duration = Duration::from_hours(24);
+
 /// A node that has joined others, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Joined {
     _control: Control,
-    /// Ends the thread that waits for a connection.
-    _alone: SyncSender<()>,
+    /// Ends the thread that warns.
+    _watch: SyncSender<()>,
 }
 
 /// Joins other nodes under a name. `dir` is the folder of the sockets.
@@ -52,8 +55,9 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
     observers::start(runtime, dir, name.as_str()).map_err(|error| Failure::Usage(error.to_string()))?;
     let seeds = settings.join.join(", ");
     tracing::info!(%name, address = addresses.join(", "), join = %seeds, "node is part of a cluster");
-    let alone = warn_if_alone(Arc::downgrade(&node), seeds).map_err(system("start a thread"))?;
-    Ok(Joined { _control: control, _alone: alone })
+    let checked = network_settings(name, settings);
+    let watch = watch(Arc::downgrade(&node), seeds, checked).map_err(system("start a thread"))?;
+    Ok(Joined { _control: control, _watch: watch })
 }
 
 /// Checks the settings of a node that joins others, with its certificates, as a start would.
@@ -92,20 +96,26 @@ fn refused(error: &LinkError) -> Failure {
     Failure::Usage(why)
 }
 
-/// Says once if none of the nodes to join was reached in time, from a thread that ends when the result is dropped.
-fn warn_if_alone(node: Weak<Node>, seeds: String) -> std::io::Result<SyncSender<()>> {
+/// Says once if none of the nodes to join was reached in time, and every day if the certificates expire: after their end, a
+/// lost connection does not come back. The thread ends when the result is dropped.
+fn watch(node: Weak<Node>, seeds: String, settings: NetworkSettings) -> std::io::Result<SyncSender<()>> {
     let (stop, stopped) = sync_channel(0);
     let wait = move || {
-        let is_over = stopped.recv_timeout(ALONE_AFTER) != Err(RecvTimeoutError::Timeout);
-        if is_over || seeds.is_empty() {
+        let is_over = |time| stopped.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
+        if is_over(ALONE_AFTER) {
             return;
         }
-        if node.upgrade().is_some_and(|node| node.peers().is_empty()) {
+        if !seeds.is_empty() && node.upgrade().is_some_and(|node| node.peers().is_empty()) {
             tracing::warn!(
                 join = %seeds,
                 "no other node was reached yet: is one running there, and does it belong to the same cluster? With certificates, these \
                  are of one cluster; without, the nodes have one user and one folder of sockets"
             );
+        }
+        while !is_over(CERTIFICATES_EVERY) {
+            if let Err(error) = settings.check_certificates() {
+                tracing::warn!("other nodes refuse new connections: {error}");
+            }
         }
     };
     Builder::new().name("rusm-cluster".to_owned()).spawn(wait)?;

@@ -27,8 +27,10 @@ pub(crate) struct Frame<'a> {
 pub(crate) fn frames_of_process(backtrace: &str) -> Vec<Frame<'_>> {
     let frames = frames(backtrace);
     let is_in = |frame: &Frame<'_>, names: &[&str]| names.iter().any(|name| frame.function.contains(name));
-    let first = frames.iter().rposition(|frame| is_in(frame, &MACHINERY)).map_or(0, |at| at + 1);
-    frames[first..].iter().take_while(|frame| !is_in(frame, &SCHEDULER)).copied().collect()
+    // The scheduler catches panics with functions of the same module as those that handle them.
+    let end = frames.iter().position(|frame| is_in(frame, &SCHEDULER)).unwrap_or(frames.len());
+    let first = frames[..end].iter().rposition(|frame| is_in(frame, &MACHINERY)).map_or(0, |at| at + 1);
+    frames[first..end].to_vec()
 }
 
 fn frames(backtrace: &str) -> Vec<Frame<'_>> {
@@ -52,9 +54,12 @@ mod tests {
 
     #[test]
     fn a_backtrace_is_cut_to_the_code_of_the_process() {
-        let text = "   0: std::backtrace::Backtrace::force_capture\n   1: std::panicking::begin_panic_handler\n             at /x/y.rs:1:2\n   2: core::panicking::panic_fmt\n   3: kv::write\n             at src/kv.rs:7:5\n   4: kv::run\n   5: rusm_runtime::process::task::VtableOf<F>::poll\n   6: main\n";
+        let machinery = "   0: rusm_runtime::runtime::panic_hook::keep_backtrace\n   1: std::panicking::panic_with_hook\n             at /x/y.rs:1:2\n   2: core::panicking::panic_fmt\n";
+        let process = "   3: kv::write\n             at src/kv.rs:7:5\n   4: kv::run\n";
+        let scheduler = "   5: rusm_runtime::process::task::VtableOf<F>::poll\n   6: std::panicking::catch_unwind::do_call\n   7: std::panic::catch_unwind\n   8: main\n";
+        let text = [machinery, process, scheduler].concat();
 
-        let found = frames_of_process(text);
+        let found = frames_of_process(&text);
 
         let expected = [
             Frame { function: "kv::write", text: "   3: kv::write\n             at src/kv.rs:7:5\n" },

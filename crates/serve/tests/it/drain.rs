@@ -50,7 +50,8 @@ fn an_idle_connection_may_ask_once_more_and_is_then_closed() {
 
     assert_eq!(client.get("/").header("connection"), Some("close"));
     assert!(client.is_closed() && silent.is_closed());
-    assert!(server.drain(LONG));
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    assert!(tokio.block_on(server.drain_async(LONG)));
 }
 
 #[test]

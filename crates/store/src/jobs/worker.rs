@@ -72,7 +72,8 @@ impl Done {
     }
 }
 
-/// Number and delays of the attempts of a job that fails.
+/// Number and delays of the attempts of a job that fails. By default ten attempts, after 1 s, 2 s, 4 s, and so on, at most an
+/// hour.
 ///
 /// ```
 /// use std::time::Duration;
@@ -143,6 +144,8 @@ pub struct Worker {
     handler: Arc<Handler>,
     concurrency: usize,
     retry: Retry,
+    /// Of the processes of its jobs.
+    label: Arc<str>,
 }
 
 impl fmt::Debug for Worker {
@@ -162,7 +165,13 @@ impl Worker {
             let done = handler(ctx, job);
             Box::pin(async move { done.await.map_err(|error| error.to_string()) }) as Pin<Box<_>>
         };
-        Self { jobs, handler: Arc::new(handler), concurrency: 16, retry: Retry::default() }
+        Self {
+            label: format!("job of {}", jobs.queue()).into(),
+            jobs,
+            handler: Arc::new(handler),
+            concurrency: 16,
+            retry: Retry::default(),
+        }
     }
 
     /// Sets the number of jobs that run at the same time. Default: 16.
@@ -319,8 +328,10 @@ impl Worker {
 
     fn start(&self, ctx: &Context, key: [u8; KEY], record: Record) -> Result<MonitorRef, ExitReason> {
         let (worker, jobs, handler) = (ctx.pid(), self.jobs.clone(), Arc::clone(&self.handler));
+        let label = Arc::clone(&self.label);
         let (_, reference) = ctx.spawn_monitor(move |ctx| {
             async move {
+                ctx.set_label(label);
                 // The job ends with its worker, whatever happens to either.
                 ctx.link(worker);
                 let runtime = ctx.runtime();

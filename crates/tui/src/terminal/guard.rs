@@ -102,8 +102,8 @@ fn write(output: &Output, bytes: &[u8]) -> io::Result<bool> {
     Ok(output.finish(PATIENCE))
 }
 
-/// Returns the terminal's size, or 80x24 if it is unknown.
+/// Returns the size of the screen: the terminal's, as far as it is [drawn](Size::drawn), or 80x24 if it is unknown.
 pub(crate) fn size() -> Size {
     let known = crossterm::terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
-    known.map_or(Size::new(80, 24), |(width, height)| Size::new(width, height))
+    known.map_or(Size::new(80, 24), |(width, height)| Size::drawn(width, height))
 }

@@ -25,7 +25,7 @@ pub(crate) fn message(event: Event) -> Option<Msg> {
             Some(Msg::Mouse(Mouse { kind, x: mouse.column, y: mouse.row }))
         }
         Event::Paste(text) => Some(Msg::Paste(text)),
-        Event::Resize(width, height) => Some(Msg::Resize(Size::new(width, height))),
+        Event::Resize(width, height) => Some(Msg::Resize(Size::drawn(width, height))),
         _ => None,
     }
 }

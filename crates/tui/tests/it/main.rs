@@ -3,6 +3,7 @@
 
 mod acting;
 mod budget;
+mod claims;
 mod cli;
 mod invariants;
 mod node_killed;

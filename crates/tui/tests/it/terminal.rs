@@ -90,9 +90,13 @@ impl Terminal {
 
     /// Gives the terminal another size.
     pub(crate) fn resize(&mut self, rows: u16, cols: u16) {
-        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
-        self.master.resize(size).expect("a new size");
+        self.claim(rows, cols);
         self.parser.screen_mut().set_size(cells(rows), cells(cols));
+    }
+
+    /// Tells the program another size.
+    pub(crate) fn claim(&self, rows: u16, cols: u16) {
+        self.master.resize(PtySize { rows, cols, ..PtySize::default() }).expect("a new size");
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

@@ -55,6 +55,8 @@ pub(crate) enum CompilerError {
     Start { program: PathBuf, error: io::Error },
     #[error("it takes more than {} MiB of memory: raise engine.compile_memory if it has to run", max_bytes >> 20)]
     Memory { max_bytes: u64 },
+    #[error("its compiler was killed: the memory of the machine, or of its control group, may be used up")]
+    Killed,
     #[error("it takes more than {} s of processor time: raise engine.compile_time if it has to run", cpu_max.as_secs())]
     Time { cpu_max: Duration },
     #[error("the compiler failed: {0}")]
@@ -87,7 +89,8 @@ impl Compiler {
             return format_err!("{output}");
         }
         let error = match status.signal().and_then(Signal::from_named_raw) {
-            Some(Signal::ABORT | Signal::KILL) => CompilerError::Memory { max_bytes: self.memory_max_bytes },
+            Some(Signal::ABORT) => CompilerError::Memory { max_bytes: self.memory_max_bytes },
+            Some(Signal::KILL) => CompilerError::Killed,
             Some(Signal::XCPU) => CompilerError::Time { cpu_max: self.cpu_max },
             _ => CompilerError::Failed(format!("{status}: {output}")),
         };
@@ -147,4 +150,19 @@ fn confine(max_bytes: u64, cpu_max_secs: u64) -> io::Result<()> {
     // Without /proc, the limit has to do.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_that_ended_a_compiler_says_why() {
+        let compiler = Compiler { program: "rusm".into(), memory_max_bytes: 96 << 20, cpu_max: Duration::from_secs(1) };
+        let failure = |signal| compiler.failure(ExitStatus::from_raw(signal), b"").to_string();
+
+        assert!(failure(6).starts_with("it takes more than 96 MiB of memory"), "{}", failure(6));
+        assert!(failure(9).starts_with("its compiler was killed"), "{}", failure(9));
+        assert!(failure(24).starts_with("it takes more than 1 s of processor time"), "{}", failure(24));
+    }
 }

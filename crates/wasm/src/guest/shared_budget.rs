@@ -1,5 +1,5 @@
-//! What all guests of an engine share with one bound: the memory of their linear memories, streams and timers, and the
-//! rate at which their repeating timers fire.
+//! Budgets that all guests of an engine share: the memory of their linear memories, streams and timers, and the rate at
+//! which their repeating timers fire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -107,13 +107,13 @@ impl GuestOptions {
         self
     }
 
-    /// Links it to the process that starts it, before its first instruction. Has no effect from outside the runtime.
+    /// Links it to the process that starts it, before its first instruction; see [`Wasm::spawn_from`].
     pub fn linked(mut self) -> Self {
         self.params.link = true;
         self
     }
 
-    /// Makes the process that starts it monitor it, from before its first instruction.
+    /// Makes the process that starts it monitor it, from before its first instruction; see [`Wasm::spawn_from`].
     pub fn monitored(mut self) -> Self {
         self.params.monitor = true;
         self
@@ -126,6 +126,9 @@ pub enum GuestError {
     /// The runtime accepts no more processes.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// A guest that is linked or monitored was started from outside.
+    #[error("a guest that is linked or monitored needs a process that starts it: call Wasm::spawn_from")]
+    NoParent,
     /// All instances are in use. Wait until some have ended, or start the node with a higher capacity.
     #[error("all {capacity} wasm instances are in use: raise the capacity of the wasm engine")]
     Capacity {
@@ -165,18 +168,21 @@ impl GuestError {
             Self::Spawn(_) | Self::Capacity { .. } => types::Error::Limit(self.to_string()),
             Self::Profile(_) | Self::NoModule { .. } => types::Error::NoSuch(self.to_string()),
             Self::Name(error) => name_refused(error.clone()),
-            Self::Module(_) => types::Error::Invalid(self.to_string()),
+            Self::Module(_) | Self::NoParent => types::Error::Invalid(self.to_string()),
         }
     }
 }
 
 impl Wasm {
-    /// Starts a guest.
+    /// Starts a guest without a parent. A process that is its parent calls [`spawn_from`](Self::spawn_from).
     ///
     /// # Errors
-    /// [`GuestError`] for an unknown profile, a name that is taken, or no capacity for another guest or process. A
-    /// later failure is the exit reason of the process.
+    /// [`GuestError`] for an unknown profile, a name that is taken, no capacity for another guest or process, or a guest that
+    /// is linked or monitored, which needs a parent. A later failure is the exit reason of the process.
     pub fn spawn(&self, runtime: &Handle, module: &Module, guest: &GuestOptions) -> Result<Pid, GuestError> {
+        if guest.params.link || guest.params.monitor {
+            return Err(GuestError::NoParent);
+        }
         self.0.show_in_runtime(RuntimeRef::from(runtime));
         let grant = self.0.config.profiles.grant(&guest.profile)?;
         let start = self.0.start(module, guest, grant)?;

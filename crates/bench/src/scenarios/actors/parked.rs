@@ -117,11 +117,13 @@ impl Scenario for Parked {
             context.prepared();
             let mut spawners = Vec::new();
             for index in 0..workers.count {
+                let share = processes / workers.count + u64::from(index < processes % workers.count);
                 let spawner = Spawner {
-                    share: processes / workers.count + u64::from(index < processes % workers.count),
+                    share,
                     renew,
                     parked_guests: parked_guests.clone(),
-                    parked: VecDeque::new(),
+                    // Exactly what it needs: growing would take up to twice as much.
+                    parked: VecDeque::with_capacity((share + BATCH) as usize),
                     recorder: context.recorder(),
                     pace: context.pace(index, workers.count, workers.duty),
                     stop: context.stop_flag(),

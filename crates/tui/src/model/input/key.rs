@@ -124,4 +124,13 @@ impl Size {
     pub const fn new(width: u16, height: u16) -> Self {
         Self { width, height }
     }
+
+    /// Returns the part of a terminal that is drawn, at most 1,000 columns and 500 rows. A terminal may claim 65,535 of both,
+    /// and each cell takes memory.
+    pub(crate) const fn drawn(width: u16, height: u16) -> Self {
+        const fn at_most(cells: u16, most: u16) -> u16 {
+            if cells < most { cells } else { most }
+        }
+        Self { width: at_most(width, 1_000), height: at_most(height, 500) }
+    }
 }
