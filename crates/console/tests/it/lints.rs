@@ -100,9 +100,9 @@ fn lints(message: &Value) -> Option<BTreeMap<String, String>> {
 
 #[tokio::test]
 async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_it_behaves() {
-    // Processes without fault are a busy loop, and receive nothing, on purpose.
+    // Processes without fault are a busy loop, so that others wait on a busy machine, and receive nothing, on purpose.
     let node = node_with(|config| {
-        let levels = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow);
+        let levels = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow).with(Lint::Hog, LintLevel::Allow);
         config.lints = levels.with(Lint::Unreceived, LintLevel::Allow);
     });
     let Planted { bad, release } = plant(&node).await;
@@ -143,7 +143,7 @@ async fn each_lint_is_raised_for_the_process_that_deserves_it_and_cleared_when_i
 #[tokio::test]
 async fn a_lint_that_is_allowed_is_not_raised_and_the_others_are() {
     let node = node_with(|config| {
-        let levels = LintLevels::default().with(Lint::Stuck, LintLevel::Allow);
+        let levels = LintLevels::default().with(Lint::Stuck, LintLevel::Allow).with(Lint::Hog, LintLevel::Allow);
         config.lints = levels.with(Lint::MailboxGrowing, LintLevel::Allow).with(Lint::Unreceived, LintLevel::Allow);
     });
     let Planted { bad, release } = plant(&node).await;

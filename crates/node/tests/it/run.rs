@@ -387,7 +387,7 @@ const ENDING: [(&[&str], &str); 16] = [
 ];
 /// Guests that end by a fault, and a part of its message.
 const FAULTY: [(&[&str], &str); 17] = [
-    (&["rust/crash.wasm", "panic"], "trap: unreachable"),
+    (&["rust/crash.wasm", "panic"], "trap: panicked at "),
     (&["rust/crash.wasm", "panic"], " < crash::end < run\""),
     (&["rust/hog.wasm"], "memory_limit("),
     (&["wat/recurse.wasm"], "trap: stack overflow"),

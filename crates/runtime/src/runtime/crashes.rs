@@ -77,7 +77,8 @@ pub struct Crash {
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.pid)?;
-        for name in [&self.name, &self.label].into_iter().flatten() {
+        let label = self.label.as_ref().filter(|label| self.name.as_ref() != Some(label));
+        for name in self.name.iter().chain(label) {
             write!(f, " {}", escaped(name).within(NAME_MAX_BYTES))?;
         }
         write!(f, " crashed: {} ({}", self.reason, self.future_type)?;
@@ -322,6 +323,23 @@ mod tests {
         let logged = (0..CAUSES_MAX as u16).filter_map(|cause| log.take_turn(Some(cause), 1)).count();
         assert_eq!(logged as u64, LINES_PER_SECOND);
         assert_eq!(log.take_turn(Some(200), SECOND + 1), Some(1));
+    }
+
+    #[test]
+    fn a_label_that_is_the_name_is_written_once() {
+        let crash = |name: &str, label: &str| Crash {
+            pid: Pid::local(1, 2),
+            name: Some(name.into()),
+            label: Some(label.into()),
+            ancestors: Vec::new(),
+            future_type: "f",
+            reason: ExitReason::other("no change"),
+            backtrace: None,
+            at: Duration::ZERO,
+        };
+
+        assert_eq!(crash("till", "till").to_string(), "process <0.1.2> till crashed: no change (f)");
+        assert_eq!(crash("till", "first").to_string(), "process <0.1.2> till first crashed: no change (f)");
     }
 
     #[test]

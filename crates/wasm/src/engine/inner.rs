@@ -158,7 +158,7 @@ impl EngineInner {
             Ok(reason) => return reason,
             Err(error) => traps::cause(error, guest.take_limit()),
         };
-        let (reason, code) = traps::exit_reason(&error);
+        let (reason, code) = traps::exit_reason(&error, guest.take_panic().as_deref());
         if reason != ExitReason::Normal {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }

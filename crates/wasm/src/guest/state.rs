@@ -35,6 +35,8 @@ use wasi::Wasi;
 pub(crate) const REQUESTS_KEPT: usize = 65_536;
 /// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
+/// Maximum length of the message of a panic in an exit reason, in bytes.
+const PANIC_MAX_BYTES: usize = 512;
 /// Bytes of a monitor: its entries in the process and in its target, and the reason in its message.
 const MONITOR_BYTES: u64 = 128 + convert::REASON_MAX_BYTES as u64;
 /// Bytes of monitors, children and resources that a guest has without a share.
@@ -72,6 +74,8 @@ pub(crate) struct GuestState {
     pub(crate) supervisors: Vec<Pid>,
     /// Last limit that it exceeded: the engine does not always report it.
     limit: Option<MemoryLimit>,
+    /// Message of its panic: the SDKs log it, and trap.
+    panic: Option<Box<str>>,
     /// Ends of streams; boxed, because few guests have any.
     pub(crate) streams: Option<Box<Streams>>,
     /// Consumers and listeners of topics; boxed, because few guests have any.
@@ -186,6 +190,7 @@ impl GuestState {
             monitors: 0,
             supervisors: Vec::new(),
             limit: None,
+            panic: None,
             streams: None,
             topic_handles: None,
             #[cfg(feature = "http")]
@@ -305,6 +310,17 @@ impl GuestState {
     }
 
     /// Takes the last limit that the guest exceeded.
+    /// Keeps the message of a panic, with its white space reduced to single spaces.
+    pub(crate) fn keep_panic(&mut self, text: &str) {
+        let text = &text[..text.floor_char_boundary(PANIC_MAX_BYTES)];
+        self.panic = Some(text.split_whitespace().collect::<Vec<_>>().join(" ").into());
+    }
+
+    /// Takes the message of the panic.
+    pub(crate) fn take_panic(&mut self) -> Option<Box<str>> {
+        self.panic.take()
+    }
+
     pub(crate) fn take_limit(&mut self) -> Option<MemoryLimit> {
         self.limit.take()
     }
@@ -383,7 +399,8 @@ impl GuestState {
     pub(crate) fn share_or_end(&mut self, bytes: usize) -> Result<Option<BudgetShare>, MemoryFull> {
         let share = self.share_if_long(bytes);
         if let Err(full) = &share {
-            let (reason, _) = crate::guest::traps::exit_reason(&self.exceeded(full.max_bytes, true, bytes as u64));
+            let (reason, _) =
+                crate::guest::traps::exit_reason(&self.exceeded(full.max_bytes, true, bytes as u64), None);
             self.ctx.exit(self.ctx.pid(), reason);
         }
         share

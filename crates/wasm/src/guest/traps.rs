@@ -126,15 +126,20 @@ pub(crate) fn cause(error: wasmtime::Error, refused: Option<MemoryLimit>) -> was
     }
 }
 
-/// Returns the exit reason for an error that ended a guest, and the label of its counter if it is a trap or a limit.
-pub(crate) fn exit_reason(error: &wasmtime::Error) -> (ExitReason, Option<&'static str>) {
+/// Returns the exit reason for an error that ended a guest, and the label of its counter if it is a trap or a limit. `panic`
+/// is the message of the panic that trapped.
+pub(crate) fn exit_reason(error: &wasmtime::Error, panic: Option<&str>) -> (ExitReason, Option<&'static str>) {
     if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
         return (ExitReason::Other(Detail::with(limit, *limit)), Some(MEMORY_LIMIT));
     }
     if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
         let code = code(*trap);
         let trap = Trap { code, backtrace: frames(error) };
-        let text = if code == "other" { format!("trap: {error}") } else { format!("trap: {code}") };
+        let text = match panic {
+            Some(panic) if code == "unreachable" => format!("trap: {panic}"),
+            _ if code == "other" => format!("trap: {error}"),
+            _ => format!("trap: {code}"),
+        };
         return (ExitReason::Other(Detail::with(text, trap)), Some(code));
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {

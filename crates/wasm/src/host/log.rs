@@ -20,6 +20,9 @@ const LINE_MAX_BYTES: usize = 8 * 1024;
 /// Number of bytes of a log line besides its text: time, level, target and pid.
 const LINE_OVERHEAD_BYTES: usize = 96;
 
+/// Beginning of the line that the SDK for Rust logs for a panic, before it traps.
+const PANIC: &str = "panicked at ";
+
 /// Number of bytes of a text that can appear in a line, and of a character more, which shows that the text was cut.
 pub(crate) const TEXT_MAX_BYTES: usize = LINE_MAX_BYTES + 4;
 
@@ -58,6 +61,9 @@ fn printable(text: &str) -> String {
 impl Host for GuestState {
     fn line(&mut self, level: Level, text: String) {
         self.record_call(HostCall::Log);
+        if level == Level::Error && text.starts_with(PANIC) {
+            self.keep_panic(&text);
+        }
         write_line(&self.info, self.ctx.pid(), level, &text);
     }
 }

@@ -139,7 +139,7 @@ fn a_guest_ends_in_the_way_that_it_is_asked_to() {
         ("return", "normal"),
         ("error", "no more coins"),
         ("exit", "closing time"),
-        ("panic", "unreachable"),
+        ("panic", "trap: panicked at "),
         ("divide", "zero"),
         ("bounds", "out of bounds"),
         ("recurse", "out of bounds"),
