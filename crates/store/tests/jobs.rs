@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, ExitReason, Runtime};
+use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
 use rusm_store::jobs::{DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, Jobs, NewJob, Retry};
 use rusm_store::{Clock, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
@@ -149,6 +149,37 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
         let error = "the worker or the node ended during the last attempt".to_owned();
         let dead = jobs.dead(10).await.unwrap();
         assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: AT_ONCE.attempts, error }]);
+    });
+}
+
+#[test]
+fn an_orderly_stop_waits_for_the_jobs_that_run_and_starts_no_more() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "slow").unwrap();
+    for name in ["a", "b"] {
+        jobs.blocking_enqueue(NewJob::new(name)).unwrap();
+    }
+    runtime.block_on(move |ctx| async move {
+        let test = ctx.pid();
+        let worker = jobs.worker(move |ctx, _job| async move {
+            ctx.send(test, ctx.pid()).await;
+            ctx.receive_of::<()>().await;
+            Ok::<_, String>(Done::new())
+        });
+        let worker = worker.concurrency(1).start_link(&ctx).await.unwrap();
+        let job = ctx.receive_of::<Pid>().await;
+        ctx.unlink(worker);
+        let end = ctx.monitor(worker);
+
+        ctx.exit(worker, ExitReason::Shutdown);
+        ctx.sleep(Duration::from_millis(20)).await;
+        assert!(ctx.runtime().is_alive(worker) && ctx.runtime().is_alive(job));
+        ctx.send(job, ()).await;
+
+        let down = ctx.receive_of::<Down>().await;
+        assert_eq!((down.reference, down.reason), (end, ExitReason::Shutdown));
+        assert_eq!(jobs.counts(), (1, 0));
     });
 }
 

@@ -59,7 +59,7 @@ pub struct Crash {
     pub pid: Pid,
     /// First registered name.
     pub name: Option<Arc<str>>,
-    /// Label.
+    /// Label, or else its id as a child, or the source of its body, such as the module of a guest.
     pub label: Option<Arc<str>>,
     /// Processes that had spawned it, its parent first, at most 8, with their names or labels while they are alive.
     pub ancestors: Vec<(Pid, Option<Arc<str>>)>,

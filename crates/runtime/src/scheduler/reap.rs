@@ -253,7 +253,10 @@ impl Local {
         let crash = Crash {
             pid,
             name: rare.and_then(|rare| rare.name.clone()),
-            label: released.and_then(|released| released.side_table.label.clone()).or_else(id),
+            label: released
+                .and_then(|released| released.side_table.label.clone())
+                .or_else(id)
+                .or_else(|| body_info.and_then(|info| info.source())),
             ancestors: self.ancestors(slot),
             future_type: slot.future_type(),
             reason: reason.clone(),

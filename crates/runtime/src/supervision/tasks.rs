@@ -127,12 +127,11 @@ impl Handle {
         B: FnOnce(Context) -> F,
         F: Future<Output = T> + Send + 'static,
     {
-        match self.spawn_returning(body) {
-            Ok((pid, end, mut value)) => {
-                let reason = end.wait();
-                value
-                    .try_recv()
-                    .unwrap_or_else(|_| panic!("process {pid} ended before it returned its value: {reason}"))
+        match self.task(body) {
+            Ok(task) => {
+                let pid = task.pid;
+                let value = task.wait();
+                value.unwrap_or_else(|reason| panic!("process {pid} ended before it returned its value: {reason}"))
             }
             Err(error) => panic!("{error}"),
         }
@@ -161,23 +160,13 @@ impl Handle {
         B: FnOnce(Context) -> F,
         F: Future<Output = T> + Send + 'static,
     {
-        let (pid, end, value) = self.spawn_returning(body)?;
-        Ok(OutsideTask { runtime: self.clone(), pid, end, value, is_over: false })
-    }
-
-    fn spawn_returning<T, B, F>(&self, body: B) -> Result<(Pid, Watch, oneshot::Receiver<T>), SpawnError>
-    where
-        T: Send + 'static,
-        B: FnOnce(Context) -> F,
-        F: Future<Output = T> + Send + 'static,
-    {
         let (give, value) = oneshot::channel();
         let run = |ctx: Context| {
             let value = body(ctx);
             async move { drop(give.send(value.await)) }
         };
         let (pid, end) = self.spawn_monitored(run)?;
-        Ok((pid, end, value))
+        Ok(OutsideTask { runtime: self.clone(), pid, end: Some(end), value, is_over: false })
     }
 }
 
@@ -195,7 +184,8 @@ impl Handle {
 pub struct OutsideTask<T> {
     runtime: Handle,
     pid: Pid,
-    end: Watch,
+    /// Until the process has ended.
+    end: Option<Watch>,
     value: oneshot::Receiver<T>,
     is_over: bool,
 }
@@ -204,6 +194,23 @@ impl<T> OutsideTask<T> {
     /// Returns the pid of the process.
     pub const fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Blocks this thread until the process has ended, and returns its value.
+    ///
+    /// # Errors
+    /// The exit reason of a process that ended before it returned, for example because a tree that is linked to it gave up.
+    ///
+    /// # Panics
+    /// On a scheduler thread, which must not block.
+    pub fn wait(mut self) -> Result<T, ExitReason> {
+        let reason = self.end.take().map_or(ExitReason::NoProcess, Watch::wait);
+        self.take_value(reason)
+    }
+
+    fn take_value(&mut self, reason: ExitReason) -> Result<T, ExitReason> {
+        self.is_over = true;
+        self.value.try_recv().map_err(|_no_value| reason)
     }
 }
 
@@ -217,9 +224,12 @@ impl<T: Send + 'static> Future for OutsideTask<T> {
     type Output = Result<T, ExitReason>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let reason = ready!(Pin::new(&mut self.end).poll(cx));
-        self.is_over = true;
-        Poll::Ready(self.value.try_recv().map_err(|_no_value| reason))
+        let reason = match &mut self.end {
+            Some(end) => ready!(Pin::new(end).poll(cx)),
+            None => ExitReason::NoProcess,
+        };
+        self.end = None;
+        Poll::Ready(self.take_value(reason))
     }
 }
 

@@ -60,6 +60,16 @@ async fn a_task_from_outside_gives_its_value_or_its_exit_reason_and_ends_with_it
 }
 
 #[test]
+fn a_thread_waits_for_the_value_of_a_task_or_its_exit_reason() {
+    let runtime = runtime();
+    let killed = runtime.task(|_| pending::<u8>()).unwrap();
+    runtime.exit(killed.pid(), ExitReason::Killed);
+
+    assert_eq!(killed.wait(), Err(ExitReason::Killed));
+    assert_eq!(runtime.task(|_| async { 7_u8 }).unwrap().wait(), Ok(7));
+}
+
+#[test]
 fn tasks_for_many_items_are_few_at_a_time_and_their_values_in_order() {
     let runtime = runtime();
     ask(&runtime, |ctx| async move {

@@ -231,7 +231,8 @@ impl Worker {
         workers.push((ctx.runtime(), ctx.pid()));
     }
 
-    /// Runs jobs until the store is closed or damaged, or the process is stopped. Jobs that run then are stopped with it.
+    /// Runs jobs until the store is closed or damaged, or the process is stopped. An orderly stop waits for the jobs that run,
+    /// until their supervisor or the runtime kills the worker; any other end stops them.
     async fn run(self, ctx: Context) -> ExitReason {
         self.run_until_stopped(&ctx).await.err().unwrap_or(ExitReason::Normal)
     }
@@ -256,8 +257,14 @@ impl Worker {
         let parent = ctx.parent().unwrap_or(Pid::NONE);
         let mut running: HashMap<[u8; KEY], (MonitorRef, Record)> = HashMap::new();
         let mut has_disk = true;
+        // The reason of an orderly stop, while jobs still run.
+        let mut stop: Option<ExitReason> = None;
         loop {
-            let wait = if has_disk { self.start_due(ctx, &mut running).await? } else { LOOK };
+            if let Some(reason) = stop.take_if(|_| running.is_empty()) {
+                return Err(reason);
+            }
+            let starts = has_disk && stop.is_none();
+            let wait = if starts { self.start_due(ctx, &mut running).await? } else { LOOK };
             has_disk = true;
             let Some(message) = ctx.receive_timeout(wait).await else { continue };
             let (key, why) = match message.downcast::<Failed>() {
@@ -273,7 +280,13 @@ impl Worker {
                         (key, down.reason.to_string())
                     }
                     Err(message) => match message.downcast::<Exit>() {
-                        Ok(exit) if exit.from == parent || exit.from == Pid::NONE => return Err(exit.reason),
+                        Ok(exit) if exit.from == parent || exit.from == Pid::NONE => {
+                            if !exit.reason.is_normal() {
+                                return Err(exit.reason);
+                            }
+                            stop = Some(exit.reason);
+                            continue;
+                        }
                         // The end of a job, which its monitor reports too; or a wake-up.
                         _ => continue,
                     },
