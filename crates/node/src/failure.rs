@@ -47,9 +47,11 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     /// A node that cannot be reached, or does not answer in time.
+    #[cfg(feature = "cluster")]
     #[error("{0}")]
     Unreachable(String),
     /// A node has refused a command, or its answer was not understood.
+    #[cfg(feature = "cluster")]
     #[error("{0}")]
     Answer(String),
     /// A limit of the operating system that keeps the program from running.
@@ -115,7 +117,9 @@ impl Failure {
                 }
             }
             Self::Observer(error) => error.code(),
+            #[cfg(feature = "cluster")]
             Self::Unreachable(_) => 3,
+            #[cfg(feature = "cluster")]
             Self::Answer(_) => 4,
             Self::Site(error) => {
                 if matches!(error, SiteError::Server(ServeError::Listen { .. } | ServeError::Spawn(_))) { 1 } else { 2 }
