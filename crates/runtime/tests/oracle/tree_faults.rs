@@ -3,7 +3,7 @@
 use rusm_runtime::{Context, ExitReason, Watch};
 use tokio::sync::oneshot;
 
-use super::{Held, Request, TreeBug, TreeDriver, below, look_at, reason};
+use super::{Held, Request, TreeBug, TreeDriver, below, is_idle, reason};
 use crate::tree_script::{Action, Id, Supervisor, Why};
 
 impl TreeDriver {
@@ -59,11 +59,14 @@ impl TreeDriver {
             }
             return;
         }
+        let end = ctx.runtime().watch(pid);
         match action {
             Action::Exit(..) => ctx.exit(pid, signal),
             _ if self.tree.has(TreeBug::DeathsDuringARestartAreMissed) => ctx.send(pid, Request::Slip(*why)).await,
             _ => ctx.send(pid, Request::End(*why)).await,
         }
-        look_at(ctx, pid).await;
+        if !is_idle(ctx, pid).await {
+            end.await;
+        }
     }
 }

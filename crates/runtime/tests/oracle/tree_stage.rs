@@ -115,6 +115,9 @@ struct EventLog {
     starts: BTreeMap<Id, u8>,
     pids: BTreeMap<Id, Pid>,
     names: BTreeMap<Pid, Id>,
+    /// The ends of children that started since the driver last took them. They watch from the start on: a watch of a
+    /// process that is about to end may be over before its links were notified.
+    ends: Vec<(Pid, Watch)>,
     /// Id of the child to be held at its next start, and the channel that reports it.
     hold: Option<(Id, oneshot::Sender<Held>)>,
     events: Vec<String>,
@@ -252,6 +255,7 @@ impl TreeUnderTest {
         log.events.push(format!("+{id}.{start}"));
         log.pids.insert(id, ctx.pid());
         log.names.insert(ctx.pid(), id);
+        log.ends.push((ctx.pid(), ctx.runtime().watch(ctx.pid())));
         true
     }
 }
@@ -269,6 +273,8 @@ pub(crate) struct TreeDriver {
     tree: TreeUnderTest,
     root: Option<SupervisorRef>,
     end: Option<Watch>,
+    /// Ends of children that are not known to be over.
+    ends: BTreeMap<Pid, Watch>,
     /// Exit reason of the root.
     ended: Option<ExitReason>,
     /// Number of events already reported.
@@ -278,7 +284,7 @@ pub(crate) struct TreeDriver {
 impl TreeDriver {
     fn new(bug: Option<TreeBug>) -> Self {
         let tree = TreeUnderTest { bug, log: Arc::default() };
-        Self { tree, root: None, end: None, ended: None, told: 0 }
+        Self { tree, root: None, end: None, ends: BTreeMap::new(), ended: None, told: 0 }
     }
 
     async fn act(&mut self, ctx: &Context, script: &TreeScript) -> String {
@@ -379,8 +385,15 @@ impl TreeDriver {
         let mut alike = 0;
         // On a slow machine, a supervisor that is about to end may be seen this many times before it has ended.
         while alike < if before.0 == MOVING { ALIKE * 1_000 } else { ALIKE } {
-            for pid in self.pids() {
-                look_at(ctx, pid).await;
+            self.ends.extend(std::mem::take(&mut self.tree.log.lock().ends));
+            let pids: Vec<Pid> = self.ends.keys().copied().collect();
+            for pid in pids {
+                if !is_idle(ctx, pid).await
+                    && let Some(end) = self.ends.get_mut(&pid)
+                {
+                    end.await;
+                    self.ends.remove(&pid);
+                }
             }
             let now = (self.picture(ctx).await, self.tree.log.lock().events.len());
             alike = if now == before { alike + 1 } else { 0 };
@@ -445,14 +458,11 @@ impl TreeDriver {
     }
 }
 
-/// Waits until a child has handled its earlier requests, or has ended.
-async fn look_at(ctx: &Context, pid: Pid) {
+/// Waits until a child has handled its earlier requests. Returns false if it has ended, or is about to.
+async fn is_idle(ctx: &Context, pid: Pid) -> bool {
     let (give, take) = oneshot::channel();
-    let end = ctx.runtime().watch(pid);
     ctx.send(pid, Request::Look(give)).await;
-    if take.await.is_err() {
-        end.await;
-    }
+    take.await.is_ok()
 }
 
 /// Returns all supervisors below one, each before those below itself.
