@@ -164,7 +164,7 @@ impl Registry {
         self.peers.get(node).map(|peer| &peer.identity)
     }
 
-    /// Returns an error if this node sees less than half of the cluster.
+    /// Returns an error if this node sees no majority of the cluster: half of it or less.
     ///
     /// # Errors
     /// [`Minority`] says how many it sees.
@@ -361,6 +361,8 @@ impl Registry {
     fn give_back(&mut self, name: &Arc<str>) {
         let Some(own) = self.own.get_mut(name) else { return };
         own.granted.clear();
+        // A grant that is on its way is given back too.
+        own.claimed.clear();
         own.is_granted_here = false;
         self.grants.release(&self.local, name, own.epoch);
         for node in self.peers.keys() {

@@ -86,3 +86,30 @@ fn the_largest_epoch_that_is_accepted_delays_the_next_claim_and_no_more() {
     let answers = [Content::Refused(Refusal::NotYet), Content::Granted];
     assert_eq!(sent(&mut registry), answers.map(|answer| (largest + 1, answer)));
 }
+
+#[test]
+fn a_grant_on_its_way_to_a_claim_that_was_given_back_does_not_count() {
+    let config = NamesConfig::new(Duration::from_secs(2), Some(5), STARTED_MS);
+    let mut registry = Registry::new(Duration::ZERO, config, node("a"));
+    let now = Duration::from_secs(10);
+    let answer = |registry: &mut Registry, from: &str, content| {
+        registry.on_message(now, &node(from).name, message(STARTED_MS + 1, content)).unwrap();
+    };
+    for name in ["b", "c", "d", "e"] {
+        registry.on_up(now, &node(name));
+    }
+    registry.register(now, "leader", Address::new(1, 1)).unwrap();
+
+    for name in ["c", "d", "e"] {
+        answer(&mut registry, name, Content::Refused(Refusal::Taken));
+    }
+    assert!(sent(&mut registry).contains(&(STARTED_MS + 1, Content::Release)), "given back");
+    answer(&mut registry, "b", Content::Granted);
+    for name in ["d", "e"] {
+        registry.on_down(now, &node(name), false);
+        registry.on_up(now, &node(name));
+        answer(&mut registry, name, Content::Granted);
+    }
+
+    assert!(!registry.owns(now, "leader"), "two of five nodes grant it");
+}
