@@ -118,6 +118,9 @@ pub struct ConsoleConfig {
     pub readiness: Readiness,
     /// True if no client may change the node, whatever its token. Default: false.
     pub read_only: bool,
+    /// Number of files and sockets that the program opens after the console: fewer observers may attach if the limit on
+    /// open files is low. Default: 0.
+    pub reserved_files: u32,
     /// Version shown to observers. Default: the version of this crate.
     pub version: String,
 }
@@ -140,6 +143,7 @@ impl ConsoleConfig {
             log_filter: None,
             readiness: Readiness::default(),
             read_only: false,
+            reserved_files: 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

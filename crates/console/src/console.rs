@@ -74,7 +74,7 @@ impl Console {
         // Create and drop the reactor on its own thread: the caller may already be inside a tokio runtime.
         let body = move || match Serving::open(unix, tcp, config.tick.interval(), requests) {
             // Count the free descriptors last: the console has opened everything that it needs by then.
-            Ok(serving) => match endpoint::descriptors::fit(config.limits, listeners) {
+            Ok(serving) => match endpoint::descriptors::fit(config.limits, listeners, config.reserved_files) {
                 Ok(limits) => {
                     drop(tell.send(Ok(())));
                     serving.run(runtime, ConsoleConfig { limits, ..config }, stopping);

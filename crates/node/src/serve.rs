@@ -6,7 +6,10 @@
 
 pub(crate) mod sites;
 
+use std::future::pending;
 use std::path::Path;
+
+use tokio::sync::oneshot;
 
 use crate::bench::output::print;
 use crate::cli::{NodeFlags, ObservedFlags, ServeFlags};
@@ -47,13 +50,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         let socket = node.socket().display();
         let name = node.socket().file_stem().unwrap_or_default().to_string_lossy();
         tracing::info!(%socket, "node is up: watch it with rusm-top {name}");
-        for url in node.urls() {
-            print(&format!("listening on {url}"))?;
-        }
+        let announced = announce(node.urls().collect());
         let flags = flags.clone();
         let signal = tokio::select! {
             biased;
             signal = signals.next() => signal.name,
+            failure = announced => return Err(failure),
             never = service.attend(&node, move || plan(&flags).map(|(settings, _)| settings)) => match never {},
         };
         service.stopping();
@@ -65,6 +67,20 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         tracing::info!(killed = shutdown.killed, "node has stopped");
         Ok(0)
     })
+}
+
+/// Prints the addresses, on a thread of its own: signals do not wait for the reader of stdout. Returns only if that fails.
+async fn announce(urls: Vec<String>) -> Failure {
+    let (sender, failed) = oneshot::channel();
+    std::thread::spawn(move || {
+        if let Err(failure) = urls.iter().try_for_each(|url| print(&format!("listening on {url}"))) {
+            drop(sender.send(failure));
+        }
+    });
+    match failed.await {
+        Ok(failure) => failure,
+        Err(_all_printed) => pending().await,
+    }
 }
 
 /// Reads the settings, and the name of the node if they name none.

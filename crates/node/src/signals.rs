@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use rusm_bench::StopFlag;
 use rusm_runtime::ShutdownReport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
-use crate::bench::output::is_printing;
+use crate::bench::output::{is_printing, writes};
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::signals::own_thread::OwnThread;
@@ -31,6 +32,9 @@ const TERMINATION_SIGNALS: [TerminationSignal; 4] = [
 /// Signals that arrive this soon after the first one count as the same request: `timeout` signals the program, and then
 /// its process group.
 const DUPLICATES_WITHIN: Duration = Duration::from_millis(250);
+
+/// Time between two looks, after the first signal, at whether a report waits for a reader that has stopped.
+const READER_CHECK: Duration = Duration::from_secs(3);
 
 /// Time limit for a start to finish after a signal, so that everything it has created is removed in order.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
@@ -106,7 +110,7 @@ impl Signals {
 }
 
 /// Stops a measurement at the first signal, so that its partial results are reported. A further signal ends the
-/// program.
+/// program, and so does a report that nobody reads.
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,
@@ -121,7 +125,7 @@ impl StopOnSignal {
     pub(crate) fn listen() -> Result<Self, Failure> {
         let this = Self::default();
         let (stop, first) = (this.stop.clone(), Arc::clone(&this.first));
-        let reactor = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let reactor = reactor.map_err(system("wait for signals"))?;
         let mut signals = {
             let _entered = reactor.enter();
@@ -139,10 +143,20 @@ impl StopOnSignal {
                 "rusm: {}: the results so far are reported; a second signal ends the program at once",
                 termination.name
             ));
+            let mut seen = writes();
             loop {
-                let termination = reactor.block_on(signals.next());
-                if Instant::now() >= duplicates_end {
-                    logging::exit(termination.code());
+                let next = async { timeout(READER_CHECK, signals.next()).await };
+                let code = match reactor.block_on(next) {
+                    Ok(another) if Instant::now() >= duplicates_end => Some(another.code()),
+                    Ok(_) => None,
+                    Err(_) => {
+                        let now = writes();
+                        let is_stuck = now == std::mem::replace(&mut seen, now) && now % 2 == 1;
+                        is_stuck.then(|| termination.code())
+                    }
+                };
+                if let Some(code) = code {
+                    logging::exit(code);
                 }
             }
         };

@@ -223,6 +223,8 @@ fn open(
         log_filter: logging::has_filter().then(|| Arc::new(logging::set_filter) as LogFilter),
         readiness: readiness.clone(),
         read_only: settings.read_only,
+        // Each server has a listener for each scheduler, and a folder.
+        reserved_files: (settings.app.sites.len() * (runtime.config().schedulers + 1)) as u32,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..ConsoleConfig::named(settings.name.as_deref().unwrap_or(name))
     };

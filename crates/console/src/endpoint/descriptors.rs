@@ -1,8 +1,8 @@
 //! Fits the number of observers to the limit on open files (`ulimit -n`).
 //!
 //! ```text
-//!   limit ─ open now ─ RESERVE ──▶ room ──▶ handshakes: a quarter at most, at least one for each listener
-//!                                      └──▶ clients: the rest; zero is an error
+//!   limit ─ open now ─ reserved ──▶ room ──▶ handshakes: a quarter at most, at least one for each listener
+//!                                       └──▶ clients: the rest; zero is an error
 //! ```
 //!
 //! Without this, a node would report that it is up, but refuse each observer with an error that appears only in its
@@ -19,11 +19,12 @@ use crate::endpoint::error::ConsoleError;
 /// files in `/proc` for samples.
 const RESERVE: u64 = 4;
 
-/// Reduces the limits on clients and handshakes to fit the limit on open files, and logs a warning if it does.
+/// Reduces the limits on clients and handshakes to fit the limit on open files, of which the program will open `reserved`
+/// itself. Logs a warning if it does.
 ///
 /// # Errors
 /// [`ConsoleError::NoDescriptors`] if no observer could attach.
-pub(crate) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError> {
+pub(crate) fn fit(limits: Limits, listeners: u32, reserved: u32) -> Result<Limits, ConsoleError> {
     let Some(max) = getrlimit(Resource::Nofile).current else { return Ok(limits) };
     let open = match open_now() {
         Ok(open) => open,
@@ -32,7 +33,7 @@ pub(crate) fn fit(limits: Limits, listeners: u32) -> Result<Limits, ConsoleError
         // The system does not report open files.
         Err(_) => return Ok(limits),
     };
-    let used = open + RESERVE;
+    let used = open + RESERVE + u64::from(reserved);
     let fitted = share(max.saturating_sub(used), limits, listeners);
     let enough = used + wanted(&limits, listeners);
     let Some(fitted) = fitted else {

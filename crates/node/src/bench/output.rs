@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rusm_bench::{Document, Outcome, Verdict};
 use rusm_text::{escape, escape_json_into};
@@ -57,14 +57,29 @@ pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) 
 /// True while the report is printed: the measurement is over, so a signal only ends the wait for the reader of stdout.
 static IS_PRINTING: AtomicBool = AtomicBool::new(false);
 
+/// Number of writes to stdout and stderr that have begun or ended: odd while one waits for its reader.
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
 /// Returns true if the command is printing, and may be waiting for the reader of stdout.
 pub(crate) fn is_printing() -> bool {
     IS_PRINTING.load(Relaxed)
 }
 
+/// Returns a number that stays the same and odd while one write waits for its reader.
+pub(crate) fn writes() -> u64 {
+    WRITES.load(Relaxed)
+}
+
+fn counted<T>(write: impl FnOnce() -> T) -> T {
+    WRITES.fetch_add(1, Relaxed);
+    let written = write();
+    WRITES.fetch_add(1, Relaxed);
+    written
+}
+
 fn print_all(text: &str) -> Result<(), Failure> {
     IS_PRINTING.store(true, Relaxed);
-    let printed = write_out(text);
+    let printed = counted(|| write_out(text));
     IS_PRINTING.store(false, Relaxed);
     printed
 }
@@ -82,7 +97,7 @@ pub(crate) fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
     if err.is_terminal() {
         // Ignore the error: a terminal that is closed cannot show the message.
-        drop(writeln!(err, "{}", escape(line)));
+        drop(counted(|| writeln!(err, "{}", escape(line))));
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::run::harness::full_pipe;
+
 fn rusm(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
     command.current_dir(dir).env_clear().env("XDG_RUNTIME_DIR", dir).env("XDG_DATA_HOME", dir).stdin(Stdio::null());
@@ -314,6 +316,28 @@ fn what_was_measured_before_ctrl_c_is_reported() {
         let report = report.expect("the last attempt runs long enough to measure something");
         assert!(report.pointer(counted).and_then(Value::as_f64).is_some_and(|count| count > 0.0), "{report}");
     }
+}
+
+#[test]
+fn a_report_that_nobody_reads_does_not_keep_a_signal_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
+    command.current_dir(dir.path()).env_clear().env("XDG_RUNTIME_DIR", dir.path()).env("XDG_DATA_HOME", dir.path());
+    let (_nobody_reads, full) = full_pipe();
+    let run = ["bench", "run", "ping-pong", "--warm-up", "100ms", "--for", "24h", "--schedulers", "1"];
+    let mut child = command.args(run).stdin(Stdio::null()).stdout(full).stderr(Stdio::null()).spawn().unwrap();
+    let listens = || {
+        fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().any(|task| {
+            fs::read_to_string(task.unwrap().path().join("comm")).is_ok_and(|name| name.trim() == "rusm-signals")
+        })
+    };
+    until(|| listens().then_some(()));
+    // It measures by then, unless the machine is slow.
+    thread::park_timeout(Duration::from_secs(2));
+
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
 }
 
 #[test]

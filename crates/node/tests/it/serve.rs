@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
-use crate::run::harness::{folder, prebuilt};
+use crate::run::harness::{folder, full_pipe, prebuilt};
 
 const DEADLINE: Duration = Duration::from_mins(2);
 
@@ -115,6 +115,23 @@ fn unchunked(mut body: &str) -> String {
         body = rest.strip_prefix("\r\n").unwrap();
     }
     whole
+}
+
+#[test]
+fn a_signal_does_not_wait_for_the_reader_of_the_addresses() {
+    let dir = folder(&[]);
+    std::fs::create_dir(dir.path().join("www")).unwrap();
+    let (_nobody_reads, full) = full_pipe();
+    let mut command = rusm(dir.path(), &["serve", "www", "--listen", "0"]);
+    let mut child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let up = { log }.find(|line| line.contains("node is up"));
+    let mut node = Served { child, log: sync_channel(1).1, address: String::new() };
+
+    assert!(up.is_some());
+    node.signal(Signal::TERM);
+
+    assert_eq!(node.ended(), Some(0));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Helpers: `rusm run` in its own folder.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Signal, kill_process};
 
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -98,4 +99,14 @@ impl Drop for Run {
 pub(crate) fn prebuilt(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/guests/prebuilt").join(name);
     path.canonicalize().unwrap().display().to_string()
+}
+
+/// Returns both ends of a pipe that is full: a write waits as long as nobody reads.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
 }
