@@ -88,7 +88,7 @@ pub(crate) fn set_filter(level: &str) -> Result<(), String> {
         return Err(format!("commands of observers are always logged: remove {AUDIT} from the filter"));
     }
     let Some(handle) = FILTER.get() else { return Err("this program has no log".to_owned()) };
-    handle.replace(filter(&format!("{level},{AUDIT}=info")).map_err(invalid)?)
+    handle.replace(filter(level).map_err(invalid)?)
 }
 
 /// Waits for the last lines to be exported and written, for one second each at most.
@@ -114,21 +114,35 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
         .map_err(|error| Failure::Usage(format!("{:?} is not a valid log filter: {error}", settings.level)))
 }
 
-/// Returns the filter for a level. What WASI says about calls of guests, what the network between nodes says about
-/// strangers, and what libraries say about each wrong frame of a client are logged only if the level names them: a guest
-/// or a stranger could fill the log.
+/// Returns the filter for a level. Commands of observers are logged whatever the level, unless it names them. What WASI
+/// says about calls of guests, what the network between nodes says about strangers, and what libraries say about each
+/// wrong frame of a client are logged only if the level names them: a guest or a stranger could fill the log.
 fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     // A name stands for all that begin with it, such as `wasmtime_wasi_http` and `zenoh_codec`.
-    const QUIET: [(&str, &str); 5] =
-        [("wasmtime_wasi", "off"), ("zenoh", "off"), ("h2", "error"), ("hyper", "error"), ("rustls", "error")];
-    let quiet = QUIET.into_iter().filter(|(name, _)| !level.contains(name));
-    let quiet = quiet.map(|(name, level)| format!(",{name}={level}"));
-    parse_filter(&format!("{level}{}", quiet.collect::<String>()))
+    const UNLESS_NAMED: [(&str, &str); 6] = [
+        (AUDIT, "info"),
+        ("wasmtime_wasi", "off"),
+        ("zenoh", "off"),
+        ("h2", "error"),
+        ("hyper", "error"),
+        ("rustls", "error"),
+    ];
+    let unless_named = UNLESS_NAMED.into_iter().filter(|(name, _)| !level.contains(name));
+    let unless_named = unless_named.map(|(name, level)| format!(",{name}={level}"));
+    parse_filter(&format!("{level}{}", unless_named.collect::<String>()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_of_observers_are_logged_unless_the_level_names_them() {
+        let [warn, off] = ["warn", "warn,rusm::audit=off"].map(|level| filter(level).unwrap().to_string());
+
+        assert!(warn.contains("rusm::audit=info"), "{warn}");
+        assert!(off.contains("rusm::audit=off") && !off.contains("rusm::audit=info"), "{off}");
+    }
 
     #[test]
     fn what_libraries_say_about_guests_and_clients_is_off_unless_the_level_names_it() {
