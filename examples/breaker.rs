@@ -15,9 +15,13 @@ use rusm::prelude::*;
 
 #[derive(Clone, PartialEq)]
 enum Breaker {
-    Closed { failures: u32 },
+    Closed {
+        failures: u32,
+    },
     Open,
     HalfOpen,
+    /// The one call that may try has not reported its outcome.
+    Trying,
 }
 
 struct TryAgain;
@@ -26,19 +30,24 @@ struct TryAgain;
 impl Breaker {
     /// Returns true if a call is allowed. Its outcome must be reported.
     fn admit(&mut self) -> bool {
-        *self != Self::Open
+        let admits = matches!(self, Self::Closed { .. } | Self::HalfOpen);
+        if *self == Self::HalfOpen {
+            *self = Self::Trying;
+        }
+        admits
     }
 
     fn report(&mut self, ctx: &Context, success: bool) {
         *self = match self {
+            // A call from before, which comes late.
+            Self::Open | Self::HalfOpen => return,
             _ if success => Self::Closed { failures: 0 },
             Self::Closed { failures } if *failures < 2 => Self::Closed { failures: *failures + 1 },
-            Self::Closed { .. } | Self::HalfOpen => {
+            Self::Closed { .. } | Self::Trying => {
                 println!("open: calls are refused");
                 ctx.send_after(ctx.pid(), Duration::from_millis(20), TryAgain);
                 Self::Open
             }
-            Self::Open => Self::Open,
         };
     }
 

@@ -13,12 +13,13 @@ defmodule Breaker do
   def init(state), do: {:ok, state}
 
   @impl true
-  def handle_call(:admit, _from, state), do: {:reply, state != :open, state}
+  def handle_call(:admit, _from, :half_open), do: {:reply, true, :trying}
+  def handle_call(:admit, _from, state), do: {:reply, state not in [:open, :trying], state}
 
   @impl true
+  def handle_cast({:report, _}, late) when late in [:open, :half_open], do: {:noreply, late}
   def handle_cast({:report, true}, _state), do: {:noreply, {:closed, 0}}
   def handle_cast({:report, false}, {:closed, n}) when n < 2, do: {:noreply, {:closed, n + 1}}
-  def handle_cast({:report, false}, :open), do: {:noreply, :open}
 
   def handle_cast({:report, false}, _state) do
     IO.puts("open: calls are refused")

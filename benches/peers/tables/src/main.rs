@@ -34,7 +34,7 @@ impl Map for Table<u64, u64> {
     }
 
     fn write(&self, key: u64, value: u64) {
-        self.insert(key, value).expect("it has no owner that ends");
+        self.insert(key, value).expect("a table without an owner does not close");
     }
 }
 

@@ -9,6 +9,8 @@ enum Breaker {
     Closed { failures: u32 },
     Open,
     HalfOpen,
+    /// The one call that may try has not reported its outcome.
+    Trying,
 }
 
 impl Actor for Breaker {
@@ -24,7 +26,11 @@ impl Handler<Admit> for Breaker {
     type Result = bool;
 
     fn handle(&mut self, Admit: Admit, _: &mut Context<Self>) -> bool {
-        *self != Self::Open
+        let admits = matches!(self, Self::Closed { .. } | Self::HalfOpen);
+        if *self == Self::HalfOpen {
+            *self = Self::Trying;
+        }
+        admits
     }
 }
 
@@ -37,9 +43,11 @@ impl Handler<Report> for Breaker {
 
     fn handle(&mut self, Report(success): Report, ctx: &mut Context<Self>) {
         *self = match self {
+            // A call from before, which comes late.
+            Self::Open | Self::HalfOpen => return,
             _ if success => Self::Closed { failures: 0 },
             Self::Closed { failures } if *failures < 2 => Self::Closed { failures: *failures + 1 },
-            Self::Closed { .. } | Self::HalfOpen => {
+            Self::Closed { .. } | Self::Trying => {
                 println!("open: calls are refused");
                 ctx.run_later(Duration::from_millis(20), |breaker, _| {
                     println!("half open: one call may try");
@@ -47,7 +55,6 @@ impl Handler<Report> for Breaker {
                 });
                 Self::Open
             }
-            Self::Open => Self::Open,
         };
     }
 }

@@ -9,6 +9,8 @@ enum Breaker {
     Closed { failures: u32 },
     Open,
     HalfOpen,
+    /// The one call that may try has not reported its outcome.
+    Trying,
 }
 
 #[messages]
@@ -16,15 +18,21 @@ impl Breaker {
     /// Returns true if a call is allowed. Its outcome must be reported.
     #[message]
     fn admit(&mut self) -> bool {
-        *self != Self::Open
+        let admits = matches!(self, Self::Closed { .. } | Self::HalfOpen);
+        if *self == Self::HalfOpen {
+            *self = Self::Trying;
+        }
+        admits
     }
 
     #[message(ctx)]
     fn report(&mut self, success: bool, ctx: &mut Context<Self, ()>) {
         *self = match self {
+            // A call from before, which comes late.
+            Self::Open | Self::HalfOpen => return,
             _ if success => Self::Closed { failures: 0 },
             Self::Closed { failures } if *failures < 2 => Self::Closed { failures: *failures + 1 },
-            Self::Closed { .. } | Self::HalfOpen => {
+            Self::Closed { .. } | Self::Trying => {
                 println!("open: calls are refused");
                 let breaker = ctx.actor_ref().clone();
                 tokio::spawn(async move {
@@ -33,7 +41,6 @@ impl Breaker {
                 });
                 Self::Open
             }
-            Self::Open => Self::Open,
         };
     }
 

@@ -11,6 +11,8 @@ enum State {
     Closed { failures: u32 },
     Open,
     HalfOpen,
+    /// The one call that may try has not reported its outcome.
+    Trying,
 }
 
 #[ractor::actor(message = enum BreakerMessage, state = State, arguments = State, crate_path = ::ractor)]
@@ -21,21 +23,26 @@ impl Breaker {
 
     /// Returns true if a call is allowed. Its outcome must be reported.
     #[ractor::rpc(Admit)]
-    fn admit(&self, state: &State) -> bool {
-        *state != State::Open
+    fn admit(&self, state: &mut State) -> bool {
+        let admits = matches!(state, State::Closed { .. } | State::HalfOpen);
+        if *state == State::HalfOpen {
+            *state = State::Trying;
+        }
+        admits
     }
 
     #[ractor::message(Report(success))]
     fn report(&self, myself: ActorRef<BreakerMessage>, success: bool, state: &mut State) {
         *state = match state {
+            // A call from before, which comes late.
+            State::Open | State::HalfOpen => return,
             _ if success => State::Closed { failures: 0 },
             State::Closed { failures } if *failures < 2 => State::Closed { failures: *failures + 1 },
-            State::Closed { .. } | State::HalfOpen => {
+            State::Closed { .. } | State::Trying => {
                 println!("open: calls are refused");
                 myself.send_after(Duration::from_millis(20), || BreakerMessage::TryAgain);
                 State::Open
             }
-            State::Open => State::Open,
         };
     }
 
