@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A restart is measured from the first instruction of a child to that of its successor, so it includes the whole life
-//! of the child. Each line shows the round with the median rate; the rounds of all lines alternate.
+//! of the child. Each line shows the median rate and the median CPU time of its rounds; the rounds of all lines
+//! alternate.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 

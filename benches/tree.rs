@@ -25,6 +25,9 @@ const TRIES: usize = 50;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let children: usize = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse())?;
+    if children < PAGE {
+        return Err(format!("at least {PAGE} children are needed: the last page must be full").into());
+    }
     let outside = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for strategy in [Strategy::OneForOne, Strategy::SimpleOneForOne] {
         let runtime = Runtime::start(Config::default())?;
@@ -46,7 +49,7 @@ fn start(runtime: &Handle, outside: &Outside, strategy: Strategy, children: usiz
     let template = ChildSpec::template("session", |_, _: usize| pending::<()>()).restart(Restart::Transient);
     let supervisor = Supervisor::simple_one_for_one(template.shutdown(Shutdown::BrutalKill));
     let supervisor = supervisor.intensity(u32::MAX, Duration::from_secs(1)).start(runtime);
-    let supervisor = outside.block_on(supervisor).expect("there are no children yet");
+    let supervisor = outside.block_on(supervisor).expect("its init starts no child");
     let asks = runtime.spawn(move |ctx| async move {
         for n in 0..children + children / 100 {
             let pid = supervisor.start_one(&ctx, n).await.expect("it starts");

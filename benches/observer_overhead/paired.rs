@@ -77,12 +77,12 @@ fn interval(logs: &mut [f64]) -> (f64, f64) {
     let kept = &logs[cut..logs.len() - cut];
     let mean = kept.iter().sum::<f64>() / kept.len() as f64;
     let (least, most) = (kept[0], kept[kept.len() - 1]);
-    let pulled_in: Vec<f64> = logs.iter().map(|log| log.clamp(least, most)).collect();
+    let winsorized: Vec<f64> = logs.iter().map(|log| log.clamp(least, most)).collect();
     let n = logs.len() as f64;
-    let centre = pulled_in.iter().sum::<f64>() / n;
-    let variance = pulled_in.iter().map(|log| (log - centre).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let centre = winsorized.iter().sum::<f64>() / n;
+    let variance = winsorized.iter().map(|log| (log - centre).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let error = variance.sqrt() / ((kept.len() as f64 / n) * n.sqrt());
-    // Student's quantile for 20 or more blocks, rounded up.
+    // Student's quantile for 19 or more degrees of freedom: trimming leaves as many of 24 or more blocks.
     (mean.exp(), mean.exp() * 2.1 * error)
 }
 

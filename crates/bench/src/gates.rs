@@ -1,6 +1,6 @@
 //! Gates: the limits that the cards of the scenarios name, judged on a report.
 //!
-//! A figure is found by the id of the scenario, the title of a table and the name of a column. If a scenario renames
+//! A figure is found by the id of the scenario, the title of a table and the position of a column. If a scenario changes
 //! one of them, its gate is not judged any more.
 //!
 //! If the report lacks the figure of a gate, for example because the case was not run or the peer is another program,

@@ -70,7 +70,8 @@ impl Local {
     pub(super) fn end(&self, slot: Slot, exit: &Exit) {
         let header = slot.header();
         let pid = slot.pid();
-        let mailbox_len = if exit.is_some() { header.mailbox_len() } else { 0 };
+        let is_remembered = exit.is_some() || header.flags.load(Ordering::Relaxed) & WATCHED != 0;
+        let mailbox_len = if is_remembered { header.mailbox_len() } else { 0 };
         // Before other threads can see the exit: the processes that they start in its place must not exceed the limit.
         bump(&self.me.counters.closed, 1);
         // Dropping a message may send, spawn or panic; the process still exists for that code.
@@ -81,7 +82,7 @@ impl Local {
         let (next_generation, has_side_table) = header.retire(pid.generation());
         let released = if has_side_table { self.shared.side_tables.release(slot, pid) } else { None };
         self.add_to_ended(slot, released.as_ref());
-        if exit.is_some() || header.flags.load(Ordering::Relaxed) & WATCHED != 0 {
+        if is_remembered {
             let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
             let by = origin(self.ended_by.take(), self.shared.ended.take_note(pid), reason);
             if !reason.is_normal() {

@@ -43,7 +43,7 @@ const COMMANDS_MAX: usize = 32;
 
 /// Applies a message to the model. `now` is the time since the start of the program.
 pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
-    let second_before = model.now.as_millis() / 250;
+    let quarter_before = model.now.as_millis() / 250;
     model.now = model.now.max(now);
     let mut effects = Vec::new();
     let is_input = matches!(msg, Msg::Key(_) | Msg::Mouse(_) | Msg::Paste(_));
@@ -53,8 +53,8 @@ pub fn update(model: &mut Model, msg: Msg, now: Duration) -> Vec<Effect> {
             if expired {
                 model.status = None;
             }
-            let counts =
-                (model.link != Link::Live || model.silence().is_some()) && model.now.as_millis() / 250 != second_before;
+            let counts = (model.link != Link::Live || model.silence().is_some())
+                && model.now.as_millis() / 250 != quarter_before;
             model.dirty |= expired || counts;
         }
         Msg::Key(key) => {
@@ -166,6 +166,9 @@ fn press(model: &mut Model, key: Key, effects: &mut Vec<Effect>) {
 }
 
 fn paste(model: &mut Model, text: &str) {
+    if layout::too_small(model.size) {
+        return;
+    }
     if let Some(Overlay::Palette(line)) = &mut model.overlay {
         line.edit.insert(text);
         return palette::typed(model);
@@ -239,6 +242,7 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.results.reset();
     model.waits.reset();
     model.past.reset();
+    model.trace.connection_lost();
     process::request_detail(model, effects);
 }
 

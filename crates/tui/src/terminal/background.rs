@@ -4,8 +4,8 @@
 //!   QUERY ──▶ terminal ──▶ ESC ] 1 1 ; r g b : ffff / ffff / ffff ESC \   read as keys: alt-], 1, 1, ;, …, alt-\
 //! ```
 //!
-//! Nothing waits for the answer: a terminal without one costs nothing. Keys that only look like an answer are given
-//! back, so no key is lost, and an answer that comes late never becomes keys.
+//! Only the first frame waits for the answer, and not for long. Keys that only look like an answer are given back, so no
+//! key is lost, and an answer that comes late never becomes keys.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
@@ -14,6 +14,8 @@ use super::Background;
 /// Asks for the background (OSC 11).
 pub(crate) const QUERY: &[u8] = b"\x1b]11;?\x1b\\";
 
+/// Beginning of an answer.
+const ANSWER: &str = "11;";
 /// Maximum length of an answer, in keys.
 const ANSWER_MAX: usize = 32;
 
@@ -46,15 +48,15 @@ impl BackgroundQuery {
         let mut background = None;
         for event in burst {
             match self.step(&event) {
-                Step::Other => {
+                Step::Part => self.held.push(event),
+                Step::End if self.text.starts_with(ANSWER) => {
+                    background = parse(&self.text);
+                    *self = Self::default();
+                }
+                Step::End | Step::Other => {
                     others.append(&mut self.held);
                     self.text.clear();
                     others.push(event);
-                }
-                Step::Part => self.held.push(event),
-                Step::End => {
-                    background = parse(&self.text);
-                    *self = Self::default();
                 }
             }
         }
@@ -94,7 +96,7 @@ fn is_part(c: char) -> bool {
 
 /// Parses `11;rgb:ffff/ffff/ffff`; a channel has one to four digits.
 fn parse(text: &str) -> Option<Background> {
-    let (_, color) = text.strip_prefix("11;")?.split_once(':')?;
+    let (_, color) = text.strip_prefix(ANSWER)?.split_once(':')?;
     let mut channels = color.split('/').map(|digits| {
         let most = 16_u32.checked_pow(u32::try_from(digits.len()).ok()?)?.checked_sub(1).filter(|most| *most > 0)?;
         Some(f64::from(u32::from_str_radix(digits, 16).ok()?) / f64::from(most))
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(query.filter(keys("\u{1b}]1")), (vec![], None));
         assert_eq!(query.filter(keys("q")), (keys("\u{1b}]1q"), None));
         assert_eq!(query.filter(keys("1q")), (keys("1q"), None));
+        assert_eq!(query.filter(keys("\u{1b}]\u{1b}\\")), (keys("\u{1b}]\u{1b}\\"), None));
         assert!(query.is_open());
     }
 

@@ -11,7 +11,7 @@ impl Display for Comparison {
         for note in &self.notes {
             writeln!(f, "  note: {note}")?;
         }
-        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, self.threshold * 100.0)
+        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, percent(self.threshold))
     }
 }
 
@@ -26,7 +26,7 @@ impl Display for Interleaved {
             self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}")),
             if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so the result is inconclusive" },
         )?;
-        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, self.threshold * 100.0)
+        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, percent(self.threshold))
     }
 }
 
@@ -44,4 +44,21 @@ fn write_figures(f: &mut fmt::Formatter<'_>, figures: &[Compared]) -> fmt::Resul
         writeln!(f, "  {:wide$}  {before:>10}  {after:>10}  {ratio:>7}  {interval:>16}  {word}", figure.name)?;
     }
     Ok(())
+}
+
+/// Returns a share in per cent, without the digits that only binary fractions have: 7 for 0.07.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_shown_as_it_was_given() {
+        let shown = [7.0, 14.0, 0.5, 29.0, 2.25].map(|given| percent(given / 100.0).to_string());
+
+        assert_eq!(shown, ["7", "14", "0.5", "29", "2.25"]);
+    }
 }

@@ -148,8 +148,8 @@ impl Saturation {
         self.levels.iter().filter(|level| level.search <= 1)
     }
 
-    /// Returns true if the highest stable rate is repeatable: no level was disturbed, and all searches came out close
-    /// to it.
+    /// Returns true if the highest stable rate is repeatable: no unstable level was disturbed, a limit was reached, and
+    /// all searches came out close to it.
     pub fn is_conclusive(&self) -> bool {
         self.max_stable_rate.or(self.max_rate_under_slo).is_some() && self.disturbed() == 0 && self.searches.agree()
     }

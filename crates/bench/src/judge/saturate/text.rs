@@ -54,6 +54,10 @@ impl Saturation {
             ("closed loop".to_owned(), format!("{} {unit}; no promise of latency", Amount(self.capacity_per_sec))),
             ("stable to".to_owned(), format!("{bound}{} {unit}", rate(self.max_stable_rate))),
         ];
+        if self.is_lower_bound {
+            let text = "stable at the highest load that was offered: inconclusive".to_owned();
+            facts.push(("limit".to_owned(), text));
+        }
         if let Some(spread) = self.searches.spread {
             let found: Vec<String> = self.searches.rates.iter().map(|rate| Amount(*rate).to_string()).collect();
             let agree = if self.searches.agree() { "they agree" } else { "they do not agree: inconclusive" };

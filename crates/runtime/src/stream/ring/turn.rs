@@ -1,7 +1,7 @@
-//! What rings and topics defer to the end of a process's turn: wake-ups and positions of readers.
+//! What rings, topics and commits of the store defer to the end of a process's turn: wake-ups and positions of readers.
 //!
 //! ```text
-//!   write, read ──▶ touch: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
+//!   write, read ──▶ defer: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
 //! ```
 //!
 //! Invariant: when a poll has returned, everything that its process has written is announced, and everything that it

@@ -48,6 +48,14 @@ impl TracePane {
         runs.then_some(ClientMessage::Trace { trace: None, id: None })
     }
 
+    /// Notes that the connection was lost, with which the trace ended.
+    pub(crate) fn connection_lost(&mut self) {
+        self.is_requested = false;
+        if let Some(state) = &mut self.state {
+            state.end.get_or_insert_with(|| "connection lost".to_owned());
+        }
+    }
+
     /// Returns the reason why the trace has ended.
     pub(crate) fn end(&self) -> Option<&str> {
         self.state.as_ref()?.end.as_deref()

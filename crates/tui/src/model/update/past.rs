@@ -26,7 +26,7 @@ fn is_recorded(model: &Model) -> bool {
 /// Shows an instant, once the node has sent it.
 pub(super) fn go(model: &mut Model, at_ms: u64) {
     if !is_recorded(model) {
-        return model.show_notice("this node records no past: it is older, or its recorder is off", true);
+        return model.show_notice("this node records no past: its version is older, or its recorder is off", true);
     }
     let oldest_ms = model.past.span.map_or(0, |(oldest, _)| oldest);
     if at_ms < oldest_ms {
@@ -232,9 +232,8 @@ fn apply(model: &mut Model, past: Past) {
 /// Shows the recorded rows by the order, the filter and the open process of now.
 pub(super) fn refill(model: &mut Model) {
     let Some(recorded) = &model.past.rows else { return };
-    let filter = if model.table.field.is_some() { String::new() } else { model.table.filter.clone() };
-    let typed = model.table.filter.clone();
-    let selected = rows::select(recorded, model.table.sort, &typed);
+    let filter = model.table.filter.clone();
+    let selected = rows::select(recorded, model.table.sort, &filter);
     let top = rows::select(recorded, SortKey::default(), "").ok();
     let all = rows::select(recorded, model.table.sort, "").ok();
     let open = model.detail.as_ref().map(|pane| rows::detail(recorded, &pane.pid));
@@ -242,11 +241,11 @@ pub(super) fn refill(model: &mut Model) {
     let (shown, filter_shown) = match selected {
         Ok(rows) => {
             model.table.refused = None;
-            (Some(rows), typed)
+            (Some(rows), filter)
         }
         Err(reason) if model.table.field.is_some() => {
             model.table.refused = Some(reason);
-            (all, filter)
+            (all, String::new())
         }
         Err(reason) => {
             model.table.clear_filter();
@@ -286,7 +285,7 @@ pub(super) fn follow_keys(model: &mut Model) {
     }
     match frame_ms(model).filter(|_| is_recorded(model)) {
         Some(at_ms) => go(model, at_ms),
-        None if asks_for_rows || opens => model.show_notice("paused: space goes on", false),
+        None if asks_for_rows || opens => model.show_notice("paused: press space to resume", false),
         None => {}
     }
 }

@@ -48,7 +48,7 @@ fn heading(width: u16) -> String {
 }
 
 fn line(row: &WaitRow, width: u16, theme: Theme) -> Line<'static> {
-    let indent = (row.depth * INDENT).min(INDENT_MAX) as usize;
+    let indent = row.depth.saturating_mul(INDENT).min(INDENT_MAX) as usize;
     let mark = match row.cycle {
         0 => String::new(),
         size => format!("! cycle of {size} "),
