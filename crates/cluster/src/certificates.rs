@@ -5,7 +5,7 @@
 //!   DIR/NAME.pem, NAME.key    one node; copy them to its machine, together with ca.pem
 //! ```
 //!
-//! All certificates have the name of the cluster as their common name: each node trusts every other. They name the
+//! The certificates of nodes have the name of the cluster as their common name: each node trusts every other. They name the
 //! addresses of their node, because a connecting node refuses a certificate that does not.
 
 use std::fs::{self, OpenOptions};
@@ -130,7 +130,7 @@ fn authority_params(days: u32) -> Result<CertificateParams, CertificateError> {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.distinguished_name.push(DnType::CommonName, AUTHORITY);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    // The authority outlives the certificates of its nodes.
+    // Nodes accept an authority that has expired: rustls does not check its dates, but other programs do.
     valid_for(&mut params, days.saturating_mul(2));
     Ok(params)
 }

@@ -1,7 +1,7 @@
 //! The node's counters as `OpenMetrics` text, for `GET /metrics` on the console's listener.
 //!
-//! A request reads the totals of the runtime itself; the scenario, the log and the resident memory are as old as the
-//! sampler's last sample.
+//! A request reads the totals of the runtime itself. What takes longer to find out is as old as the sampler's last sample:
+//! the scenario, the log, the memory, stuck processes and the uptime.
 
 mod application;
 mod serve;
