@@ -15,12 +15,9 @@ use rusm::prelude::*;
 
 #[derive(Clone, PartialEq)]
 enum Breaker {
-    Closed {
-        failures: u32,
-    },
+    Closed { failures: u32 },
     Open,
     HalfOpen,
-    /// The one call that may try has not reported its outcome.
     Trying,
 }
 

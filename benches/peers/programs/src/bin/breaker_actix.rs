@@ -9,7 +9,6 @@ enum Breaker {
     Closed { failures: u32 },
     Open,
     HalfOpen,
-    /// The one call that may try has not reported its outcome.
     Trying,
 }
 

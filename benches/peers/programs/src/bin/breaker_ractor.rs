@@ -11,7 +11,6 @@ enum State {
     Closed { failures: u32 },
     Open,
     HalfOpen,
-    /// The one call that may try has not reported its outcome.
     Trying,
 }
 
