@@ -1,7 +1,7 @@
 //! Reads and writes of a shared table and of other concurrent maps: CPU time of an operation, in turns.
 //!
 //! ```text
-//!   peers-tables [ROUNDS] [THREADS]
+//!   peers-tables [ROUNDS] [THREADS] [KEYS]
 //! ```
 //!
 //! Each round measures every map with 90 and with 50 % of reads, for keys that are there. The output has the median of all
@@ -17,7 +17,7 @@ use rusm_runtime::{Config, Runtime};
 use rustc_hash::FxBuildHasher;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of keys: 1.5 MiB of keys and values.
+/// Number of keys unless it is given: 1.5 MiB of keys and values.
 const KEYS: u64 = 100_000;
 /// Operations of each thread in a round.
 const OPERATIONS: u64 = 1_000_000;
@@ -59,7 +59,7 @@ impl<S: std::hash::BuildHasher + Sync> Map for HashMap<u64, u64, S> {
 }
 
 /// Returns the CPU time of an operation, in ns.
-fn measure(map: &dyn Map, reads_percent: u64, threads: u64) -> f64 {
+fn measure(map: &dyn Map, keys: u64, reads_percent: u64, threads: u64) -> f64 {
     let start = Barrier::new(threads as usize);
     let run = |thread: u64| {
         let mut random = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1);
@@ -70,7 +70,7 @@ fn measure(map: &dyn Map, reads_percent: u64, threads: u64) -> f64 {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let key = (random >> 32) % KEYS;
+            let key = (random >> 32) % keys;
             if random % 100 < reads_percent {
                 black_box(map.read(key));
             } else {
@@ -99,6 +99,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<u64> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
     let (rounds, threads) = (words.first().copied().unwrap_or(9), words.get(1).copied().unwrap_or(2));
+    let keys = words.get(2).copied().unwrap_or(KEYS).max(1);
     let runtime = Runtime::start(Config::default())?;
     let table = Table::<u64, u64>::unowned(&runtime, "numbers");
     let dashmap = DashMap::<u64, u64>::new();
@@ -113,13 +114,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("papaya, FxHash", &papaya_fx),
     ];
     for (_, map) in maps {
-        (0..KEYS).for_each(|key| map.write(key, key));
+        (0..keys).for_each(|key| map.write(key, key));
     }
     for reads_percent in [90, 50] {
         let mut times = vec![Vec::new(); maps.len()];
         for _ in 0..rounds {
             for (times, (_, map)) in times.iter_mut().zip(maps) {
-                times.push(measure(map, reads_percent, threads));
+                times.push(measure(map, keys, reads_percent, threads));
             }
         }
         let medians: Vec<f64> = times.into_iter().map(median).collect();
