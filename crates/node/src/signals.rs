@@ -110,7 +110,7 @@ impl Signals {
 }
 
 /// Stops a measurement at the first signal, so that its partial results are reported. A further signal ends the
-/// program, and so does a report that nobody reads.
+/// program, and so does a report whose reader has stopped.
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,

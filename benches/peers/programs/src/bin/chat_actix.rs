@@ -1,4 +1,4 @@
-//! The program `examples/chat.rs` with actix, which has no monitors: each member announces that it leaves.
+//! The program `examples/chat.rs` with actix. Without monitors, each member announces that it leaves.
 
 use std::collections::HashMap;
 

@@ -101,7 +101,7 @@ pub(crate) fn prebuilt(name: &str) -> String {
     path.canonicalize().unwrap().display().to_string()
 }
 
-/// Returns both ends of a pipe that is full: a write waits as long as nobody reads.
+/// Returns both ends of a pipe that is full: a write waits until the other end is read.
 pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();

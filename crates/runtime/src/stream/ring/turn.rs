@@ -1,4 +1,4 @@
-//! What rings, topics and commits of the store defer to the end of a process's turn: wake-ups and positions of readers.
+//! Wake-ups and positions of readers, which rings, topics and commits of the store defer to the end of a process's turn.
 //!
 //! ```text
 //!   write, read ──▶ defer: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
