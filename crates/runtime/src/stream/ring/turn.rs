@@ -1,4 +1,4 @@
-//! Wake-ups and positions of readers, which rings, topics and commits of the store defer to the end of a process's turn.
+//! What rings, topics and the store's commits defer to the end of a turn: wake-ups and positions of readers.
 //!
 //! ```text
 //!   write, read ──▶ defer: recorded once per turn ──▶ poll returns ──▶ end: wake readers, publish tails
