@@ -72,11 +72,14 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
 /// Prints the addresses, on a thread of its own: signals do not wait for the reader of stdout. Returns only if that fails.
 async fn announce(urls: Vec<String>) -> Failure {
     let (sender, failed) = oneshot::channel();
-    std::thread::spawn(move || {
+    let body = move || {
         if let Err(failure) = urls.iter().try_for_each(|url| print(&format!("listening on {url}"))) {
             drop(sender.send(failure));
         }
-    });
+    };
+    if let Err(error) = std::thread::Builder::new().name("rusm-addresses".to_owned()).spawn(body) {
+        return system("start the thread that prints the addresses")(error);
+    }
     match failed.await {
         Ok(failure) => failure,
         Err(_all_printed) => pending().await,

@@ -110,7 +110,7 @@ impl Signals {
 }
 
 /// Stops a measurement at the first signal, so that its partial results are reported. A further signal ends the
-/// program, and so does a report whose reader has stopped.
+/// program. Without one it ends too if the reader of the report has stopped.
 #[derive(Debug, Default)]
 pub(crate) struct StopOnSignal {
     stop: StopFlag,

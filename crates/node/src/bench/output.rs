@@ -57,6 +57,9 @@ pub(crate) fn print_either(json: Option<String>, text: impl FnOnce() -> String) 
 /// True while the report is printed: the measurement is over, so a signal only ends the wait for the reader of stdout.
 static IS_PRINTING: AtomicBool = AtomicBool::new(false);
 
+/// Size of the parts in which a report is printed: that of a page.
+const PART_BYTES: usize = 4096;
+
 /// Number of writes to stdout and stderr that have begun or ended: odd while one waits for its reader.
 static WRITES: AtomicU64 = AtomicU64::new(0);
 
@@ -79,14 +82,16 @@ fn counted<T>(write: impl FnOnce() -> T) -> T {
 
 fn print_all(text: &str) -> Result<(), Failure> {
     IS_PRINTING.store(true, Relaxed);
-    let printed = counted(|| write_out(text));
+    let printed = write_out(text);
     IS_PRINTING.store(false, Relaxed);
     printed
 }
 
 fn write_out(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    // In parts: the number of writes grows as long as the reader is only slow.
+    let mut parts = text.as_bytes().chunks(PART_BYTES);
+    match parts.try_for_each(|part| counted(|| out.write_all(part).and_then(|()| out.flush()))) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(system("write to stdout")(error)),
         _ => Ok(()),
     }
