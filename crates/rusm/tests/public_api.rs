@@ -1,14 +1,18 @@
-//! The public names of the libraries, held by a list: a name that is removed or renamed breaks programs.
+//! The public interface of the libraries, held by a list: what is removed or changed there breaks programs.
 //!
-//! The list is read from the sources: the items and re-exports of each crate's root and of its public modules. After a
-//! change that is meant, `UPDATE_PUBLIC_API=1 cargo test -p rusm --test public_api` writes the list, whose diff is part of
-//! the review. `docs/policy.md` says which changes need which version.
+//! The list is read from the sources: names, signatures, public fields, variants, and the traits that a type implements or
+//! derives. What macros generate is not seen. After a change that is meant, `UPDATE_PUBLIC_API=1 cargo test -p rusm --test
+//! public_api` writes the list, whose diff is part of the review. `docs/policy.md` says which changes need which version.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use syn::spanned::Spanned;
+use syn::{Attribute, Fields, Ident, ImplItem, Item, ItemImpl, Meta, TraitItem, UseTree, Visibility};
 
 /// Crates whose names an application uses, with the name under which it finds them.
 const CRATES: [(&str, &str); 8] = [
@@ -22,95 +26,352 @@ const CRATES: [(&str, &str); 8] = [
     ("otlp", "rusm::otlp"),
 ];
 
-/// Words that begin a public item with a name.
-const ITEMS: [&str; 9] = ["struct", "enum", "trait", "fn", "const", "static", "type", "union", "macro"];
+/// Path of a module inside its crate.
+type Module = Vec<String>;
+
+/// The items of a crate by module.
+struct Crate {
+    modules: BTreeMap<Module, Vec<Item>>,
+    /// Module and position of each `impl` block, by the module and the name of its type.
+    impls: BTreeMap<(Module, String), Vec<(Module, usize)>>,
+    /// Names whose imports are being followed, because modules may import all of each other.
+    followed: RefCell<BTreeSet<(Module, String)>>,
+}
 
 #[test]
-fn the_public_names_are_those_of_the_list() {
+fn the_public_interface_is_that_of_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut names = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for (folder, prefix) in CRATES {
-        collect(&root.join(folder).join("src"), Path::new("lib.rs"), prefix, &mut names);
+        Crate::read(&root.join(folder).join("src")).list(&Module::new(), prefix, &mut found);
     }
-    let found: String = names.iter().flat_map(|name| [name, "\n"]).collect();
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/public-api.txt");
     if std::env::var_os("UPDATE_PUBLIC_API").is_some() {
-        fs::write(&list, &found).unwrap();
+        fs::write(&list, found.iter().flat_map(|line| [line, "\n"]).collect::<String>()).unwrap();
     }
-    let expected = fs::read_to_string(&list).unwrap_or_default();
-    let expected: BTreeSet<&str> = expected.lines().collect();
-    let found: BTreeSet<&str> = found.lines().collect();
+    let expected: BTreeSet<String> = fs::read_to_string(&list).unwrap_or_default().lines().map(str::to_owned).collect();
     let removed: Vec<_> = expected.difference(&found).collect();
     let added: Vec<_> = found.difference(&expected).collect();
     assert!(
         removed.is_empty() && added.is_empty(),
         "removed: {removed:#?}\nadded: {added:#?}\nif this is meant: UPDATE_PUBLIC_API=1 cargo test -p rusm --test public_api"
     );
-    assert!(found.len() > 300, "the sources were read");
+    assert!(found.len() > 2_000, "the sources were read");
 }
 
-/// Adds the public names of a file, and of the public modules that it declares.
-fn collect(src: &Path, file: &Path, prefix: &str, names: &mut BTreeSet<String>) {
-    let text = fs::read_to_string(src.join(file)).unwrap();
-    // Module of `file`, as a folder.
-    let folder = if file == Path::new("lib.rs") { PathBuf::new() } else { file.with_extension("") };
-    let mut is_hidden = false;
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if line == "#[doc(hidden)]" {
-            is_hidden = true;
-            continue;
-        }
-        let Some(item) = line.strip_prefix("pub ") else {
-            is_hidden &= line.starts_with('#') || line.starts_with("///");
-            continue;
-        };
-        if std::mem::take(&mut is_hidden) {
-            continue;
-        }
-        if let Some(used) = item.strip_prefix("use ") {
-            let mut used = used.to_owned();
-            while !used.ends_with(';') {
-                used.push_str(lines.next().unwrap().trim());
-            }
-            for name in exported(used.trim_end_matches(';')) {
-                let module = src.join(folder.join(&name)).with_extension("rs");
-                names.insert(format!("{prefix}::{name}"));
-                // A module that is re-exported from a private one, such as `supervision::actor`.
-                let path = used.split("::").next().unwrap();
-                let inner = PathBuf::from(path).join(&name).with_extension("rs");
-                if !module.exists() && src.join(&inner).exists() && folder.as_os_str().is_empty() {
-                    collect(src, &inner, &format!("{prefix}::{name}"), names);
+impl Crate {
+    fn read(src: &Path) -> Self {
+        let mut modules = BTreeMap::new();
+        read_file(src.join("lib.rs"), src.to_owned(), Module::new(), &mut modules);
+        let mut this = Self { modules, impls: BTreeMap::new(), followed: RefCell::default() };
+        for (module, items) in &this.modules {
+            for (position, item) in items.iter().enumerate() {
+                if let Item::Impl(block) = item
+                    && let Some(key) = this.definition_of(module, &self_type(block))
+                {
+                    this.impls.entry(key).or_default().push((module.clone(), position));
                 }
             }
-        } else if let Some(module) = item.strip_prefix("mod ") {
-            let name = module.trim_end_matches([';', ' ', '{']);
-            names.insert(format!("{prefix}::{name}"));
-            let inner = folder.join(name).with_extension("rs");
-            if src.join(&inner).exists() {
-                collect(src, &inner, &format!("{prefix}::{name}"), names);
+        }
+        this
+    }
+
+    /// Lists the public items of a module under `prefix`.
+    fn list(&self, module: &Module, prefix: &str, lines: &mut BTreeSet<String>) {
+        for item in &self.modules[module] {
+            let Some(name) = public_name(item) else { continue };
+            match item {
+                Item::Mod(_) => {
+                    self.list_path(module, std::slice::from_ref(&name), &format!("{prefix}::{name}"), lines)
+                }
+                Item::Use(used) => {
+                    let mut leaves = Vec::new();
+                    leaves_of(&used.tree, &mut Vec::new(), &mut leaves);
+                    for (path, name) in leaves {
+                        let prefix = if name == "*" { prefix.to_owned() } else { format!("{prefix}::{name}") };
+                        self.list_path(module, &path, &prefix, lines);
+                    }
+                }
+                _ => self.describe(module, item, &name, &format!("{prefix}::{name}"), lines),
             }
-        } else {
-            let mut words = item.split_whitespace().skip_while(|word| ["async", "unsafe", "extern"].contains(word));
-            let mut kind = words.next().unwrap_or_default();
-            let mut rest = words.next().unwrap_or_default();
-            if kind == "const" && rest == "fn" {
-                (kind, rest) = ("fn", words.next().unwrap_or_default());
+        }
+    }
+
+    /// Lists what `path` names in `module`. Names of other crates are listed alone.
+    fn list_path(&self, module: &Module, path: &[String], name: &str, lines: &mut BTreeSet<String>) {
+        if let Some(inner) = self.module_of(module, path) {
+            lines.insert(format!("{name}: mod"));
+            return self.list(&inner, name, lines);
+        }
+        match self.definition_of(module, path) {
+            Some((inner, ident)) => {
+                let defines =
+                    |item: &&Item| !matches!(item, Item::Use(_)) && defined_name(item).is_some_and(|own| own == ident);
+                for item in self.modules[&inner].iter().filter(defines) {
+                    self.describe(&inner, item, &ident, name, lines);
+                }
             }
-            let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-            if ITEMS.contains(&kind) {
-                names.insert(format!("{prefix}::{} ({kind})", &rest[..end]));
+            None => {
+                lines.insert(format!("{name}: use {}", path.join("::")));
             }
+        }
+    }
+
+    /// Lists an item, its public parts, and its `impl` blocks.
+    fn describe(&self, module: &Module, item: &Item, ident: &str, name: &str, lines: &mut BTreeSet<String>) {
+        let mut add = |text: String| {
+            lines.insert(format!("{name}: {text}"));
+        };
+        let derives = |attributes: &[Attribute]| {
+            attributes
+                .iter()
+                .filter(|one| one.path().is_ident("derive") || one.path().is_ident("non_exhaustive"))
+                .map(source)
+                .collect()
+        };
+        let mut derived: Vec<String> = Vec::new();
+        match item {
+            Item::Struct(item) => {
+                add(format!("struct{}", source(&item.generics)));
+                fields(&item.fields, "", &mut add);
+                derived = derives(&item.attrs);
+            }
+            Item::Enum(item) => {
+                add(format!("enum{}", source(&item.generics)));
+                for variant in &item.variants {
+                    add(format!("variant {}", variant.ident));
+                    fields(&variant.fields, &format!("{}.", variant.ident), &mut add);
+                }
+                derived = derives(&item.attrs);
+            }
+            Item::Trait(item) => {
+                add(format!("trait{}: {}", source(&item.generics), source(&item.supertraits))
+                    .trim_end_matches(": ")
+                    .to_owned());
+                for inner in &item.items {
+                    match inner {
+                        TraitItem::Fn(inner) if !hidden(&inner.attrs) => add(source(&inner.sig)),
+                        TraitItem::Type(inner) => add(source(inner)),
+                        _ => {}
+                    }
+                }
+            }
+            Item::Fn(item) => add(source(&item.sig)),
+            Item::Const(item) => add(format!("const {}", source(&item.ty))),
+            Item::Static(item) => add(format!("static {}", source(&item.ty))),
+            Item::Type(item) => add(source(item).trim_start_matches("pub ").to_owned()),
+            Item::Macro(_) => add("macro".to_owned()),
+            _ => {}
+        }
+        derived.into_iter().for_each(&mut add);
+        for (module, position) in self.impls.get(&(module.clone(), ident.to_owned())).into_iter().flatten() {
+            let Item::Impl(block) = &self.modules[module][*position] else { continue };
+            if let Some((implemented, _)) = &block.trait_ {
+                add(format!("impl{} {} for {}", source(&block.generics), source(implemented), source(&block.self_ty)));
+                continue;
+            }
+            for inner in &block.items {
+                match inner {
+                    ImplItem::Fn(inner) if public(&inner.vis, &inner.attrs) => add(source(&inner.sig)),
+                    ImplItem::Const(inner) if public(&inner.vis, &inner.attrs) => {
+                        add(format!("const {}: {}", inner.ident, source(&inner.ty)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Returns the module that `path` names in `module`.
+    fn module_of(&self, module: &Module, path: &[String]) -> Option<Module> {
+        let mut base = module.clone();
+        for (position, segment) in path.iter().enumerate() {
+            match segment.as_str() {
+                "crate" => base.clear(),
+                "self" => {}
+                "super" => {
+                    base.pop();
+                }
+                _ => {
+                    base.push(segment.clone());
+                    if !self.modules.contains_key(&base) {
+                        base.pop();
+                        return self.follow(&base, segment, |next| {
+                            let rest: Module = next.iter().chain(&path[position + 1..]).cloned().collect();
+                            self.module_of(&base, &rest)
+                        });
+                    }
+                }
+            }
+        }
+        Some(base)
+    }
+
+    /// Returns the module and the name of the item that `path` names in `module`.
+    fn definition_of(&self, module: &Module, path: &[String]) -> Option<(Module, String)> {
+        let (name, parents) = path.split_last()?;
+        let inner = self.module_of(module, parents)?;
+        let items = self.modules.get(&inner)?;
+        if items.iter().any(|item| {
+            !matches!(item, Item::Use(_) | Item::Mod(_)) && defined_name(item).is_some_and(|own| own == *name)
+        }) {
+            return Some((inner, name.clone()));
+        }
+        self.follow(&inner, name, |next| self.definition_of(&inner, next))
+    }
+
+    /// Tries each import of `module` that may bring `name` into it.
+    fn follow<T>(&self, module: &Module, name: &str, resolve: impl Fn(&[String]) -> Option<T>) -> Option<T> {
+        let key = (module.clone(), name.to_owned());
+        if !self.followed.borrow_mut().insert(key.clone()) {
+            return None;
+        }
+        let found = self.import_of(module, name, resolve);
+        self.followed.borrow_mut().remove(&key);
+        found
+    }
+
+    fn import_of<T>(&self, module: &Module, name: &str, resolve: impl Fn(&[String]) -> Option<T>) -> Option<T> {
+        for item in &self.modules[module] {
+            let Item::Use(used) = item else { continue };
+            let mut leaves = Vec::new();
+            leaves_of(&used.tree, &mut Vec::new(), &mut leaves);
+            for (mut path, own) in leaves {
+                if own == "*" {
+                    path.push(name.to_owned());
+                } else if own != name {
+                    continue;
+                }
+                // A name of another crate, or one that is imported from itself.
+                if path.len() > 1
+                    && let Some(found) = resolve(&path)
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Reads a file and those of the modules that it declares. `folder` is where these are.
+fn read_file(file: PathBuf, folder: PathBuf, module: Module, modules: &mut BTreeMap<Module, Vec<Item>>) {
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let items = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())).items;
+    read_items(items, &folder, module, modules);
+}
+
+fn read_items(items: Vec<Item>, folder: &Path, module: Module, modules: &mut BTreeMap<Module, Vec<Item>>) {
+    for item in &items {
+        let Item::Mod(inner) = item else { continue };
+        if inner.attrs.iter().any(|attribute| source(attribute) == "#[cfg(test)]") {
+            continue;
+        }
+        let name = inner.ident.to_string();
+        let path: Module = module.iter().cloned().chain([name.clone()]).collect();
+        match &inner.content {
+            Some((_, items)) => read_items(items.clone(), &folder.join(&name), path, modules),
+            None => read_file(folder.join(&name).with_extension("rs"), folder.join(&name), path, modules),
+        }
+    }
+    modules.insert(module, items);
+}
+
+/// Adds the paths that a `use` imports, each with the name that it gets.
+fn leaves_of(tree: &UseTree, path: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
+    let mut leaf = |path: &[String], last: &Ident, name: &Ident| {
+        let last = Some(last.to_string()).filter(|last| last != "self");
+        leaves.push((
+            path.iter().cloned().chain(last.clone()).collect(),
+            match last {
+                None => path.last().cloned().unwrap_or_default(),
+                Some(_) => name.to_string(),
+            },
+        ));
+    };
+    match tree {
+        UseTree::Path(inner) => {
+            path.push(inner.ident.to_string());
+            leaves_of(&inner.tree, path, leaves);
+            path.pop();
+        }
+        UseTree::Name(inner) => leaf(path, &inner.ident, &inner.ident),
+        UseTree::Rename(inner) => leaf(path, &inner.ident, &inner.rename),
+        UseTree::Glob(_) => leaves.push((path.clone(), "*".to_owned())),
+        UseTree::Group(group) => group.items.iter().for_each(|inner| leaves_of(inner, path, leaves)),
+    }
+}
+
+/// Returns the path of the type of an `impl` block, or nothing for references, tuples and the like.
+fn self_type(block: &ItemImpl) -> Vec<String> {
+    match &*block.self_ty {
+        syn::Type::Path(path) => path.path.segments.iter().map(|segment| segment.ident.to_string()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the name that an item defines. An import defines none of its own.
+fn defined_name(item: &Item) -> Option<String> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Mod(item) => &item.ident,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}
+
+/// Returns the name of a public item, which is `use` for an import.
+fn public_name(item: &Item) -> Option<String> {
+    let (visibility, attributes) = match item {
+        Item::Const(item) => (&item.vis, &item.attrs),
+        Item::Enum(item) => (&item.vis, &item.attrs),
+        Item::Fn(item) => (&item.vis, &item.attrs),
+        Item::Mod(item) => (&item.vis, &item.attrs),
+        Item::Static(item) => (&item.vis, &item.attrs),
+        Item::Struct(item) => (&item.vis, &item.attrs),
+        Item::Trait(item) => (&item.vis, &item.attrs),
+        Item::Type(item) => (&item.vis, &item.attrs),
+        Item::Use(item) => (&item.vis, &item.attrs),
+        Item::Macro(item) => {
+            let is_exported =
+                item.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export")) && !hidden(&item.attrs);
+            return item.ident.as_ref().filter(|_| is_exported).map(Ident::to_string);
+        }
+        _ => return None,
+    };
+    let name = || defined_name(item).unwrap_or_else(|| "use".to_owned());
+    public(visibility, attributes).then(name)
+}
+
+fn public(visibility: &Visibility, attributes: &[Attribute]) -> bool {
+    matches!(visibility, Visibility::Public(_)) && !hidden(attributes)
+}
+
+fn hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| matches!(&attribute.meta, Meta::List(list) if list.path.is_ident("doc") && source(list) == "doc(hidden)"))
+}
+
+/// Adds the public fields of a struct, or those of a variant, whose names begin with `prefix`.
+fn fields(fields: &Fields, prefix: &str, add: &mut impl FnMut(String)) {
+    for (position, field) in fields.iter().enumerate() {
+        let is_public = !prefix.is_empty() || public(&field.vis, &field.attrs);
+        if is_public {
+            let name = field.ident.as_ref().map_or_else(|| position.to_string(), Ident::to_string);
+            add(format!("field {prefix}{name}: {}", source(&field.ty)));
         }
     }
 }
 
-/// Returns the names that a `use` exports, also those in braces.
-fn exported(used: &str) -> Vec<String> {
-    let Some((_, braces)) = used.split_once('{') else {
-        let last = used.rsplit("::").next().unwrap_or(used);
-        return vec![last.rsplit(" as ").next().unwrap_or(last).trim().to_owned()];
-    };
-    let inner = braces.trim_end_matches('}');
-    inner.split(',').map(str::trim).filter(|name| !name.is_empty()).flat_map(exported).collect()
+/// Returns the source of a part on one line.
+fn source(part: &impl Spanned) -> String {
+    let text = part.span().source_text().unwrap_or_default();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace("( ", "(").replace(", )", ")").replace(" )", ")").replace("< ", "<").replace(", >", ">")
 }
