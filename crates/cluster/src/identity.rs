@@ -12,7 +12,8 @@ pub const NODE_NAME_BYTES_MAX: usize = 64;
 /// The name of a node: 1 to 64 characters of `a-z`, `0-9`, `-`, `_` and `.`. Unique in a cluster.
 ///
 /// ```
-/// use rusm_cluster::NodeName;
+/// # mod rusm { pub use rusm_cluster as cluster; }
+/// use rusm::cluster::NodeName;
 ///
 /// assert_eq!(NodeName::new("north-1")?.as_str(), "north-1");
 /// assert!(NodeName::new("North 1").is_err());

@@ -19,7 +19,8 @@ use crate::serving::readiness::Readiness;
 /// Rate at which a node samples its counters.
 ///
 /// ```
-/// use rusm_console::TickRate;
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::TickRate;
 ///
 /// assert_eq!(TickRate::from_hz(50)?.interval().as_millis(), 20);
 /// assert!(TickRate::from_hz(1).is_err());
@@ -77,7 +78,8 @@ fn socket_dir(variable: Option<OsString>) -> PathBuf {
 /// Configuration of a [`Console`](crate::Console).
 ///
 /// ```
-/// use rusm_console::{ConsoleConfig, TickRate};
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{ConsoleConfig, TickRate};
 ///
 /// let config = ConsoleConfig {
 ///     listen: Some(([127, 0, 0, 1], 4000).into()), // WebSockets, /healthz, /readyz and /metrics
@@ -158,9 +160,10 @@ impl std::fmt::Debug for ConsoleConfig {
 /// Configuration of the flight recorder, which keeps what observers would have seen over the last minutes.
 ///
 /// ```
+/// # mod rusm { pub use rusm_console as console; }
 /// use std::time::Duration;
 ///
-/// use rusm_console::{ConsoleConfig, RecorderConfig};
+/// use rusm::console::{ConsoleConfig, RecorderConfig};
 ///
 /// let recorder = RecorderConfig { span: Duration::from_mins(60), ..RecorderConfig::default() };
 /// let config = ConsoleConfig { recorder, ..ConsoleConfig::named("shop") };

@@ -19,8 +19,9 @@ use crate::serving::metrics_reader::{MetricsReader, metrics_reader};
 /// An open console. Dropping it closes all connections of observers and removes its socket and token files.
 ///
 /// ```
-/// use rusm_console::{Console, ConsoleConfig};
-/// use rusm_runtime::{Config, Runtime};
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_console as console; }
+/// use rusm::console::{Console, ConsoleConfig};
+/// use rusm::{Config, Runtime};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let runtime = Runtime::start(Config::default())?;

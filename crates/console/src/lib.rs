@@ -8,8 +8,9 @@
 //! An application calls [`Console::bind`] so that `rusm-top` can observe it:
 //!
 //! ```no_run
-//! use rusm_console::{Console, ConsoleConfig};
-//! use rusm_runtime::{Config, Runtime};
+//! # mod rusm { pub use rusm_runtime::*; pub use rusm_console as console; }
+//! use rusm::console::{Console, ConsoleConfig};
+//! use rusm::{Config, Runtime};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let console = Console::bind(&runtime, ConsoleConfig::named("my-app"))?;

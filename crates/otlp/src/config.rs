@@ -29,9 +29,10 @@ const PROTOCOL: &str = "http/json";
 /// Configuration of an exporter.
 ///
 /// ```
+/// # mod rusm { pub use rusm_otlp as otlp; }
 /// use std::time::Duration;
 ///
-/// use rusm_otlp::OtlpConfig;
+/// use rusm::otlp::OtlpConfig;
 ///
 /// let mut config = OtlpConfig::new("http://127.0.0.1:4318");
 /// config.service_name = Some("shop".to_owned());

@@ -19,15 +19,16 @@ const LAST_RECORDS: Duration = Duration::from_secs(1);
 /// Exports to a collector on a thread of its own. Dropping it sends what waits, for at most one second.
 ///
 /// ```
+/// # mod rusm { pub use rusm_otlp as otlp; }
 /// use std::time::Duration;
 ///
-/// use rusm_otlp::{Exporter, OtlpConfig};
+/// use rusm::otlp::{Exporter, OtlpConfig};
 ///
 /// let exporter = Exporter::start(&OtlpConfig::new("http://127.0.0.1:4318"))?;
 /// exporter.set_metrics(|| Some("shop_orders_total 3\n".to_owned()));
 /// // Returns false if not everything could be sent in time: here nothing listens.
 /// exporter.stop(Duration::from_millis(1));
-/// # Ok::<(), rusm_otlp::OtlpError>(())
+/// # Ok::<(), rusm::otlp::OtlpError>(())
 /// ```
 #[derive(Debug)]
 pub struct Exporter {

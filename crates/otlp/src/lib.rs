@@ -11,7 +11,8 @@
 //! works again.
 //!
 //! ```no_run
-//! use rusm_otlp::{Exporter, OtlpConfig};
+//! # mod rusm { pub use rusm_otlp as otlp; }
+//! use rusm::otlp::{Exporter, OtlpConfig};
 //! use tracing_subscriber::layer::SubscriberExt;
 //! use tracing_subscriber::util::SubscriberInitExt;
 //!

@@ -20,8 +20,9 @@
 //! variants: the true value is the value at the start, less the units stored since, less the units not stored yet.
 //!
 //! ```
-//! use rusm_runtime::counter::{CommitOptions, Counters, MemoryStore, Vsa};
-//! use rusm_runtime::{Config, Runtime};
+//! # use rusm_runtime as rusm;
+//! use rusm::counter::{CommitOptions, Counters, MemoryStore, Vsa};
+//! use rusm::{Config, Runtime};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let stock = Counters::<Vsa, MemoryStore>::start(&runtime, MemoryStore::new(), CommitOptions::balanced())?;

@@ -4,7 +4,8 @@
 //! 64 bytes of a dense table, so a scan of a million processes takes milliseconds; [`process`] also looks up names.
 //!
 //! ```
-//! use rusm_runtime::{Config, Runtime, observe};
+//! # use rusm_runtime as rusm;
+//! use rusm::{Config, Runtime, observe};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let pid = runtime.spawn(|ctx| async move { drop(ctx.receive().await) })?;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! ```
-//! use rusm_runtime::{Config, Runtime, stream};
+//! # use rusm_runtime as rusm;
+//! use rusm::{Config, Runtime, stream};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let (mut writer, mut reader) = stream::pipe(4096)?;
@@ -106,8 +107,9 @@ pub fn pipe_of(builder: Builder) -> Result<(StreamWriter, StreamReader), RingErr
 /// The writing end of a stream. Dropping it without [`close`](Self::close) cuts the stream off.
 ///
 /// ```
-/// use rusm_runtime::stream::pipe;
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::stream::pipe;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let (mut writer, mut reader) = pipe(1024)?;
@@ -224,8 +226,9 @@ impl AsyncWrite for StreamWriter {
 /// The reading end of a stream. Dropping it notifies the writer.
 ///
 /// ```
-/// use rusm_runtime::stream::{StreamError, pipe};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::stream::{StreamError, pipe};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let (mut writer, mut reader) = pipe(1024)?;

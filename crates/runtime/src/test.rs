@@ -6,8 +6,9 @@
 //! ```
 //!
 //! ```
+//! # use rusm_runtime as rusm;
 //! use std::time::Duration;
-//! use rusm_runtime::test;
+//! use rusm::test;
 //!
 //! // An hour of waiting takes no time, and the seed 1 always gives the same.
 //! let woken = test::run(1, |ctx| async move {
@@ -152,9 +153,10 @@ impl fmt::Display for Cause {
 /// Settings of a run.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::test::Simulation;
+/// use rusm::test::Simulation;
 ///
 /// let simulation = Simulation { time_max: Duration::from_secs(60), ..Simulation::default() };
 /// // An hour of sleep takes no time, but it is longer than this run may last.

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! ```
-//! use rusm_runtime::topic::{Message, Overflow, SubscriptionConfig};
-//! use rusm_runtime::{Config, Runtime};
+//! # use rusm_runtime as rusm;
+//! use rusm::topic::{Message, Overflow, SubscriptionConfig};
+//! use rusm::{Config, Runtime};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let orders = runtime.topics().create("orders")?;
@@ -22,15 +23,15 @@
 //!     for _ in 0..3 {
 //!         let lease = consumer.next().await?;
 //!         // … work that may fail, time out or crash: the message comes again …
-//!         assert_eq!(consumer.ack(lease.id), rusm_runtime::topic::AckStatus::Done);
+//!         assert_eq!(consumer.ack(lease.id), rusm::topic::AckStatus::Done);
 //!     }
-//!     Ok::<_, rusm_runtime::topic::Ended>(())
+//!     Ok::<_, rusm::topic::Ended>(())
 //! })?;
 //! let worker = runtime.watch(worker);
 //! for order in ["tea", "milk", "bread"] {
 //!     orders.blocking_publish(Message::new(order))?;
 //! }
-//! assert_eq!(worker.wait(), rusm_runtime::ExitReason::Normal);
+//! assert_eq!(worker.wait(), rusm::ExitReason::Normal);
 //! assert_eq!(screen.blocking_next()?.payload(), "tea");
 //! assert_eq!((account.account().published, account.account().acked), (3, 3));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -58,7 +58,8 @@ pub enum BodyError {
 /// The body of a request or a response: nothing, some bytes, or a stream of frames.
 ///
 /// ```
-/// use rusm_serve::{Body, Request};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Body, Request};
 ///
 /// async fn numbers(_: Request) -> Body {
 ///     let chunks = (1..=3).map(|number| Ok::<_, std::io::Error>(format!("{number}\n")));
@@ -363,7 +364,8 @@ impl HttpBody for Body {
 /// The sum of the trailers and the data of a body, read to its end.
 ///
 /// ```
-/// use rusm_serve::{Body, Request};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Body, Request};
 ///
 /// /// Answers with the number of bytes of the request's body.
 /// async fn count(mut request: Request) -> String {

@@ -41,7 +41,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// answered by its `index.html`. Hidden files, such as `.git`, are not served.
 ///
 /// ```
-/// use rusm_serve::{Files, Router};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Files, Router};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path();

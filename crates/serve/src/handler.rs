@@ -19,12 +19,13 @@ pub type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 /// Each asynchronous function from a [`Request`] to an [`IntoResponse`] is a handler, and so is each [`Router`]:
 ///
 /// ```
-/// use rusm_serve::{IntoResponse, Request};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{IntoResponse, Request};
 ///
 /// async fn hello(request: Request) -> impl IntoResponse {
 ///     format!("hello, {}\n", request.param("name").unwrap_or("world"))
 /// }
-/// # fn check(_: impl rusm_serve::Handler) {}
+/// # fn check(_: impl rusm::serve::Handler) {}
 /// # check(hello);
 /// ```
 ///

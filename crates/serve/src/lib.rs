@@ -9,8 +9,9 @@
 //! answers 500 to that client alone, a client that leaves ends it, and observers see what it does.
 //!
 //! ```no_run
-//! use rusm_runtime::{Config, Runtime};
-//! use rusm_serve::{Request, Router, ServeConfig, Server};
+//! # mod rusm { pub use rusm_runtime::*; pub use rusm_serve as serve; }
+//! use rusm::{Config, Runtime};
+//! use rusm::serve::{Request, Router, ServeConfig, Server};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let runtime = Runtime::start(Config::default())?;

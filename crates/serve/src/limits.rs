@@ -17,9 +17,10 @@ use crate::limits::client::{ClientAccount, ClientAccounts};
 /// Limits of a server. The defaults are meant for production.
 ///
 /// ```
+/// # mod rusm { pub use rusm_serve as serve; }
 /// use std::time::Duration;
 ///
-/// use rusm_serve::Limits;
+/// use rusm::serve::Limits;
 ///
 /// let strict = Limits { in_flight: 100, handler_timeout: Duration::from_secs(2), ..Limits::default() };
 /// ```

@@ -21,9 +21,10 @@ pub type Response = http::Response<Body>;
 /// A request, with the context of the process that handles it.
 ///
 /// ```
-/// use rusm_serve::{Request, Router};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Request, Router};
 ///
-/// async fn greet(mut request: Request) -> Result<String, rusm_serve::BodyError> {
+/// async fn greet(mut request: Request) -> Result<String, rusm::serve::BodyError> {
 ///     let name = request.param("name").unwrap_or("world").to_owned();
 ///     let text = request.bytes().await?;
 ///     Ok(format!("{name} said {} bytes, {:?}\n", text.len(), request.header("user-agent")))
@@ -59,7 +60,8 @@ pub struct Connection {
 /// The parts of a path that the parameters of its route stand for, such as `id` in `/users/:id`.
 ///
 /// ```
-/// use rusm_serve::{Request, Router};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Request, Router};
 ///
 /// let router = Router::new().route("GET /users/:id/:page", async |request: Request| {
 ///     format!("user {}, page {}", request.param("id").unwrap_or(""), request.param("page").unwrap_or(""))
@@ -188,8 +190,9 @@ pub enum JsonError {
 /// A value that a handler may return.
 ///
 /// ```
-/// use rusm_serve::http::StatusCode;
-/// use rusm_serve::{IntoResponse, Request, Response};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::http::StatusCode;
+/// use rusm::serve::{IntoResponse, Request, Response};
 ///
 /// /// An error of an application, and its response.
 /// enum ShopError {
@@ -254,7 +257,8 @@ text_responses!(&'static str, String);
 /// A page of HTML.
 ///
 /// ```
-/// use rusm_serve::{Html, Request};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Html, Request};
 ///
 /// async fn home(_: Request) -> Html<&'static str> {
 ///     Html("<h1>hello</h1>")
@@ -345,7 +349,8 @@ pub(crate) fn plain(status: StatusCode, text: impl Display) -> Response {
 /// A value as JSON.
 ///
 /// ```
-/// use rusm_serve::{IntoResponse, Json};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{IntoResponse, Json};
 ///
 /// let response = Json(["tea", "milk"]).into_response();
 /// assert_eq!(response.headers()["content-type"], "application/json");

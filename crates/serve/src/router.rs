@@ -41,12 +41,13 @@ pub enum RouteError {
 /// A table of routes, which is a [`Handler`].
 ///
 /// ```
-/// use rusm_serve::{Request, Router};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Request, Router};
 ///
 /// let router = Router::new()
 ///     .route("GET /", async |_: Request| "hello\n")?
 ///     .route("GET /users/:id", async |request: Request| format!("user {}\n", request.param("id").unwrap_or("")))?;
-/// # Ok::<(), rusm_serve::RouteError>(())
+/// # Ok::<(), rusm::serve::RouteError>(())
 /// ```
 #[derive(Default)]
 pub struct Router {
@@ -200,7 +201,8 @@ impl Router {
     /// Adds a route with limits of the rate, all of which its requests must keep.
     ///
     /// ```
-    /// use rusm_serve::{RateLimit, Request, Router};
+    /// # mod rusm { pub use rusm_serve as serve; }
+    /// use rusm::serve::{RateLimit, Request, Router};
     ///
     /// let per_client = RateLimit::token_bucket(10.0, 20)?.per_client();
     /// let router = Router::new().limited_route("POST /login", [per_client], async |_: Request| "hello\n")?;

@@ -51,7 +51,8 @@ const DRAIN_CHECK: Duration = Duration::from_millis(2);
 /// Configuration of a server.
 ///
 /// ```
-/// use rusm_serve::{Limits, RateLimit, ServeConfig};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Limits, RateLimit, ServeConfig};
 ///
 /// let config = ServeConfig {
 ///     name: Some("shop".to_owned()),
@@ -106,10 +107,11 @@ pub enum ServeError {
 /// A running server. When it is dropped, it stops at once.
 ///
 /// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_serve as serve; }
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::{Config, Runtime};
-/// use rusm_serve::{Request, Router, ServeConfig, Server};
+/// use rusm::{Config, Runtime};
+/// use rusm::serve::{Request, Router, ServeConfig, Server};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let router = Router::new().route("GET /", async |_: Request| "hello\n")?;

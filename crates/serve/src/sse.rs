@@ -23,7 +23,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// An event.
 ///
 /// ```
-/// use rusm_serve::Event;
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::Event;
 ///
 /// let event = Event::data("two\nlines").id("7").name("note");
 /// assert_eq!(event.to_string(), "id: 7\nevent: note\ndata: two\ndata: lines\n\n");

@@ -68,7 +68,8 @@ fn reason(error: &rustls::Error) -> String {
 /// Files of a certificate.
 ///
 /// ```
-/// use rusm_serve::{ServeConfig, TlsFiles};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{ServeConfig, TlsFiles};
 ///
 /// let files = TlsFiles { certificate: "cert.pem".into(), key: "key.pem".into() };
 /// let config = ServeConfig { tls: Some(files), ..ServeConfig::listen(([127, 0, 0, 1], 8443)) };

@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A clock that counts milliseconds since 1970 and never goes back while it is used.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
 /// use std::time::Duration;
 ///
-/// use rusm_store::{Clock, Store, StoreConfig};
+/// use rusm::store::{Clock, Store, StoreConfig};
 ///
 /// let clock = Clock::manual();
 /// let config = StoreConfig { clock: clock.clone(), ..StoreConfig::default() };

@@ -42,7 +42,8 @@ pub mod defaults {
 /// Guarantee that holds once a write is acknowledged.
 ///
 /// ```
-/// use rusm_store::{Durability, StoreConfig};
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::{Durability, StoreConfig};
 ///
 /// // Acknowledges before the disk has the write, which follows within 100 ms.
 /// let config = StoreConfig { durability: Durability::Eventual, ..StoreConfig::default() };
@@ -96,11 +97,12 @@ impl FromStr for Durability {
 /// Configuration of a store.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
 /// use std::time::Duration;
 ///
-/// use rusm_store::{Store, StoreConfig};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// let config = StoreConfig { value_bytes_max: 64 * 1024, sweep_every: Duration::from_secs(10), ..StoreConfig::default() };
 /// let store = Store::open(&path, config)?;

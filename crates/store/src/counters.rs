@@ -34,11 +34,12 @@ const VALUE_BYTES: usize = size_of::<i64>();
 /// A counter store in a bucket.
 ///
 /// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
-/// use rusm_runtime::counter::{CommitOptions, Counters, Vsa};
-/// use rusm_runtime::{Config, Runtime};
-/// use rusm_store::{Durability, DurableCounters, Store, StoreConfig};
+/// use rusm::counter::{CommitOptions, Counters, Vsa};
+/// use rusm::{Config, Runtime};
+/// use rusm::store::{Durability, DurableCounters, Store, StoreConfig};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let store = Store::open(&path, StoreConfig::default())?;

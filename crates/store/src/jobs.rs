@@ -38,9 +38,10 @@ pub use worker::{Done, Job, Retry, Worker};
 /// example by a request that it serves.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime};
-/// use rusm_store::jobs::{Done, Enqueued, Jobs, NewJob};
-/// use rusm_store::{Store, StoreConfig};
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+/// use rusm::{Config, Runtime};
+/// use rusm::store::jobs::{Done, Enqueued, Jobs, NewJob};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
@@ -64,7 +65,7 @@ pub use worker::{Done, Job, Retry, Worker};
 ///     while sent.get("ada").await?.is_none() {
 ///         ctx.yield_now().await;
 ///     }
-///     Ok::<(), rusm_store::StoreError>(())
+///     Ok::<(), rusm::store::StoreError>(())
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -89,9 +90,10 @@ impl fmt::Debug for Jobs {
 /// A job to enqueue.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// use std::time::Duration;
 ///
-/// use rusm_store::jobs::NewJob;
+/// use rusm::store::jobs::NewJob;
 ///
 /// // In an hour, and at most once for this customer.
 /// let reminder = NewJob::new("remind ada").after(Duration::from_secs(3_600)).unique("reminder of ada");
@@ -99,7 +101,7 @@ impl fmt::Debug for Jobs {
 /// let report = NewJob::new("report").every(Duration::from_secs(86_400));
 /// // At nine o'clock in Paris, from Monday to Friday.
 /// let greeting = NewJob::new("good morning").crontab("0 9 * * MON-FRI Europe/Paris")?.unique("greeting");
-/// # Ok::<(), rusm_store::jobs::CrontabError>(())
+/// # Ok::<(), rusm::store::jobs::CrontabError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -115,7 +117,8 @@ impl NewJob {
         Self { payload: payload.into(), after: Duration::ZERO, repeat: Repeat::Never, unique: Bytes::new() }
     }
 
-    /// Delays the job. The clock is that of the store: the delay goes on while no node runs.
+    /// Delays the job at least by this time. Jobs run in the order of their due times, so it waits for those that were due
+    /// before. The clock is that of the store: the delay goes on while no node runs.
     pub fn after(self, after: Duration) -> Self {
         Self { after, ..self }
     }
@@ -210,8 +213,9 @@ impl Jobs {
     /// do. The workers find it after a second; [`wake`](Self::wake) after the commit lets them look at once.
     ///
     /// ```
-    /// use rusm_store::jobs::{Jobs, NewJob};
-    /// use rusm_store::{Store, StoreConfig};
+    /// # mod rusm { pub use rusm_store as store; }
+    /// use rusm::store::jobs::{Jobs, NewJob};
+    /// use rusm::store::{Store, StoreConfig};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
@@ -298,9 +302,10 @@ impl Jobs {
     /// if another one has its unique key meanwhile.
     ///
     /// ```
-    /// use rusm_runtime::{Config, ExitReason, Runtime};
-    /// use rusm_store::jobs::{Done, Jobs, NewJob, Retry};
-    /// use rusm_store::{Store, StoreConfig};
+    /// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+    /// use rusm::{Config, ExitReason, Runtime};
+    /// use rusm::store::jobs::{Done, Jobs, NewJob, Retry};
+    /// use rusm::store::{Store, StoreConfig};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
@@ -321,7 +326,7 @@ impl Jobs {
     ///     ctx.exit(worker, ExitReason::Shutdown);
     ///     assert_eq!(mails.revive(10).await?, 1);
     ///     assert_eq!(mails.counts(), (1, 0));
-    ///     Ok::<(), rusm_store::StoreError>(())
+    ///     Ok::<(), rusm::store::StoreError>(())
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

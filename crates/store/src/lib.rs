@@ -6,7 +6,8 @@
 //! ```
 //!
 //! ```
-//! use rusm_store::{Store, StoreConfig};
+//! # mod rusm { pub use rusm_store as store; }
+//! use rusm::store::{Store, StoreConfig};
 //!
 //! # let directory = tempfile::tempdir()?;
 //! let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;

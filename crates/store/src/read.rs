@@ -106,9 +106,10 @@ pub struct Row {
 /// Rows in key order.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
-/// use rusm_store::{Store, StoreConfig};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// let users = store.bucket("users")?;

@@ -36,9 +36,10 @@ const BROWSE_BYTES_MAX: usize = 1024 * 1024;
 /// An open store; cheap to clone. It closes when its last handle is dropped.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
-/// use rusm_store::{Store, StoreConfig};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// let accounts = store.bucket("accounts")?;
@@ -343,11 +344,12 @@ impl Storage for Owner {
 /// Keys and values under one name; cheap to clone.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
 /// use std::time::Duration;
 ///
-/// use rusm_store::{Store, StoreConfig};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// let sessions = store.bucket("sessions")?;

@@ -93,9 +93,10 @@ impl Store {
     /// its messages are retained. The durability of the store determines what the return of a publish call guarantees.
     ///
     /// ```
-    /// use rusm_store::{Store, StoreConfig};
-    /// use rusm_runtime::topic::{AckStatus, Message, SubscriptionConfig, TopicConfig};
-    /// use rusm_runtime::{Config, Runtime};
+    /// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+    /// use rusm::store::{Store, StoreConfig};
+    /// use rusm::topic::{AckStatus, Message, SubscriptionConfig, TopicConfig};
+    /// use rusm::{Config, Runtime};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;

@@ -24,9 +24,10 @@ type Changes = (Arc<BucketState>, BTreeMap<Box<[u8]>, Change>);
 /// The reads and writes of one transaction; see [`Store::transaction`](super::Store::transaction).
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
-/// use rusm_store::{Store, StoreConfig, StoreError};
+/// use rusm::store::{Store, StoreConfig, StoreError};
 ///
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// let stock = store.bucket("stock")?;

@@ -52,7 +52,8 @@ pub enum InstanceAllocator {
 /// Configuration of WebAssembly processes.
 ///
 /// ```
-/// use rusm_wasm::{Wasm, WasmConfig};
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Wasm, WasmConfig};
 ///
 /// // At most 50 guests, each with up to 1 MiB.
 /// let wasm = Wasm::start(WasmConfig { capacity: 50, memory_max_bytes: 1 << 20, ..WasmConfig::default() })?;

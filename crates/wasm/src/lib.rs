@@ -11,8 +11,9 @@
 //! `async` body, and its call into WebAssembly is polled like any other future.
 //!
 //! ```
-//! use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
-//! use rusm_runtime::{Config, ExitReason, Runtime};
+//! # mod rusm { pub use rusm_runtime::*; pub use rusm_wasm as wasm; }
+//! use rusm::wasm::{GuestOptions, Wasm, WasmConfig};
+//! use rusm::{Config, ExitReason, Runtime};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;

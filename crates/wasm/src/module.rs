@@ -77,7 +77,8 @@ pub enum ModuleError {
 /// A compiled module or component; cheap to clone.
 ///
 /// ```
-/// use rusm_wasm::{Wasm, WasmConfig};
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Wasm, WasmConfig};
 ///
 /// let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;
 /// let module = wasm.load("noop", &wat::parse_str(r#"(module (func (export "run")))"#)?)?;

@@ -51,16 +51,17 @@ pub enum NodeError {
 /// A node of a cluster. Dropping it closes its connections, without waiting for what is on the way.
 ///
 /// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
 /// use std::sync::Arc;
 ///
-/// use rusm_cluster::node::Node;
-/// use rusm_cluster::{BootId, Config, MemoryNetwork, NodeName};
-/// use rusm_runtime::Runtime;
+/// use rusm::cluster::node::Node;
+/// use rusm::cluster::{BootId, Config, MemoryNetwork, NodeName};
+/// use rusm::Runtime;
 ///
 /// // Two nodes in one program, for tests. A `NetworkLink` joins nodes of different programs and machines.
 /// let network = MemoryNetwork::new();
 /// let start = |name: &str, boot| {
-///     let runtime = Runtime::start(rusm_runtime::Config::default())?;
+///     let runtime = Runtime::start(rusm::Config::default())?;
 ///     let link = Arc::new(network.join(NodeName::new(name)?));
 ///     let node = Node::start(&runtime, link, BootId(boot), Config::default())?;
 ///     Ok::<_, Box<dyn std::error::Error>>((runtime, node))

@@ -30,7 +30,8 @@ impl LintLevel {
 /// Level of each lint. Default: all of them warn.
 ///
 /// ```
-/// use rusm_console::{ConsoleConfig, Lint, LintLevel, LintLevels};
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{ConsoleConfig, Lint, LintLevel, LintLevels};
 ///
 /// let lints = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow);
 /// let config = ConsoleConfig { lints, ..ConsoleConfig::named("shop") };

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Thresholds from which lints are raised.
 ///
 /// ```
-/// use rusm_console::{ConsoleConfig, LintThresholds};
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{ConsoleConfig, LintThresholds};
 ///
 /// let lint_thresholds = LintThresholds { hog_pct: 70, ..LintThresholds::DEFAULT };
 /// let config = ConsoleConfig { lint_thresholds, ..ConsoleConfig::named("shop") };

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The answer of `GET /readyz`, which the application sets; cheap to clone.
 ///
 /// ```
-/// use rusm_console::{ConsoleConfig, Readiness};
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{ConsoleConfig, Readiness};
 ///
 /// let readiness = Readiness::default();
 /// readiness.set(false);

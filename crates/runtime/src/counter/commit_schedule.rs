@@ -20,7 +20,8 @@ use crate::time::nanos;
 /// Options that decide when the net change of a counter is stored.
 ///
 /// ```
-/// use rusm_runtime::counter::CommitOptions;
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::CommitOptions;
 ///
 /// assert_eq!(CommitOptions::balanced().threshold, 192);
 /// let wrong = CommitOptions { low_threshold: 200, ..CommitOptions::balanced() };

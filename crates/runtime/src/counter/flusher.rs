@@ -42,8 +42,9 @@ const SHARDS: usize = 32;
 /// Dropping it stores everything as [`stop`](Self::stop) does, but does not report the outcome.
 ///
 /// ```
-/// use rusm_runtime::counter::{AtomicCounter, Counter, Counters, MemoryStore, NoOptions};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{AtomicCounter, Counter, Counters, MemoryStore, NoOptions};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let stock = Counters::<AtomicCounter<MemoryStore>, _>::start(&runtime, MemoryStore::new(), NoOptions)?;

@@ -29,7 +29,8 @@ const RATE_MAX: f64 = 1e8;
 /// Rate per second and burst of a limiter.
 ///
 /// ```
-/// use rusm_runtime::counter::{Limiter, Quota};
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{Limiter, Quota};
 ///
 /// let limiter = Limiter::new(Quota::per_sec(10.0, 3)?);
 ///

@@ -57,12 +57,13 @@ pub enum AcquireError {
 /// A rate limiter. Clones share the same limit. It needs neither a runtime nor a thread.
 ///
 /// ```
-/// use rusm_runtime::counter::{AcquireError, Limiter, Quota};
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{AcquireError, Limiter, Quota};
 ///
 /// let limiter = Limiter::new(Quota::per_sec(10.0, 2)?);
 /// assert!(limiter.try_acquire(1).is_ok() && limiter.try_acquire(1).is_ok());
 /// assert!(matches!(limiter.try_acquire(1), Err(AcquireError::Later { after }) if after.as_millis() <= 100));
-/// # Ok::<(), rusm_runtime::counter::QuotaError>(())
+/// # Ok::<(), rusm::counter::QuotaError>(())
 /// ```
 #[derive(Clone)]
 pub struct Limiter {
@@ -220,13 +221,14 @@ const SHARDS: usize = 32;
 /// One limiter per key, all with the same quota. Clones share the same limiters.
 ///
 /// ```
-/// use rusm_runtime::counter::{KeyedLimiter, Quota};
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{KeyedLimiter, Quota};
 ///
 /// let limiter = KeyedLimiter::new(Quota::per_sec(5.0, 1)?, 100_000);
 /// assert!(limiter.try_acquire("10.0.0.1", 1).is_ok());
 /// assert!(limiter.try_acquire("10.0.0.1", 1).is_err());
 /// assert!(limiter.try_acquire("10.0.0.2", 1).is_ok());
-/// # Ok::<(), rusm_runtime::counter::QuotaError>(())
+/// # Ok::<(), rusm::counter::QuotaError>(())
 /// ```
 #[derive(Clone)]
 pub struct KeyedLimiter<K = String> {

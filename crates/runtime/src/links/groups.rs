@@ -29,7 +29,8 @@ use crate::runtime::shared::RuntimeShared;
 /// Message to a process that monitors a group: a process has joined the group.
 ///
 /// ```
-/// use rusm_runtime::{Config, Joined, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Joined, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -57,7 +58,8 @@ pub struct Joined {
 /// Message to a process that monitors a group: a member has left or ended. There is one message for each membership.
 ///
 /// ```
-/// use rusm_runtime::{Config, Left, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Left, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -134,7 +136,8 @@ impl Context {
     /// messages, which are delivered even if the mailbox is full.
     ///
     /// ```
-    /// # use rusm_runtime::{Config, Joined, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// # use rusm::{Config, Joined, Runtime};
     /// # let runtime = Runtime::start(Config::default())?;
     /// # let (tell, told) = std::sync::mpsc::channel();
     /// # runtime.spawn(move |ctx| async move {

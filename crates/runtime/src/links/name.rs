@@ -24,7 +24,8 @@ pub struct NameError {
 /// This is the only rule for names of processes, groups, topics, subscriptions, queues of jobs and buckets.
 ///
 /// ```
-/// use rusm_runtime::check_name;
+/// # use rusm_runtime as rusm;
+/// use rusm::check_name;
 ///
 /// assert!(check_name("topic", "orders of 北京").is_ok());
 /// let error = check_name("topic", "").unwrap_err();

@@ -11,8 +11,9 @@ use crate::process::pid::Pid;
 /// An exit signal, as a message to a process that traps exits.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::{Exit, ExitReason};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::{Exit, ExitReason};
 ///
 /// runtime.block_on(|ctx| async move {
 ///     ctx.trap_exits(true);
@@ -32,8 +33,9 @@ pub struct Exit {
 /// The end of a monitored process, as a message to the process that monitors it.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::{Down, ExitReason};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::{Down, ExitReason};
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let brief = ctx.spawn(|_| async {});
@@ -62,7 +64,8 @@ pub(crate) struct NoReply {
 /// Reference to a monitor, unique in its runtime.
 ///
 /// ```
-/// use rusm_runtime::{Config, Down, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Down, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {

@@ -38,10 +38,11 @@ use crate::time::timers::timer::CallRef;
 /// Error returned by a call that received no reply.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::{CallError, Request};
+/// use rusm::{CallError, Request};
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let silent = ctx.spawn(|ctx| async move {
@@ -182,8 +183,9 @@ fn reply<R: Send + 'static>(shared: &RuntimeShared, caller: Pid, reference: Moni
 /// example in the state of an HTTP handler. An [`Arc`] of either is one, too.
 ///
 /// ```
-/// use rusm_runtime::actor::Address;
-/// use rusm_runtime::{CallError, Caller, ReplyTo};
+/// # use rusm_runtime as rusm;
+/// use rusm::actor::Address;
+/// use rusm::{CallError, Caller, ReplyTo};
 ///
 /// /// Works in a process, with its `Context`, and elsewhere, with a `Handle`.
 /// async fn total(by: &impl Caller, counter: Address<ReplyTo<u64>>) -> Result<u64, CallError> {
@@ -502,8 +504,9 @@ impl Context {
     /// [`Duration::MAX`] waits forever.
     ///
     /// ```
+    /// # use rusm_runtime as rusm;
     /// # use std::time::Duration;
-    /// # use rusm_runtime::{Config, Request, Runtime};
+    /// # use rusm::{Config, Request, Runtime};
     /// # let runtime = Runtime::start(Config::default())?;
     /// let doubler = runtime.spawn(|ctx| async move {
     ///     loop {

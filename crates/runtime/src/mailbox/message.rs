@@ -26,7 +26,8 @@ const _: () = assert!(size_of::<ChargedBytes>() <= INLINE_MESSAGE_BYTES, "must f
 /// sent by reference: sending the same bytes to many processes does not copy them.
 ///
 /// ```
-/// use rusm_runtime::Message;
+/// # use rusm_runtime as rusm;
+/// use rusm::Message;
 ///
 /// let message = Message::new(7_u32);
 /// assert!(message.is::<u32>());

@@ -12,10 +12,11 @@ use crate::process::pid::Pid;
 /// A call as the callee receives it.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::Request;
+/// use rusm::Request;
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let doubling = ctx.spawn(|ctx| async move {
@@ -39,13 +40,14 @@ pub struct Request<Q, R: Send + 'static> {
 /// Dropping it tells the caller so: its call returns [`CallError::Dropped`](crate::CallError::Dropped).
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::actor::Address;
-/// use rusm_runtime::ReplyTo;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::actor::Address;
+/// use rusm::ReplyTo;
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let lengths: Address<(String, ReplyTo<usize>)> = ctx
-///         .spawn_typed(|ctx, mut inbox: rusm_runtime::actor::Inbox<(String, ReplyTo<usize>)>| async move {
+///         .spawn_typed(|ctx, mut inbox: rusm::actor::Inbox<(String, ReplyTo<usize>)>| async move {
 ///             let (text, reply) = inbox.receive(&ctx).await;
 ///             // Another process could answer as well, or this one later.
 ///             reply.send(&ctx, text.len());

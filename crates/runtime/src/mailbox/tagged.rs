@@ -10,8 +10,9 @@ use bytes::Bytes;
 /// A tag of 0 means no tag. A guest sends bytes without a tag to a native process as plain [`Bytes`].
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use bytes::Bytes;
-/// use rusm_runtime::{Message, TaggedBytes};
+/// use rusm::{Message, TaggedBytes};
 ///
 /// let message = Message::new(TaggedBytes { tag: 7, body: Bytes::from_static(b"seven") });
 /// assert_eq!(message.downcast_ref::<TaggedBytes>().map(|tagged| tagged.tag), Some(7));

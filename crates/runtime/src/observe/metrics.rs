@@ -28,8 +28,9 @@ use family::Cell;
 /// A name may be registered again with the same kind and labels; it is then the same metric.
 ///
 /// ```
-/// use rusm_runtime::metrics::{self, MetricValue};
-/// use rusm_runtime::{Config, Runtime, observe};
+/// # use rusm_runtime as rusm;
+/// use rusm::metrics::{self, MetricValue};
+/// use rusm::{Config, Runtime, observe};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let metrics = runtime.metrics();

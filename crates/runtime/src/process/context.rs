@@ -27,7 +27,8 @@ use crate::scheduler;
 /// A handle to the current process and its runtime, passed to the body of the process.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let sum = runtime.block_on(|ctx| async move {
 ///     let me = ctx.pid();
 ///     for number in 1..=3 {
@@ -263,7 +264,8 @@ impl Context {
     /// Sends an exit signal: the process ends with `reason`, or receives an [`Exit`](crate::Exit) if it traps exits.
     ///
     /// [`ExitReason::Killed`] cannot be trapped. Another process ignores [`ExitReason::Normal`] if it does not trap
-    /// exits. If a process signals itself, the signal takes effect at its next await.
+    /// exits. If a process signals itself, it ends at its next await that has to
+    /// wait; return instead to end at once.
     pub fn exit(&self, pid: Pid, reason: ExitReason) {
         let shared = &self.running().local.shared;
         if reason == ExitReason::Killed {

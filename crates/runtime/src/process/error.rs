@@ -11,7 +11,8 @@ use crate::process::pid::Pid;
 /// Error returned when a process cannot be spawned.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime, SpawnError};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime, SpawnError};
 ///
 /// let runtime = Runtime::start(Config { process_limit: 1, ..Config::default() })?;
 /// runtime.spawn(|_| std::future::pending::<()>())?;
@@ -46,22 +47,23 @@ pub enum SpawnError {
 /// Error returned when a process did not start.
 ///
 /// ```
-/// use rusm_runtime::actor::Actor;
-/// use rusm_runtime::{Config, Context, ExitReason, InitError, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::actor::Actor;
+/// use rusm::{Config, Context, ExitReason, InitError, Runtime};
 ///
 /// struct Picky;
 ///
 /// impl Actor for Picky {
 ///     type Args = u32;
 ///     type Message = ();
-///     type Ref = rusm_runtime::actor::Address<()>;
+///     type Ref = rusm::actor::Address<()>;
 ///
 ///     async fn init(_: &Context, number: u32) -> Result<Self, ExitReason> {
 ///         if number > 9 { Ok(Self) } else { Err(ExitReason::other("too small")) }
 ///     }
 ///
-///     async fn handle(&mut self, _: &Context, (): ()) -> rusm_runtime::actor::Flow {
-///         rusm_runtime::actor::Flow::Continue
+///     async fn handle(&mut self, _: &Context, (): ()) -> rusm::actor::Flow {
+///         rusm::actor::Flow::Continue
 ///     }
 /// }
 ///
@@ -92,7 +94,8 @@ impl InitError {
 /// Limit that a full mailbox has reached.
 ///
 /// ```
-/// use rusm_runtime::{Config, MailboxBound, Runtime, TrySendError};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, MailboxBound, Runtime, TrySendError};
 ///
 /// let runtime = Runtime::start(Config { mailbox_capacity: 2, ..Config::default() })?;
 /// let busy = runtime.spawn(|_ctx| std::future::pending::<()>())?;
@@ -127,8 +130,9 @@ impl fmt::Display for MailboxBound {
 /// Error returned when a message cannot be sent; contains the message.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::TrySendError;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::TrySendError;
 ///
 /// let ended = runtime.spawn(|_| async {})?;
 /// runtime.wait(ended);

@@ -11,11 +11,12 @@ use thiserror::Error;
 /// generation of a slot grows with every tenant, and a slot is retired when its generations are used up.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let pid = runtime.spawn(|_| async {})?;
 /// let text = pid.to_string();
 /// assert!(text.starts_with("<0.") && text.ends_with('>'));
-/// assert_eq!(text.parse::<rusm_runtime::Pid>()?, pid);
+/// assert_eq!(text.parse::<rusm::Pid>()?, pid);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,7 +76,8 @@ impl fmt::Debug for Pid {
 /// Error returned when a text is not a valid pid.
 ///
 /// ```
-/// use rusm_runtime::Pid;
+/// # use rusm_runtime as rusm;
+/// use rusm::Pid;
 ///
 /// assert_eq!("<0.17.1>".parse::<Pid>()?.to_string(), "<0.17.1>");
 /// assert!("17".parse::<Pid>().is_err());

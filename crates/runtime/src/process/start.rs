@@ -115,7 +115,8 @@ impl Handle {
 /// A process that drops it without acknowledging is killed, so that its parent never waits forever.
 ///
 /// ```
-/// use rusm_runtime::{Config, Context, ExitReason, Runtime, Starting};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Context, ExitReason, Runtime, Starting};
 ///
 /// async fn open(ctx: Context, starting: Starting, is_there: bool) -> ExitReason {
 ///     if !is_there {

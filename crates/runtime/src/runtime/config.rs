@@ -43,7 +43,8 @@ pub mod defaults {
 /// Configuration of a runtime.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime};
 ///
 /// let config = Config { schedulers: 2, mailbox_capacity: 100, ..Config::default() };
 /// let runtime = Runtime::start(config)?;

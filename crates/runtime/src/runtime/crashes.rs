@@ -37,9 +37,10 @@ const NAME_MAX_BYTES: usize = 256;
 /// Processes that were ended by others, by an exit signal or through a link, do not count.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::sync::mpsc;
 ///
-/// use rusm_runtime::{Config, Crash, Hook, Runtime};
+/// use rusm::{Config, Crash, Hook, Runtime};
 ///
 /// let (tell, crashes) = mpsc::channel();
 /// let on_crash = Hook::new(move |crash: &Crash| drop(tell.send((crash.label.clone(), crash.reason.to_string()))));

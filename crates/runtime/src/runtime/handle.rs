@@ -22,8 +22,9 @@ use crate::runtime::shared::RuntimeShared;
 /// A handle to a runtime, usable from any thread; cheap to clone. It may safely outlive the runtime.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// let handle: rusm_runtime::Handle = runtime.clone();
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// let handle: rusm::Handle = runtime.clone();
 /// let printer = handle.spawn(|ctx| async move {
 ///     println!("{}", ctx.receive_of::<String>().await);
 /// })?;
@@ -213,9 +214,10 @@ impl Context {
 /// [`ExitReason::NoProcess`] if the process had ended before the call.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// let (_, end) = runtime.spawn_monitored(|_| async { rusm_runtime::ExitReason::Shutdown })?;
-/// assert_eq!(end.wait(), rusm_runtime::ExitReason::Shutdown);
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// let (_, end) = runtime.spawn_monitored(|_| async { rusm::ExitReason::Shutdown })?;
+/// assert_eq!(end.wait(), rusm::ExitReason::Shutdown);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -17,15 +17,16 @@ use crate::runtime::panics;
 /// Function that a runtime calls with events of type `E`.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// use rusm_runtime::{Config, Hook, Runtime};
+/// use rusm::{Config, Hook, Runtime};
 ///
 /// let (polls, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
 /// let (seen_polls, seen_ends) = (Arc::clone(&polls), Arc::clone(&ends));
 /// let runtime = Runtime::start(Config {
-///     on_exit: Some(Hook::new(move |exit: &rusm_runtime::ProcessExit| {
+///     on_exit: Some(Hook::new(move |exit: &rusm::ProcessExit| {
 ///         seen_polls.fetch_add(exit.polls, Ordering::Relaxed);
 ///         seen_ends.fetch_add(1, Ordering::Relaxed);
 ///     })),
@@ -109,9 +110,10 @@ pub struct ProcessExit {
 /// waited for it.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::{Config, Hook, Runtime, SlowPoll};
+/// use rusm::{Config, Hook, Runtime, SlowPoll};
 ///
 /// let (tell, told) = std::sync::mpsc::channel();
 /// let config = Config {

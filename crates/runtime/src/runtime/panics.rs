@@ -59,7 +59,8 @@ pub(crate) fn take_location() -> Option<String> {
 /// Message and location of a panic.
 ///
 /// ```
-/// use rusm_runtime::{Config, ExitReason, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, ExitReason, Runtime};
 ///
 /// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
 /// let ended = runtime.block_on(|ctx| async move { ctx.task(|_ctx| async { panic!("no disk") })?.await });

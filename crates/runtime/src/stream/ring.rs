@@ -8,7 +8,8 @@
 //! ```
 //!
 //! ```
-//! use rusm_runtime::{Config, Runtime, ring};
+//! # use rusm_runtime as rusm;
+//! use rusm::{Config, Runtime, ring};
 //!
 //! let runtime = Runtime::start(Config::default())?;
 //! let (mut writer, subscriber) = ring::Builder::new(1024).build::<f32>()?;

@@ -44,8 +44,9 @@ use crate::supervision::supervisor::ChildSpec;
 /// A process that keeps a state and handles messages of one type.
 ///
 /// ```
-/// use rusm_runtime::actor::{Actor, Address, Flow};
-/// use rusm_runtime::{Config, Context, ExitReason, ReplyTo, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::actor::{Actor, Address, Flow};
+/// use rusm::{Config, Context, ExitReason, ReplyTo, Runtime};
 ///
 /// struct Counter(u64);
 ///
@@ -89,8 +90,9 @@ use crate::supervision::supervisor::ChildSpec;
 /// A message of another type does not compile:
 ///
 /// ```compile_fail
-/// # use rusm_runtime::actor::Address;
-/// # async fn wrong(ctx: &rusm_runtime::Context, counter: Address<u64>) {
+/// # use rusm_runtime as rusm;
+/// # use rusm::actor::Address;
+/// # async fn wrong(ctx: &rusm::Context, counter: Address<u64>) {
 /// counter.send(ctx, "forty-two").await;
 /// # }
 /// ```

@@ -37,7 +37,8 @@ pub const DEMAND: u32 = 16;
 /// Workers of a stage, and the number of items that each of them takes at a time.
 ///
 /// ```
-/// use rusm_runtime::pipeline::Stage;
+/// # use rusm_runtime as rusm;
+/// use rusm::pipeline::Stage;
 ///
 /// let stage = Stage { demand: 4, ..Stage::workers(8) };
 /// assert_eq!((stage.workers, stage.demand), (8, 4));
@@ -71,11 +72,12 @@ type Connect<T> = Box<dyn FnOnce(Output<T>) -> Vec<ChildSpec> + Send>;
 /// [`child`](Self::child) of a supervisor.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::pipeline::{Pipeline, Stage};
-/// use rusm_runtime::topic::{Message, SubscriptionConfig};
-/// use rusm_runtime::{Config, ExitReason, Runtime};
+/// use rusm::pipeline::{Pipeline, Stage};
+/// use rusm::topic::{Message, SubscriptionConfig};
+/// use rusm::{Config, ExitReason, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let orders = runtime.topics().create("orders")?;
@@ -108,7 +110,7 @@ type Connect<T> = Box<dyn FnOnce(Output<T>) -> Vec<ChildSpec> + Send>;
 /// letters. Items that only waited for the worker come again too, without an attempt being counted. The `ack_deadline`
 /// must be longer than an item needs for all stages.
 ///
-/// **Demand.** At most `workers * (demand + 1)` items are in a stage. The stage before it waits for the others, and in the
+/// **Demand.** At most `workers * (demand + 1)` items are in a stage, and its `size` and [`DEMAND`] in one of batches. The stage before it waits for the others, and in the
 /// end the source does: messages then stay in the topic, where they can be seen. Several workers change the
 /// order of items; with an [`ordered`](crate::topic::SubscriptionConfig::ordered) subscription, the items of a key stay
 /// in order nevertheless.

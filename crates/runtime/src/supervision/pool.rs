@@ -32,8 +32,9 @@ use crate::supervision::supervisor::{ChildSpec, SupervisorRef};
 /// The way in which a [`Pool`] chooses the worker for a message without a key.
 ///
 /// ```
-/// use rusm_runtime::pool::{Pool, Routing};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::pool::{Pool, Routing};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -64,8 +65,9 @@ pub enum Routing {
 /// worker restarts is lost, like one to a process that has ended.
 ///
 /// ```
-/// use rusm_runtime::pool::Pool;
-/// use rusm_runtime::{Config, ReplyTo, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::pool::Pool;
+/// use rusm::{Config, ReplyTo, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {

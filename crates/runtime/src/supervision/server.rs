@@ -35,8 +35,9 @@ use crate::supervision::supervisor::ChildSpec;
 /// The next step of a server after it has handled a message.
 ///
 /// ```
-/// use rusm_runtime::ExitReason;
-/// use rusm_runtime::server::Flow;
+/// # use rusm_runtime as rusm;
+/// use rusm::ExitReason;
+/// use rusm::server::Flow;
 ///
 /// /// Ends after the last piece of work.
 /// fn after(left: u32) -> Flow {
@@ -55,9 +56,10 @@ pub enum Flow {
 /// A process that keeps a state and answers requests about it.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
-/// use rusm_runtime::server::{Flow, Server, ServerRef};
-/// use rusm_runtime::{Config, Context, ExitReason, ReplyTo, Runtime};
+/// use rusm::server::{Flow, Server, ServerRef};
+/// use rusm::{Config, Context, ExitReason, ReplyTo, Runtime};
 ///
 /// struct Counter(u64);
 ///
@@ -152,8 +154,9 @@ pub(super) struct Stop(pub(super) ExitReason);
 /// A typed reference to a server, as small as a pid.
 ///
 /// ```
-/// # use rusm_runtime::server::{Flow, Server};
-/// # use rusm_runtime::{Context, ExitReason, ReplyTo};
+/// # use rusm_runtime as rusm;
+/// # use rusm::server::{Flow, Server};
+/// # use rusm::{Context, ExitReason, ReplyTo};
 /// # struct Echo;
 /// # impl Server for Echo {
 /// #     type Args = ();
@@ -169,8 +172,8 @@ pub(super) struct Stop(pub(super) ExitReason);
 /// # }
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::server::ServerRef;
-/// use rusm_runtime::{Config, Runtime};
+/// use rusm::server::ServerRef;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {

@@ -88,9 +88,10 @@ impl<M: StateMachine> fmt::Debug for Step<M> {
 /// A process that is in one of several states.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
-/// use rusm_runtime::state_machine::{Event, MachineRef, StateMachine, Step};
-/// use rusm_runtime::{Config, Context, ExitReason, Runtime};
+/// use rusm::state_machine::{Event, MachineRef, StateMachine, Step};
+/// use rusm::{Config, Context, ExitReason, Runtime};
 ///
 /// /// A door that closes by itself.
 /// struct Door;

@@ -38,8 +38,9 @@ use crate::runtime::shared::RuntimeShared;
 /// run under that lock: they must be quick, and must not use the same table.
 ///
 /// ```
-/// use rusm_runtime::table::Table;
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::table::Table;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -77,8 +78,9 @@ pub struct NoNewOwner {
 /// Message to the heir of a table, which it owns from then on. It is delivered even if the mailbox is full.
 ///
 /// ```
-/// use rusm_runtime::table::{Inherited, Table};
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// use rusm::table::{Inherited, Table};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// runtime.block_on(|ctx| async move {
 ///     let heir = ctx.pid();
 ///     ctx.spawn(move |ctx| async move {

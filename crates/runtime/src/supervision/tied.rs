@@ -13,7 +13,8 @@ use crate::process::exit::{ExitReason, panic_reason};
 /// A task of tokio that is aborted when this is dropped, and so at the end of its process; see [`Context::tie`].
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// runtime.block_on(|ctx| async move {
 ///     let (send, receive) = tokio::sync::oneshot::channel::<()>();
 ///     let tied = ctx.tie(async move {
@@ -42,7 +43,8 @@ impl Context {
     /// [`task`](Self::task) starts a process.
     ///
     /// ```
-    /// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+    /// # use rusm_runtime as rusm;
+    /// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
     /// let sum = runtime.block_on(|ctx| async move { ctx.tie(async { 1 + 2 }).await });
     /// assert_eq!(sum, Ok(3));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

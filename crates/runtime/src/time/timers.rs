@@ -52,7 +52,8 @@ impl Context {
     /// failure. The timer is removed when `to` ends. The end of this process does not affect it.
     ///
     /// ```
-    /// # use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// # use rusm::{Config, Runtime};
     /// # use std::time::Duration;
     /// # let runtime = Runtime::start(Config::default())?;
     /// # let pid = runtime.spawn(|ctx| async move {
@@ -62,7 +63,7 @@ impl Context {
     /// assert_eq!(ctx.cancel(reminder), None, "it has fired");
     /// assert!(ctx.cancel(alarm).is_some_and(|left| left > Duration::from_secs(3000)));
     /// # })?;
-    /// # assert_eq!(runtime.wait(pid), rusm_runtime::ExitReason::Normal);
+    /// # assert_eq!(runtime.wait(pid), rusm::ExitReason::Normal);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn send_after<T: Send + 'static>(&self, to: Pid, delay: Duration, value: T) -> TimerRef {

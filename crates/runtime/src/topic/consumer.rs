@@ -23,8 +23,9 @@ use crate::stream::ring::turn;
 /// Created by [`Subscription::consumer`].
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::topic::{AckStatus, Message, SubscriptionConfig};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{AckStatus, Message, SubscriptionConfig};
 ///
 /// let orders = runtime.topics().create("orders")?;
 /// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;

@@ -19,8 +19,9 @@ use crate::runtime::shared::RuntimeShared;
 /// It exists until it is [closed](Self::close) or its runtime ends, even if no handle is left.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::topic::{Message, Overflow};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, Overflow};
 ///
 /// let news = runtime.topics().find_or_create("news")?;
 /// let mut reader = news.subscribe(Overflow::Block);

@@ -67,7 +67,8 @@ pub enum MessageError {
 /// Cheap to clone.
 ///
 /// ```
-/// use rusm_runtime::topic::Message;
+/// # use rusm_runtime as rusm;
+/// use rusm::topic::Message;
 ///
 /// let order = Message::new("tea").with_key("customer 7").with_attribute("priority", "high");
 /// assert_eq!((order.key(), order.attribute("priority")), (Some("customer 7"), Some("high")));

@@ -32,8 +32,9 @@ use config::{PublisherAccount, PublisherConfig, PublisherConfigError};
 /// Created by [`Topic::publisher`].
 ///
 /// ```
-/// use rusm_runtime::topic::{Message, Overflow, PublisherConfig};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::topic::{Message, Overflow, PublisherConfig};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let lines = runtime.topics().create("lines")?;
@@ -66,8 +67,9 @@ impl Topic {
     /// Creates a publisher with its own queue and limits.
     ///
     /// ```
-    /// use rusm_runtime::topic::{Message, Overflow, PublisherConfig};
-    /// use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// use rusm::topic::{Message, Overflow, PublisherConfig};
+    /// use rusm::{Config, Runtime};
     ///
     /// let runtime = Runtime::start(Config::default())?;
     /// let lines = runtime.topics().create("lines")?;

@@ -19,8 +19,9 @@ use config::{CreateError, TopicConfig, UnknownTopic, check};
 /// Handle to the topics of a runtime.
 ///
 /// ```
-/// use rusm_runtime::topic::TopicConfig;
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::topic::TopicConfig;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let topics = runtime.topics();

@@ -27,8 +27,9 @@ pub(super) struct LogLimits {
 /// Policy for messages that no subscriber is waiting to read.
 ///
 /// ```
-/// use rusm_runtime::topic::{Message, Overflow, Retention, TopicConfig};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::topic::{Message, Overflow, Retention, TopicConfig};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let config = TopicConfig { retention: Retention::KeepNewest, ..TopicConfig::default() };

@@ -159,8 +159,9 @@ impl Waiter for SubscriptionWaiter {
 /// Cheap to clone. Created by [`Topic::create_subscription`](super::Topic::create_subscription).
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::topic::{Message, SubscriptionConfig};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, SubscriptionConfig};
 ///
 /// let orders = runtime.topics().create("orders")?;
 /// let billing = orders.find_or_create_subscription("billing", SubscriptionConfig::default())?;

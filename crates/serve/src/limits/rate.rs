@@ -18,10 +18,11 @@ const V6_NETWORK_BITS: u32 = 64;
 /// A limit of the rate of requests. Requests over it get 429 with `Retry-After`.
 ///
 /// ```
-/// use rusm_serve::RateLimit;
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_serve as serve; }
+/// use rusm::serve::RateLimit;
 ///
 /// let per_client = RateLimit::token_bucket(10.0, 20)?.per_client();
-/// # Ok::<(), rusm_runtime::counter::QuotaError>(())
+/// # Ok::<(), rusm::counter::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {

@@ -25,11 +25,12 @@ pub struct DeadJob {
 /// Id of a dead job in its queue. As a text it can be part of a command or of an address.
 ///
 /// ```
-/// use rusm_store::jobs::DeadJobId;
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::jobs::DeadJobId;
 ///
 /// let id: DeadJobId = "1767225600000-7".parse()?;
 /// assert_eq!(id.to_string(), "1767225600000-7");
-/// # Ok::<(), rusm_store::jobs::DeadJobIdError>(())
+/// # Ok::<(), rusm::store::jobs::DeadJobIdError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeadJobId {

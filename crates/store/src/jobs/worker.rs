@@ -76,9 +76,10 @@ impl Done {
 /// hour.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// use std::time::Duration;
 ///
-/// use rusm_store::jobs::Retry;
+/// use rusm::store::jobs::Retry;
 ///
 /// // After 200 ms, 400 ms, 800 ms and 1 s; then the job is dead.
 /// let retry = Retry { attempts: 5, first: Duration::from_millis(200), longest: Duration::from_secs(1) };
@@ -113,9 +114,10 @@ type Handler = dyn Fn(Context, Job) -> Pin<Box<dyn Future<Output = Result<Done, 
 /// Specification of a worker; see [`Jobs::worker`]. Several workers of one queue must not run at the same time.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime};
-/// use rusm_store::jobs::{Done, Job, Jobs, NewJob};
-/// use rusm_store::{Store, StoreConfig};
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+/// use rusm::{Config, Runtime};
+/// use rusm::store::jobs::{Done, Job, Jobs, NewJob};
+/// use rusm::store::{Store, StoreConfig};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
@@ -200,9 +202,10 @@ impl Worker {
     /// Returns the specification of a permanent child that runs the worker.
     ///
     /// ```
-    /// use rusm_runtime::supervisor::{Strategy, Supervisor};
-    /// use rusm_store::jobs::{Done, Jobs};
-    /// use rusm_store::{Store, StoreConfig};
+    /// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+    /// use rusm::supervisor::{Strategy, Supervisor};
+    /// use rusm::store::jobs::{Done, Jobs};
+    /// use rusm::store::{Store, StoreConfig};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;

@@ -19,9 +19,10 @@ use rusm_runtime::embed::{is_scheduler_thread, record_store_wait};
 /// Once sent it is carried out, even if the caller stops waiting for it.
 ///
 /// ```
+/// # mod rusm { pub use rusm_store as store; }
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("node.redb");
-/// use rusm_store::{Durability, Store, StoreConfig};
+/// use rusm::store::{Durability, Store, StoreConfig};
 ///
 /// let store = Store::open(&path, StoreConfig::default())?;
 /// let cache = store.bucket("cache")?;

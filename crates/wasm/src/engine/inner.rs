@@ -30,8 +30,9 @@ use crate::wasi::name_lookups::NameLookups;
 /// WebAssembly processes of a node; cheap to clone.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime};
-/// use rusm_wasm::{GuestOptions, Wasm, WasmConfig};
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_wasm as wasm; }
+/// use rusm::{Config, Runtime};
+/// use rusm::wasm::{GuestOptions, Wasm, WasmConfig};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;

@@ -113,7 +113,8 @@ impl std::str::FromStr for Capability {
 /// A set of capabilities.
 ///
 /// ```
-/// use rusm_wasm::{Capabilities, Capability};
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Capabilities, Capability};
 ///
 /// let few: Capabilities = [Capability::Timers, Capability::Spawn].into_iter().collect();
 /// assert!(few.has(Capability::Spawn) && !few.has(Capability::Kv));
@@ -330,7 +331,8 @@ impl Grant {
 /// Named sets of capabilities.
 ///
 /// ```
-/// use rusm_wasm::{Capability, Profiles};
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Capability, Profiles};
 ///
 /// let mut profiles = Profiles::default();
 /// profiles.set("clockwork", [Capability::Timers].into_iter().collect());

@@ -6,10 +6,12 @@ use crate::engine::allocator;
 /// Resource limits of a guest, within what its node allows every guest; `None` sets no further limit.
 ///
 /// A guest has the strictest of the limits of its node, its [profile](crate::Profiles), the process that starts it,
-/// and, if that is a guest, of that guest itself. A guest that starts others can set only their memory limit.
+/// and, if that is a guest, of that guest itself. A guest that starts others can set only their memory limit. Only
+/// `mailbox_capacity` may be larger than that of the node, which is a default.
 ///
 /// ```
-/// use rusm_wasm::{GuestOptions, GuestLimits};
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{GuestOptions, GuestLimits};
 ///
 /// let limits = GuestLimits { cpu_max_percent: Some(25), message_max_bytes: Some(4_096), ..GuestLimits::default() };
 /// let guest = GuestOptions::default().limits(limits);
@@ -90,7 +92,7 @@ impl EffectiveLimits {
         }
     }
 
-    /// Returns the limits for guests that a guest with these bounds starts.
+    /// Returns the limits for guests that a guest with these limits starts.
     pub(crate) fn limits(self) -> GuestLimits {
         GuestLimits {
             memory_max_bytes: Some(self.memory_max_bytes),

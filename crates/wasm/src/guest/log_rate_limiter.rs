@@ -11,8 +11,9 @@ use crate::config::WasmConfig;
 /// A number of lines per second, and of bytes in them.
 ///
 /// ```
+/// # mod rusm { pub use rusm_wasm as wasm; }
 /// use std::time::{Duration, Instant};
-/// use rusm_wasm::LogRateLimiter;
+/// use rusm::wasm::LogRateLimiter;
 ///
 /// let (mut budget, now) = (LogRateLimiter::per_sec(1).with_bytes_per_sec(100), Instant::now());
 /// assert_eq!(budget.spend(now, 40), Some(0));

@@ -33,7 +33,8 @@ const ARGS_BYTES_MAX: usize = 64 * 1024;
 /// Options of a guest process.
 ///
 /// ```
-/// use rusm_wasm::GuestOptions;
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::GuestOptions;
 ///
 /// let guest = GuestOptions::default().args(["--port", "80"]).profile("network").name("web").memory_max_bytes(1 << 20);
 /// ```

@@ -95,7 +95,8 @@ pub struct MetricReport {
 /// A number that only grows; cheap to clone.
 ///
 /// ```
-/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let orders = runtime.metrics().counter("shop_orders", "Orders accepted")?;
 ///
 /// orders.inc();
@@ -129,7 +130,8 @@ impl Counter {
 /// A number that grows and shrinks; cheap to clone.
 ///
 /// ```
-/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let open = runtime.metrics().gauge("shop_baskets", "Baskets with something in them")?;
 ///
 /// open.set(17.0);
@@ -163,11 +165,12 @@ impl Gauge {
 /// A distribution of values; cheap to clone.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::metrics::SECONDS;
+/// use rusm::metrics::SECONDS;
 ///
-/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let checkout = runtime.metrics().histogram("shop_checkout_seconds", "Time of a checkout", SECONDS)?;
 ///
 /// checkout.observe_duration(Duration::from_millis(30));
@@ -229,7 +232,8 @@ impl Cell {
 /// A metric with labels; cheap to clone. `M` is [`Counter`], [`Gauge`] or [`Histogram`].
 ///
 /// ```
-/// let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let orders = runtime.metrics().counter_with("shop_orders", "Orders accepted", ["payment"])?;
 /// let by_card = orders.with(["card"]);
 ///

@@ -20,7 +20,8 @@ use crate::runtime::shared::RuntimeShared;
 /// Properties of a new process, for [`Context::spawn_with`] and [`Handle::spawn_with`].
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime, SpawnOptions, TrySendError};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime, SpawnOptions, TrySendError};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -31,7 +32,7 @@ use crate::runtime::shared::RuntimeShared;
 ///     }
 ///     // `send` would wait for room now.
 ///     assert!(matches!(ctx.try_send(slow, 3), Err(TrySendError::Full { .. })));
-///     Ok::<(), rusm_runtime::SpawnError>(())
+///     Ok::<(), rusm::SpawnError>(())
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -21,7 +21,8 @@ const RESERVED_MAX: usize = 1024;
 /// A value that can be sent to a process of another node.
 ///
 /// ```
-/// use rusm_runtime::remote::{Decoder, Encoder, Portable};
+/// # use rusm_runtime as rusm;
+/// use rusm::remote::{Decoder, Encoder, Portable};
 ///
 /// struct Order {
 ///     number: u64,

@@ -32,7 +32,8 @@ type EncodeReply = Arc<dyn Fn(&dyn Any, &mut Encoder<'_>) -> bool + Send + Sync>
 /// default, and so are calls with requests of bytes and replies of bytes.
 ///
 /// ```
-/// use rusm_runtime::remote::Exports;
+/// # use rusm_runtime as rusm;
+/// use rusm::remote::Exports;
 ///
 /// let exports = Exports::default().message::<(u64, String)>("order").call::<String, Option<u64>>("stock");
 /// assert!(exports.is_exported::<(u64, String)>());

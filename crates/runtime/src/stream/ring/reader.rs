@@ -111,7 +111,8 @@ impl<T: Send + Sync + 'static> Subscriber<T> {
 /// The reading side of a ring; dropping it removes the reader.
 ///
 /// ```
-/// use rusm_runtime::ring;
+/// # use rusm_runtime as rusm;
+/// use rusm::ring;
 ///
 /// let (mut writer, subscriber) = ring::Builder::new(64).build::<u32>()?;
 /// let mut reader = subscriber.join()?;

@@ -17,7 +17,8 @@ use crate::supervision::server::Stop;
 /// The address of a process that receives messages of type `M`; as small as a [`Pid`], and as cheap to send to.
 ///
 /// ```
-/// use rusm_runtime::{Config, Context, ReplyTo, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Context, ReplyTo, Runtime};
 ///
 /// enum Shelf {
 ///     Put(&'static str),

@@ -18,8 +18,9 @@ use crate::runtime::handle::Handle;
 /// [`Context::receive_of`] finds them.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::actor::Inbox;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::actor::Inbox;
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let mut inbox = Inbox::<u32>::new();

@@ -20,9 +20,10 @@ use crate::supervision::supervisor::{ChildSpec, Strategy, Supervisor, Supervisor
 /// children. For workers that share messages, use a [`Pool`](super::Pool).
 ///
 /// ```
-/// use rusm_runtime::pool::PartitionSupervisor;
-/// use rusm_runtime::supervisor::{ChildSpec, Restart, Supervisor, SupervisorRef};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::pool::PartitionSupervisor;
+/// use rusm::supervisor::{ChildSpec, Restart, Supervisor, SupervisorRef};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {

@@ -7,9 +7,10 @@ use std::time::Duration;
 /// For a child that has lived at least as long as the limit, the delays start again.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::supervisor::{Backoff, Strategy, Supervisor};
+/// use rusm::supervisor::{Backoff, Strategy, Supervisor};
 ///
 /// let backoff = Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(1) };
 /// let delays: Vec<_> = (1..=5).map(|restart| backoff.delay(restart).as_millis()).collect();

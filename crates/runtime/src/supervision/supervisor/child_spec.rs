@@ -63,8 +63,9 @@ impl<E: Into<InitError>> From<E> for StartError {
 /// Specification by which a supervisor starts, restarts and stops a child; cheap to clone.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
-/// use rusm_runtime::supervisor::{ChildSpec, Restart, Shutdown};
+/// use rusm::supervisor::{ChildSpec, Restart, Shutdown};
 ///
 /// let plain = ChildSpec::new("clock", |ctx| async move { ctx.sleep(Duration::from_secs(1)).await })
 ///     .restart(Restart::Transient)

@@ -56,8 +56,9 @@ pub enum ChildState {
 /// An entry of [`SupervisorRef::which_children`].
 ///
 /// ```
-/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
-/// use rusm_runtime::{Config, ExitReason, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let children = runtime.block_on(|ctx| async move {
@@ -178,8 +179,9 @@ pub(super) enum Reply {
 /// A supervisor replies when it has finished its current work: starts, stops and restarts.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::supervisor::{ChildSpec, Restart, Supervisor};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::supervisor::{ChildSpec, Restart, Supervisor};
 ///
 /// runtime.block_on(|ctx| async move {
 ///     let session = ChildSpec::template("session", |ctx, user: &'static str| async move {

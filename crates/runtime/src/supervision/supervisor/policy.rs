@@ -7,9 +7,10 @@ use crate::process::exit::ExitReason;
 /// Selects the children that are restarted together with a child that died.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::Context;
-/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::Context;
+/// use rusm::supervisor::{ChildSpec, Strategy, Supervisor};
 ///
 /// async fn part(ctx: Context) {
 ///     ctx.receive().await;
@@ -38,8 +39,9 @@ pub enum Strategy {
 /// Selects whether a supervisor ends when its significant children have ended.
 ///
 /// ```
-/// use rusm_runtime::supervisor::{AutoShutdown, ChildSpec, Restart, Strategy, Supervisor};
-/// use rusm_runtime::{Config, ExitReason, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{AutoShutdown, ChildSpec, Restart, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let job = ChildSpec::new("job", |_ctx| async {}).restart(Restart::Transient).significant(true);
@@ -48,7 +50,7 @@ pub enum Strategy {
 /// let ended = runtime.block_on(|ctx| async move {
 ///     ctx.trap_exits(true);
 ///     let tree = tree.start_link(&ctx).await?;
-///     let exit = ctx.receive_of::<rusm_runtime::Exit>().await;
+///     let exit = ctx.receive_of::<rusm::Exit>().await;
 ///     assert_eq!(exit.from, tree.pid());
 ///     Ok::<_, ExitReason>(exit.reason)
 /// })?;
@@ -69,7 +71,8 @@ pub enum AutoShutdown {
 /// Selects when a child that ended is restarted.
 ///
 /// ```
-/// use rusm_runtime::supervisor::{ChildSpec, Restart, Strategy, Supervisor};
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, Restart, Strategy, Supervisor};
 ///
 /// // The import runs again only if it crashes; when it is done, it stays ended.
 /// let import = ChildSpec::new("import", |_ctx| async { /* … */ }).restart(Restart::Transient);
@@ -99,9 +102,10 @@ impl Restart {
 /// Selects how a child is stopped.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::supervisor::{ChildSpec, Shutdown};
+/// use rusm::supervisor::{ChildSpec, Shutdown};
 ///
 /// // It has ten seconds to write what it holds, and is killed after that.
 /// let writer = ChildSpec::new("writer", |_ctx| async { /* … */ }).shutdown(Shutdown::Timeout(Duration::from_secs(10)));

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 /// Number of restarts allowed within a period. Default: one in five seconds, as in OTP.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::supervisor::{Intensity, Strategy, Supervisor};
+/// use rusm::supervisor::{Intensity, Strategy, Supervisor};
 ///
 /// let intensity = Intensity { restarts: 10, period: Duration::from_secs(60) };
 /// let tree = Supervisor::new(Strategy::OneForOne).intensity(intensity.restarts, intensity.period);

@@ -16,9 +16,10 @@ use crate::process::exit::{Detail, ExitReason};
 /// Specification of a supervisor: its strategy, its restart intensity and its first children.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::future::pending;
-/// use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
-/// use rusm_runtime::{Config, Runtime};
+/// use rusm::supervisor::{ChildSpec, Strategy, Supervisor};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let outside = tokio::runtime::Builder::new_current_thread().build()?;
@@ -88,10 +89,11 @@ pub struct FailedChild {
 /// [`ShutdownWith`](ExitReason::ShutdownWith).
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::supervisor::{ChildSpec, GaveUp, Strategy, Supervisor};
-/// use rusm_runtime::{Config, Exit, ExitReason, Runtime};
+/// use rusm::supervisor::{ChildSpec, GaveUp, Strategy, Supervisor};
+/// use rusm::{Config, Exit, ExitReason, Runtime};
 ///
 /// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
 /// let reason = runtime.block_on(|ctx| async move {

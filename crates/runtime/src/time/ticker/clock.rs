@@ -108,8 +108,9 @@ impl Drop for Slack {
 /// on a scheduler's thread: a process has [`Context::sleep_precise`](crate::Context::sleep_precise).
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::{Duration, Instant};
-/// use rusm_runtime::ticker::sleep_precise;
+/// use rusm::ticker::sleep_precise;
 ///
 /// let start = Instant::now();
 /// sleep_precise(Duration::from_micros(50));

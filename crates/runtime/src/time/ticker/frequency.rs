@@ -18,13 +18,14 @@ const PART_MAX: u64 = 1 << 60;
 /// A frequency: an exact ratio of whole numbers, in hertz.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
-/// use rusm_runtime::ticker::Frequency;
+/// use rusm::ticker::Frequency;
 ///
 /// assert_eq!(Frequency::ratio(2, 6)?, Frequency::of_period(Duration::from_secs(3))?);
 /// assert_eq!(Frequency::hz(44_100)?.to_string(), "44.1 kHz");
 /// assert_eq!(Frequency::hz(0).unwrap_err().to_string(), "frequency of 0/1 Hz never fires");
-/// # Ok::<(), rusm_runtime::ticker::FrequencyError>(())
+/// # Ok::<(), rusm::ticker::FrequencyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frequency {

@@ -17,8 +17,9 @@ pub const PROCESS_TICK_RATE_MAX_HZ: u64 = 1_000_000;
 /// Options of a ticker.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
-/// use rusm_runtime::ticker::{Frequency, Overrun, TickerOptions};
+/// use rusm::ticker::{Frequency, Overrun, TickerOptions};
 ///
 /// // 48,000 firings a second, in at most 1,000 batches a second.
 /// let options = TickerOptions {
@@ -26,7 +27,7 @@ pub const PROCESS_TICK_RATE_MAX_HZ: u64 = 1_000_000;
 ///     overrun: Overrun::Burst { max: 4 },
 ///     ..TickerOptions::default()
 /// };
-/// # Ok::<(), rusm_runtime::ticker::FrequencyError>(())
+/// # Ok::<(), rusm::ticker::FrequencyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickerOptions {

@@ -28,9 +28,10 @@ impl Context {
     /// awaits between two batches uses [`ticker`](Self::ticker) instead.
     ///
     /// ```
-    /// # use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// # use rusm::{Config, Runtime};
     /// use std::ops::ControlFlow;
-    /// use rusm_runtime::ticker::{Frequency, TickerOptions};
+    /// use rusm::ticker::{Frequency, TickerOptions};
     ///
     /// # let runtime = Runtime::start(Config::default())?;
     /// let pid = runtime.spawn(|ctx| async move {
@@ -42,7 +43,7 @@ impl Context {
     ///     });
     ///     assert_eq!(sum.await.expect("these options go together"), 5);
     /// })?;
-    /// # assert_eq!(runtime.wait(pid), rusm_runtime::ExitReason::Normal);
+    /// # assert_eq!(runtime.wait(pid), rusm::ExitReason::Normal);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

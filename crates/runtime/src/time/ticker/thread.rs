@@ -22,7 +22,8 @@ use crate::time::realtime::Realtime;
 /// It sets the thread's timer slack, and its scheduling policy if requested, and restores both when it is dropped.
 ///
 /// ```
-/// use rusm_runtime::ticker::{Frequency, Ticker, TickerOptions};
+/// # use rusm_runtime as rusm;
+/// use rusm::ticker::{Frequency, Ticker, TickerOptions};
 ///
 /// let mut ticker = Ticker::new(Frequency::hz(10_000)?, TickerOptions::default())?;
 /// for _ in 0..3 {

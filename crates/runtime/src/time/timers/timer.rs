@@ -10,7 +10,8 @@ use crate::process::pid::Pid;
 /// Reference to a timer, unique in its runtime.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// use std::time::Duration;
 ///
 /// runtime.block_on(|ctx| async move {

@@ -5,8 +5,9 @@ use thiserror::Error;
 /// Policy for a subscriber that is slower than the publishers.
 ///
 /// ```
-/// use rusm_runtime::topic::{Message, Overflow};
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::topic::{Message, Overflow};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let prices = runtime.topics().create("prices")?;

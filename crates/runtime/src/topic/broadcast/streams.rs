@@ -22,9 +22,10 @@ use crate::topic::message::Message;
 /// The messages; the stream ends where [`next`](Self::next) returns an error.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use futures_util::StreamExt;
-/// use rusm_runtime::topic::{Message, Overflow};
-/// use rusm_runtime::{Config, Runtime};
+/// use rusm::topic::{Message, Overflow};
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let news = runtime.topics().find_or_create("news")?;
@@ -56,9 +57,10 @@ impl Subscriber {
     /// [`Overflow`](crate::topic::Overflow) policy of the subscriber applies.
     ///
     /// ```
-    /// use rusm_runtime::actor::Address;
-    /// use rusm_runtime::topic::{Message, Overflow};
-    /// use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// use rusm::actor::Address;
+    /// use rusm::topic::{Message, Overflow};
+    /// use rusm::{Config, Runtime};
     ///
     /// let runtime = Runtime::start(Config::default())?;
     /// let text = runtime.block_on(|ctx| async move {

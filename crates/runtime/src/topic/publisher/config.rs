@@ -7,17 +7,18 @@ use thiserror::Error;
 /// Batch sizes and limits of a publisher.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::topic::PublisherConfig;
+/// use rusm::topic::PublisherConfig;
 ///
 /// // Few messages, each as soon as possible.
 /// let config = PublisherConfig { batch_messages: 1, batch_delay: Duration::ZERO, ..PublisherConfig::default() };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublisherConfig {
-    /// Maximum number of messages per batch, between 1 and 10,000; default 100. Larger batches take the topic's lock
-    /// less often.
+    /// Number of messages at which a batch is published, between 1 and 10,000; default 100. Larger batches take the topic's
+    /// lock less often. What has gathered while the topic was full is published together.
     pub batch_messages: usize,
     /// Number of bytes at which a batch is published, between 1 and 1 GiB; default 1 MB. The message that reaches it
     /// is included.

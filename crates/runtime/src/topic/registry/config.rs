@@ -9,8 +9,9 @@ use crate::topic::retention::{LogLimits, Retention};
 /// Bounds of a topic, and its policy for unread messages.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::topic::{Message, PublishError, TopicConfig};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, PublishError, TopicConfig};
 ///
 /// let small = TopicConfig { messages: 1, ..TopicConfig::default() };
 /// let topic = runtime.topics().create_with("small", small)?;

@@ -16,9 +16,10 @@ pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);
 /// Configuration of a subscription.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::topic::{DeadLetter, Retry, SubscriptionConfig};
+/// use rusm::topic::{DeadLetter, Retry, SubscriptionConfig};
 ///
 /// let config = SubscriptionConfig {
 ///     ack_deadline: Duration::from_secs(30),
