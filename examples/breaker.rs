@@ -57,7 +57,7 @@ impl Breaker {
 
 fn main() -> Result<(), ExitReason> {
     let runtime = Runtime::start(Config::default())?;
-    runtime.block_on(|ctx| async move {
+    runtime.run(|ctx| async move {
         let breaker = Breaker::start_link(&ctx, Breaker::Closed { failures: 0 }).await?;
         for _ in 0..3 {
             breaker.report(&ctx, false).await;

@@ -45,7 +45,7 @@ impl Cache {
 
 fn main() -> Result<(), ExitReason> {
     let runtime = Runtime::start(Config::default())?;
-    runtime.block_on(|ctx| async move {
+    runtime.run(|ctx| async move {
         let cache = Cache::start_link(&ctx, Cache::default()).await?;
         cache.put(&ctx, "colour", "blue", Duration::from_mins(1)).await;
         cache.put(&ctx, "shape", "round", Duration::from_mins(1)).await;

@@ -59,7 +59,7 @@ async fn member(
 
 fn main() -> Result<(), ExitReason> {
     let runtime = Runtime::start(Config::default())?;
-    runtime.block_on(|ctx| async move {
+    runtime.run(|ctx| async move {
         let room = Room::start_link(&ctx, Room::default()).await?;
         let ada = ctx.spawn_typed(move |ctx, inbox| member(ctx, inbox, room, "Ada", 1))?;
         let bob = ctx.spawn_typed(move |ctx, inbox| member(ctx, inbox, room, "Bob", 2))?;

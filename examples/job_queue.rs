@@ -29,7 +29,7 @@ fn main() -> Result<(), ExitReason> {
     for name in ["ada", "bob", "cleo"] {
         jobs.blocking_enqueue(NewJob::new(name).unique(name))?;
     }
-    runtime.block_on(move |ctx| async move {
+    runtime.run(move |ctx| async move {
         let worker = jobs.worker(move |_ctx, job| ready(deliver(&job, log.clone())));
         let retry = Retry { first: Duration::from_millis(50), ..Retry::default() };
         let tree = Supervisor::new(Strategy::OneForOne).child(worker.retry(retry).child("orders"));

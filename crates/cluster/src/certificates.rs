@@ -42,12 +42,18 @@ pub struct NodeAddresses {
     pub addresses: Vec<String>,
 }
 
+/// Name of the authority's files.
+const AUTHORITY_FILES: &str = "ca";
+
 /// Error returned when certificates cannot be created.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// A file exists that would be overwritten. Remove it if the node should get another certificate.
     #[error("{} exists: remove it if the node should get another certificate", .0.display())]
     Exists(PathBuf),
+    /// A node cannot have this name: its files would be those of the authority.
+    #[error("a node cannot be called {AUTHORITY_FILES:?}: ca.pem and ca.key are the files of the authority")]
+    Name,
     /// Only one of the two files of the authority exists.
     #[error("{} has only one of ca.pem and ca.key: nodes can be added only with both", .0.display())]
     HalfAuthority(PathBuf),
@@ -90,6 +96,9 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
         return Err(CertificateError::Cluster);
     }
     let (authority, authority_key) = (dir.join("ca.pem"), dir.join("ca.key"));
+    if nodes.iter().any(|node| node.name.to_string() == AUTHORITY_FILES) {
+        return Err(CertificateError::Name);
+    }
     for node in nodes {
         let files = files(dir, cluster, &node.name);
         if let Some(file) = [files.certificate, files.key].into_iter().find(|file| file.exists()) {
@@ -191,6 +200,16 @@ mod tests {
             name: NodeName::new(name).unwrap(),
             addresses: vec!["127.0.0.1".to_owned(), "a.example".to_owned()],
         }
+    }
+
+    #[test]
+    fn no_node_has_the_name_of_the_authority() {
+        let dir = std::env::temp_dir().join(format!("rusm-certificates-ca-{}", std::process::id()));
+
+        let refused = create(&dir, "c1", &[node("a"), node("ca")], 365).unwrap_err().to_string();
+
+        assert!(refused.starts_with("a node cannot be called \"ca\""), "{refused}");
+        assert!(!dir.exists(), "nothing was written");
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl RowEncoder {
             rates: None,
         };
         let then = self.seen.get(&process_ref.slot()).filter(|then| then.generation == now.generation);
-        let age_ns = now_ns.saturating_sub(u64::from(process_ref.spawned_ms()) * 1_000_000);
+        let age_ns = now_ns.saturating_sub(process_ref.spawned_ms() * 1_000_000);
         let now = then.map_or_else(|| now.since_spawn(age_ns), |then| now.after(then));
         seen.insert(process_ref.slot(), now);
         now.rates
@@ -329,7 +329,7 @@ fn cell(runtime: &Handle, seen: &ProcessRef<'_>, column: Column, rates: Option<R
         Column::Monitors => Cell::Count(observe::link_counts(seen).1),
         Column::MsgsPerSec => rate(|rates| rates.messages),
         Column::Messages => Cell::Count(seen.messages()),
-        Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(u64::from(seen.spawned_ms()))),
+        Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(seen.spawned_ms())),
         Column::Parent => parent(runtime, seen).map_or(Cell::Empty(()), Cell::Text),
         _ => Cell::Empty(()),
     }
@@ -396,7 +396,7 @@ impl RowEncoder {
             stuck: seen.is_stuck(),
             kind: body_info.as_deref().map_or("native", BodyInfo::kind).to_owned(),
             parent: report.parent.map(|parent| parent.to_string()),
-            age_ms: (now_ns / 1_000_000).saturating_sub(u64::from(seen.spawned_ms())),
+            age_ms: (now_ns / 1_000_000).saturating_sub(seen.spawned_ms()),
             reductions: seen.reductions(),
             reds_per_sec: rates.map(|rates| round(rates.reductions)),
             busy_ns: seen.busy_ns(),

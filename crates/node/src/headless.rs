@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
         }
         let processes = settings.app.processes.len();
         if processes != 0 {
-            tracing::info!(
+            tracing::warn!(
                 processes,
                 "the [[process]] entries of the configuration are ignored: only rusm run starts them"
             );

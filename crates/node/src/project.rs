@@ -122,7 +122,7 @@ fn build_with_npm(folder: &Path) -> Result<u8, Failure> {
     if !npm(&["run", "--silent", "build"])?.success() {
         return Err(Failure::Usage("npm has failed to build the component".to_owned()));
     }
-    Ok(0)
+    print_built(folder)
 }
 
 /// Builds a project in C.
@@ -130,6 +130,16 @@ fn build_with_make(folder: &Path) -> Result<u8, Failure> {
     let status = Command::new("make").arg("--silent").current_dir(folder).status();
     if !status.map_err(system("run make, which builds components in C"))?.success() {
         return Err(Failure::Usage("make has failed to build the component".to_owned()));
+    }
+    print_built(folder)
+}
+
+/// Prints the components in the folder `build`: npm and make are silent.
+fn print_built(folder: &Path) -> Result<u8, Failure> {
+    let entries = fs::read_dir(folder.join("build")).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|ending| ending == "wasm"))
+    {
+        print(&format!("built {}", escape(&path.display().to_string())))?;
     }
     Ok(0)
 }

@@ -59,7 +59,7 @@ pub enum ClientMessage {
     },
     /// Limits the number of frames per second for this client; the node's own rate is the upper limit.
     Watch {
-        /// Frames per second, 1 or more.
+        /// Frames per second, from 0.1 to 60.
         frame_hz: f64,
     },
     /// Selects the part of the process table that this client receives. Replaces the client's earlier view.

@@ -1,6 +1,5 @@
-//! Internal items for the crates that extend a runtime: the store, the engine of guests, the server and
-//! the console. Not for
-//! applications.
+//! Internal items for the crates that extend a runtime: the store, the engine of guests, the server, the
+//! console and the cluster. Not for applications.
 //!
 //! This module is the only access of these crates to items that are not public.
 

@@ -34,12 +34,13 @@ use crate::scheduler::watchdog;
 /// An actor runtime. Dropping it kills the remaining processes and ends its threads.
 ///
 /// ```
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let (tell, told) = std::sync::mpsc::channel();
 /// let echo = runtime.spawn(|ctx| async move {
-///     let (from, text) = ctx.receive_of::<(rusm_runtime::Pid, String)>().await;
+///     let (from, text) = ctx.receive_of::<(rusm::Pid, String)>().await;
 ///     ctx.send(from, text).await;
 /// })?;
 /// runtime.spawn(move |ctx| async move {
@@ -58,9 +59,10 @@ pub struct Runtime {
 /// Result of a shutdown.
 ///
 /// ```
+/// # use rusm_runtime as rusm;
 /// use std::time::Duration;
 ///
-/// use rusm_runtime::{Config, Runtime, ShutdownReport};
+/// use rusm::{Config, Runtime, ShutdownReport};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.spawn(|_| std::future::pending::<()>())?;
@@ -108,7 +110,8 @@ impl Runtime {
 
     /// Ends all processes, those started from outside one by one in reverse order of their start, and the schedulers.
     ///
-    /// Processes first receive the exit signal `shutdown`. Those still alive after `deadline` are killed.
+    /// Processes first receive the exit signal `shutdown`. If one of them does not end, all others receive it when nine
+    /// tenths of `deadline` are over. Those still alive after `deadline` are killed.
     pub fn shutdown(mut self, deadline: Duration) -> ShutdownReport {
         self.end(deadline)
     }
@@ -136,12 +139,15 @@ impl Runtime {
             return ShutdownReport::default();
         }
         shared.closing.store(true, Ordering::SeqCst);
-        let until = Instant::now() + deadline.min(FAR_FUTURE);
+        let deadline = deadline.min(FAR_FUTURE);
+        let start = Instant::now();
+        let (in_order_until, until) = (start + deadline / 10 * 9, start + deadline);
         // Wait only for a limited time: creating a process may take long, and its closure may itself end this runtime.
         wait_until(Instant::now() + KILL_GRACE, || shared.spawns_in_progress.load(Ordering::SeqCst) == 0);
         while let Some(root) = shared.side_tables.newest_root() {
             shared.exit(None, root, ExitReason::Shutdown);
-            if !wait_until(until, || !shared.is_alive(root) && shared.side_tables.newest_root() != Some(root)) {
+            if !wait_until(in_order_until, || !shared.is_alive(root) && shared.side_tables.newest_root() != Some(root))
+            {
                 break;
             }
         }

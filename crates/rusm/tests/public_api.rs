@@ -4,12 +4,10 @@
 //! derives. What macros generate is not seen. After a change that is meant, `UPDATE_PUBLIC_API=1 cargo test -p rusm --test
 //! public_api` writes the list, whose diff is part of the review. `docs/policy.md` says which changes need which version.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use syn::spanned::Spanned;
 use syn::{Attribute, Fields, Ident, ImplItem, Item, ItemImpl, Meta, TraitItem, UseTree, Visibility};
@@ -62,7 +60,7 @@ fn the_public_interface_is_that_of_the_list() {
 impl Crate {
     fn read(src: &Path) -> Self {
         let mut modules = BTreeMap::new();
-        read_file(src.join("lib.rs"), src.to_owned(), Module::new(), &mut modules);
+        read_file(&src.join("lib.rs"), src, Module::new(), &mut modules);
         let mut this = Self { modules, impls: BTreeMap::new(), followed: RefCell::default() };
         for (module, items) in &this.modules {
             for (position, item) in items.iter().enumerate() {
@@ -82,7 +80,7 @@ impl Crate {
             let Some(name) = public_name(item) else { continue };
             match item {
                 Item::Mod(_) => {
-                    self.list_path(module, std::slice::from_ref(&name), &format!("{prefix}::{name}"), lines)
+                    self.list_path(module, std::slice::from_ref(&name), &format!("{prefix}::{name}"), lines);
                 }
                 Item::Use(used) => {
                     let mut leaves = Vec::new();
@@ -122,7 +120,7 @@ impl Crate {
         let mut add = |text: String| {
             lines.insert(format!("{name}: {text}"));
         };
-        let derives = |attributes: &[Attribute]| {
+        let attributes_of = |attributes: &[Attribute]| {
             attributes
                 .iter()
                 .filter(|one| one.path().is_ident("derive") || one.path().is_ident("non_exhaustive"))
@@ -134,7 +132,7 @@ impl Crate {
             Item::Struct(item) => {
                 add(format!("struct{}", source(&item.generics)));
                 fields(&item.fields, "", &mut add);
-                derived = derives(&item.attrs);
+                derived = attributes_of(&item.attrs);
             }
             Item::Enum(item) => {
                 add(format!("enum{}", source(&item.generics)));
@@ -142,7 +140,7 @@ impl Crate {
                     add(format!("variant {}", variant.ident));
                     fields(&variant.fields, &format!("{}.", variant.ident), &mut add);
                 }
-                derived = derives(&item.attrs);
+                derived = attributes_of(&item.attrs);
             }
             Item::Trait(item) => {
                 add(format!("trait{}: {}", source(&item.generics), source(&item.supertraits))
@@ -255,10 +253,10 @@ impl Crate {
 }
 
 /// Reads a file and those of the modules that it declares. `folder` is where these are.
-fn read_file(file: PathBuf, folder: PathBuf, module: Module, modules: &mut BTreeMap<Module, Vec<Item>>) {
-    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+fn read_file(file: &Path, folder: &Path, module: Module, modules: &mut BTreeMap<Module, Vec<Item>>) {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let items = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())).items;
-    read_items(items, &folder, module, modules);
+    read_items(items, folder, module, modules);
 }
 
 fn read_items(items: Vec<Item>, folder: &Path, module: Module, modules: &mut BTreeMap<Module, Vec<Item>>) {
@@ -271,7 +269,7 @@ fn read_items(items: Vec<Item>, folder: &Path, module: Module, modules: &mut BTr
         let path: Module = module.iter().cloned().chain([name.clone()]).collect();
         match &inner.content {
             Some((_, items)) => read_items(items.clone(), &folder.join(&name), path, modules),
-            None => read_file(folder.join(&name).with_extension("rs"), folder.join(&name), path, modules),
+            None => read_file(&folder.join(&name).with_extension("rs"), &folder.join(&name), path, modules),
         }
     }
     modules.insert(module, items);

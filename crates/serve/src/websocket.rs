@@ -49,7 +49,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A message.
 ///
 /// ```
-/// use rusm_serve::websocket::WsMessage;
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::websocket::WsMessage;
 ///
 /// assert_eq!(WsMessage::from("hello"), WsMessage::Text("hello".into()));
 /// assert_eq!(WsMessage::from(vec![1, 2]), WsMessage::Binary(vec![1, 2].into()));
@@ -138,8 +139,9 @@ enum Next {
 /// An open WebSocket. Pings are answered and sent by [`receive`](Self::receive).
 ///
 /// ```
-/// use rusm_serve::websocket::{self, WsMessage};
-/// use rusm_serve::{Request, Response};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::websocket::{self, WsMessage};
+/// use rusm::serve::{Request, Response};
 ///
 /// async fn shout(request: Request) -> Response {
 ///     websocket::upgrade(request, async |mut socket| {
@@ -166,6 +168,8 @@ pub struct WebSocket {
     turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     timer: LazyTimer,
     ping: Duration,
+    /// Time at which the client has been silent for too long. It outlives a dropped [`receive`](Self::receive).
+    silence_ends: Option<Instant>,
     /// True after a ping that no frame has followed.
     is_pinged: bool,
 }
@@ -193,7 +197,8 @@ impl std::fmt::Debug for WebSocket {
 /// Other requests get 400, or 426 with the supported version.
 ///
 /// ```
-/// use rusm_serve::{Request, Response, websocket};
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Request, Response, websocket};
 ///
 /// async fn echo(request: Request) -> Response {
 ///     websocket::upgrade(request, async |mut socket| {
@@ -288,6 +293,7 @@ impl WebSocket {
             turn: Some(Box::pin(async move { drain.turn(number).await })),
             timer: LazyTimer::default(),
             ping: limits.ws_ping,
+            silence_ends: None,
             is_pinged: false,
         })
     }
@@ -317,7 +323,7 @@ impl WebSocket {
                     return Err(WsError::Gone("it does not answer pings".to_owned()));
                 }
                 Next::Silence => {
-                    self.is_pinged = true;
+                    (self.is_pinged, self.silence_ends) = (true, None);
                     self.transmit(Opcode::Ping, &[]).await?;
                     continue;
                 }
@@ -327,7 +333,7 @@ impl WebSocket {
                     break;
                 }
             };
-            self.is_pinged = false;
+            (self.is_pinged, self.silence_ends) = (false, None);
             match item {
                 Ok(Some(Item::Text(text))) => return Ok(Some(WsMessage::Text(WsText(text)))),
                 Ok(Some(Item::Binary(bytes))) => return Ok(Some(WsMessage::Binary(bytes))),
@@ -355,8 +361,7 @@ impl WebSocket {
     }
 
     async fn next(&mut self) -> Next {
-        let Self { stream, turn, timer, ping, .. } = self;
-        let mut deadline = None;
+        let Self { stream, turn, timer, ping, silence_ends, .. } = self;
         poll_fn(|task| {
             if turn.as_mut().is_some_and(|turn| turn.as_mut().poll(task).is_ready()) {
                 return Poll::Ready(Next::Drain);
@@ -364,7 +369,7 @@ impl WebSocket {
             if let Poll::Ready(item) = stream.poll_next(task) {
                 return Poll::Ready(Next::Item(item));
             }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + *ping);
+            let deadline = *silence_ends.get_or_insert_with(|| Instant::now() + *ping);
             timer.poll(deadline, task).map(|()| Next::Silence)
         })
         .await

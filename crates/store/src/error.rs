@@ -129,6 +129,9 @@ impl OpenError {
     pub(super) fn storage(path: PathBuf, error: &StoreError) -> Self {
         match error {
             StoreError::Full => Self::Full { path, source: ErrorKind::StorageFull.into() },
+            StoreError::Failed(what) | StoreError::Unavailable(what) => {
+                Self::Io { path, source: io::Error::other(what.to_string()) }
+            }
             other => Self::Corrupt { path, what: other.to_string() },
         }
     }

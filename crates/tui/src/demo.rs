@@ -193,7 +193,7 @@ impl Demo {
                 Vec::new()
             }
             ClientMessage::Watch { frame_hz } => {
-                self.frame_every_ms = (1000.0 / frame_hz.clamp(1.0, 60.0)) as u64;
+                self.frame_every_ms = (1000.0 / frame_hz.clamp(0.1, 60.0)) as u64;
                 Vec::new()
             }
             ClientMessage::View(view) => {
@@ -426,6 +426,8 @@ impl Demo {
         let causes = self.causes.as_ref().map(|_| self.next_causes_ms);
         let schedulers = self.schedulers.as_ref().map(|_| self.next_schedulers_ms);
         let results = self.results.as_ref().map(|_| self.next_results_ms);
+        let serve = self.serve.as_ref().map(|_| self.next_serve_ms);
+        let cluster = self.cluster.as_ref().map(|_| self.next_cluster_ms);
         let views = [
             rows,
             detail,
@@ -439,6 +441,8 @@ impl Demo {
             causes,
             schedulers,
             results,
+            serve,
+            cluster,
             self.next_events_ms,
         ];
         let due = views.into_iter().chain([Some(self.next_frame_ms), self.watches.due_ms()]).flatten().min();

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -159,10 +159,13 @@ impl RemoteGuests {
         timeout: Duration,
     ) -> Result<Pid, RemoteGuestError> {
         let args: Vec<String> = args.into_iter().map(Into::into).collect();
-        let starter = ctx.spawn_on(node, STARTER, Bytes::new()).await?;
+        let start = Instant::now();
+        let asked = tokio::time::timeout(timeout, ctx.spawn_on(node, STARTER, Bytes::new())).await;
+        let starter = asked.unwrap_or_else(|_late| Err(AskError::NoConnection { node: node.into() }))?;
         let mut request = StartGuest { hash: Bytes::copy_from_slice(&code.hash), args, code: None };
         loop {
-            match ctx.call::<StartGuest, Started>(starter, request.clone(), timeout).await? {
+            let left = timeout.saturating_sub(start.elapsed());
+            match ctx.call::<StartGuest, Started>(starter, request.clone(), left).await? {
                 Started::Pid(pid) => return Ok(pid),
                 Started::NoCode if request.code.is_none() => request.code = Some(code.bytes.clone()),
                 Started::NoCode => return Err(RemoteGuestError::Refused("it does not keep the code".to_owned())),
@@ -273,11 +276,12 @@ impl RemoteGuests {
                 if <[u8; 32]>::from(Sha256::digest(&code)) != hash {
                     return Err("the code does not have the hash that was announced".to_owned());
                 }
-                engine.load(name, &code).map_err(|error| error.to_string())
+                let module = engine.load(name, &code).map_err(|error| error.to_string())?;
+                // Here, because loading goes on if the starter ends.
+                loading.is_known();
+                Ok(module)
             };
-            let module = ctx.spawn_blocking(load).await?;
-            loading.is_known();
-            return Ok(Some(module));
+            return ctx.spawn_blocking(load).await.map(Some);
         }
     }
 
@@ -290,28 +294,32 @@ impl RemoteGuests {
     }
 
     /// Notes that code is being loaded; `None` if another starter does it.
-    fn begin_loading(&self, hash: [u8; 32]) -> Result<Option<Loading<'_>>, String> {
+    fn begin_loading(&self, hash: [u8; 32]) -> Result<Option<Loading>, String> {
         let mut loaded = self.0.loaded.lock();
+        if loaded.loading.contains(&hash) {
+            return Ok(None);
+        }
         if loaded.known.len() + loaded.loading.len() >= MODULES_MAX {
             return Err(format!("other nodes have loaded {MODULES_MAX} modules already"));
         }
-        Ok(loaded.loading.insert(hash).then_some(Loading { inner: &self.0, hash }))
+        loaded.loading.insert(hash);
+        Ok(Some(Loading { inner: Arc::clone(&self.0), hash }))
     }
 }
 
-/// Code that is being loaded; also its end if the process ends.
-struct Loading<'a> {
-    inner: &'a Inner,
+/// Code that is being loaded, until this is dropped.
+struct Loading {
+    inner: Arc<Inner>,
     hash: [u8; 32],
 }
 
-impl Loading<'_> {
+impl Loading {
     fn is_known(&self) {
         self.inner.loaded.lock().known.insert(self.hash);
     }
 }
 
-impl Drop for Loading<'_> {
+impl Drop for Loading {
     fn drop(&mut self) {
         self.inner.loaded.lock().loading.remove(&self.hash);
     }

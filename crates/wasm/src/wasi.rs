@@ -49,7 +49,7 @@ pub(super) use guarded::{link_components, link_concurrent, link_modules};
 
 /// Number of bytes that a guest may write before others run: a write is not interrupted, and each byte may be a line.
 const WRITE_BYTES: usize = 16 * 1024;
-/// Length at which a line without an end is written, in bytes.
+/// Length of the longest line, in bytes. A longer one becomes several.
 const LINE_BYTES: usize = 8 * 1024;
 
 impl Wasi {
@@ -60,7 +60,7 @@ impl Wasi {
                 pid: state.ctx.pid(),
                 info: Arc::clone(&state.info),
                 level,
-                line: Vec::new(),
+                lines: Lines::default(),
                 unyielded: 0,
             })))
         });
@@ -147,7 +147,7 @@ struct LineBuffer {
     pid: Pid,
     info: Arc<GuestInfo>,
     level: Level,
-    line: Vec<u8>,
+    lines: Lines,
     /// Number of bytes written since others ran.
     unyielded: usize,
 }
@@ -155,25 +155,61 @@ struct LineBuffer {
 impl LineBuffer {
     fn write(&mut self, bytes: &[u8]) {
         self.unyielded += bytes.len();
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() >= LINE_BYTES {
-                self.end_line();
-            }
-        }
+        self.lines.write(bytes, |line| write_line(&self.info, self.pid, self.level, line));
     }
 
-    fn end_line(&mut self) {
-        let text = String::from_utf8_lossy(&self.line);
-        write_line(&self.info, self.pid, self.level, &text);
-        self.line.clear();
+    /// Writes the begun line.
+    fn flush(&mut self) {
+        self.lines.flush(|line| write_line(&self.info, self.pid, self.level, line));
     }
 }
 
 impl Drop for LineBuffer {
     fn drop(&mut self) {
-        if !self.line.is_empty() {
-            self.end_line();
+        self.flush();
+    }
+}
+
+/// Splits output into lines of at most [`LINE_BYTES`].
+#[derive(Default)]
+struct Lines {
+    /// Beginning of the next line.
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// Calls `line` with each line that ends, or is as long as a line may be.
+    fn write(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
+        for mut piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            while !piece.is_empty() {
+                if self.begun.len() >= LINE_BYTES && piece != b"\n" {
+                    self.split(&mut line);
+                }
+                // One byte more for the end of the line.
+                let room = LINE_BYTES.saturating_sub(self.begun.len()).max(1);
+                let (now, rest) = piece.split_at(piece.len().min(room));
+                self.begun.extend_from_slice(now);
+                piece = rest;
+            }
+            if self.begun.ends_with(b"\n") {
+                self.flush(&mut line);
+            }
+        }
+    }
+
+    /// Ends a line that goes on. A character that is only partly there begins the next line.
+    fn split(&mut self, line: impl FnMut(&str)) {
+        let last = self.begun.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+        let is_part = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+        let rest = self.begun.split_off(self.begun.len() - if is_part { last.len() } else { 0 });
+        self.flush(line);
+        self.begun = rest;
+    }
+
+    fn flush(&mut self, mut line: impl FnMut(&str)) {
+        if !self.begun.is_empty() {
+            line(&String::from_utf8_lossy(&self.begun));
+            self.begun.clear();
         }
     }
 }
@@ -197,10 +233,7 @@ impl LogStream {
 #[cfg(feature = "http")]
 impl OutputLines for Mutex<LineBuffer> {
     fn flush_line(&self) {
-        let mut lines = self.lock();
-        if !lines.line.is_empty() {
-            lines.end_line();
-        }
+        self.lock().flush();
     }
 
     fn belong_to(&self, pid: Pid, info: &Arc<GuestInfo>) {
@@ -267,5 +300,38 @@ impl AsyncWrite for LogStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(writes: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut seen) = (Lines::default(), Vec::new());
+        for bytes in writes {
+            lines.write(bytes, |line| seen.push(line.to_owned()));
+        }
+        lines.flush(|line| seen.push(line.to_owned()));
+        seen
+    }
+
+    #[test]
+    fn a_long_line_becomes_several_and_nothing_of_it_is_lost() {
+        let text = format!("INFO: {}", "0123456789".repeat(2_000));
+        let wide = "€".repeat(LINE_BYTES);
+        for writes in [vec![text.as_bytes()], text.as_bytes().chunks(4_096).collect(), vec![wide.as_bytes()]] {
+            let seen = lines(&writes);
+            assert_eq!(seen.concat().as_bytes(), writes.concat());
+            assert!(seen.iter().all(|line| line.len() <= LINE_BYTES), "{:?}", seen.iter().map(String::len));
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_greatest_length_has_no_empty_one_after_it() {
+        let text = "x".repeat(LINE_BYTES);
+        assert_eq!(lines(&[format!("{text}\ny\n").as_bytes()]), [format!("{text}\n"), "y\n".to_owned()]);
+        assert_eq!(lines(&[text.as_bytes(), b"\n"]), [format!("{text}\n")]);
+        assert_eq!(lines(&[b"\n", b"\xff\n"]), ["\n", "\u{fffd}\n"]);
     }
 }

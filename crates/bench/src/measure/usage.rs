@@ -39,7 +39,8 @@ pub(crate) fn machine_cpu() -> Option<MachineCpu> {
     Some(MachineCpu { busy: machine.busy.saturating_sub(children_cpu()), ..machine })
 }
 
-/// Returns the CPU time of the programs that this process has started, both ended and running.
+/// Returns the CPU time of the programs that this process has started, both ended and running. Programs that those have
+/// started count when they have ended.
 fn children_cpu() -> Duration {
     let stat = |path: &str| fs::read_to_string(path).ok();
     let ended = stat("/proc/self/stat").and_then(|stat| times_of(&stat)).map_or(0, |[_, children]| children);

@@ -1,4 +1,4 @@
-//! Encodes the groups of the CPU view: their names.
+//! Names of processes and of their kinds, as the CPU view and the tree send them.
 
 use rusm_protocol::CpuRow;
 
@@ -63,6 +63,9 @@ fn short_type(name: &str) -> String {
     let mut path = String::new();
     let end_path = |path: &mut String, out: &mut String| {
         let parts: Vec<&str> = path.split("::").filter(|part| !part.is_empty()).collect();
+        if path.starts_with("::") {
+            out.push_str("::");
+        }
         out.push_str(&parts[parts.len().saturating_sub(2)..].join("::"));
         path.clear();
     };
@@ -91,6 +94,8 @@ mod tests {
                 "core::pin::Pin<alloc::boxed::Box<dyn core::future::Future<Output = ()>>>",
                 "pin::Pin<boxed::Box<dyn future::Future<Output = ()>>>",
             ),
+            ("<app::orders::Courier as app::Actor>::run::{{closure}}", "<orders::Courier as app::Actor>::run"),
+            ("app::Store<u8>::commit", "app::Store<u8>::commit"),
             ("", ""),
         ] {
             assert_eq!(short_type(long), short);

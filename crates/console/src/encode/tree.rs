@@ -58,6 +58,7 @@ pub(crate) fn child(runtime: &Handle, child: &ChildReport, position: TreePositio
         above: position.above,
         rails: position.rails,
         name: cut(&child.id, NAME_MAX_BYTES),
+        label: pid.and_then(|pid| label(runtime, pid, &child.id)),
         pid: pid.map(|pid| pid.to_string()),
         state: state.to_owned(),
         wait_ms,
@@ -73,6 +74,13 @@ pub(crate) fn child(runtime: &Handle, child: &ChildReport, position: TreePositio
         },
         sum: None,
     }
+}
+
+/// Returns the label of a child, or its name, if that says more than its id does.
+fn label(runtime: &Handle, pid: Pid, id: &str) -> Option<String> {
+    let process = observe::process(runtime, pid)?;
+    let label = [process.label, process.name].into_iter().flatten().find(|label| &**label != id)?;
+    Some(cut(&label, NAME_MAX_BYTES))
 }
 
 /// Encodes a top supervisor in full.

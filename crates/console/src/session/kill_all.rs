@@ -8,6 +8,9 @@
 //! matching process gets its signal before it can run again. So does each of its children that has not run yet,
 //! although it may not have the name or label yet that the filter would match. A pause does not wait for long polls: while
 //! a process that got its signal is in one, it may start others, and another pass is due.
+//!
+//! A process that a supervisor starts after the first pass is left alone: it is most likely the restart of one that has
+//! just ended, and to end it again would use up what the supervisor allows.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +43,7 @@ pub(super) struct Killed {
 /// Each process gets the reason once. A process that traps exits may survive a shutdown.
 pub(super) async fn kill_all(runtime: &Handle, filter: &Filter, reason: &ExitReason) -> Killed {
     let until = Instant::now() + TIME_LIMIT;
-    let mut search = Search { runtime, filter, reason, ended: FxHashSet::default() };
+    let mut search = Search { runtime, filter, reason, is_first: true, ended: FxHashSet::default() };
     let mut is_proof = false;
     for round in 1.. {
         let left = match round {
@@ -63,6 +66,7 @@ struct Search<'a> {
     runtime: &'a Handle,
     filter: &'a Filter,
     reason: &'a ExitReason,
+    is_first: bool,
     ended: FxHashSet<Pid>,
 }
 
@@ -70,7 +74,13 @@ impl Search<'_> {
     /// Ends every process that the filter matches; returns the number that no earlier pass has ended.
     fn pass(&mut self) -> u64 {
         let (filter, now_ms) = (self.filter, observe::uptime(self.runtime).as_millis() as u64);
-        self.end_matching(|seen| filter.matches_process(seen, now_ms, &FilterRates::default()))
+        let is_first = std::mem::take(&mut self.is_first);
+        let (runtime, ended) = (self.runtime, self.ended.clone());
+        let is_restarted = |seen: &observe::ProcessRef<'_>| {
+            let supervisor = seen.parent().filter(|parent| !is_first && !ended.contains(parent));
+            supervisor.is_some_and(|parent| observe::supervisor(runtime, parent).is_some())
+        };
+        self.end_matching(|seen| filter.matches_process(seen, now_ms, &FilterRates::default()) && !is_restarted(seen))
     }
 
     /// Ends children of ended processes that have not run yet.
@@ -143,7 +153,8 @@ mod tests {
         let pid = runtime.spawn_with(&SpawnOptions::default().label("bomb"), blocked).unwrap();
         runs.recv().unwrap();
         let (filter, reason) = (Filter::parse("name=bomb").unwrap(), ExitReason::Killed);
-        let mut search = Search { runtime: &runtime, filter: &filter, reason: &reason, ended: FxHashSet::default() };
+        let mut search =
+            Search { runtime: &runtime, filter: &filter, reason: &reason, is_first: true, ended: FxHashSet::default() };
 
         assert_eq!((search.pass(), search.pass(), search.is_one_running()), (1, 0, true));
 

@@ -71,7 +71,7 @@ impl FilterSubject for Subject<'_, '_> {
             FilterField::MemoryBytes => seen.memory_bytes(),
             FilterField::Reductions => seen.reductions(),
             FilterField::Messages => seen.messages(),
-            FilterField::AgeMs => self.now_ms.saturating_sub(u64::from(seen.spawned_ms())),
+            FilterField::AgeMs => self.now_ms.saturating_sub(seen.spawned_ms()),
             FilterField::BusyNs => seen.busy_ns(),
             FilterField::Parent => u64::from(seen.parent_slot()),
             FilterField::Links => observe::link_counts(seen).0,

@@ -55,7 +55,7 @@ pub(crate) struct Node {
     frames: watch::Receiver<Arc<Sample>>,
     stopping: watch::Receiver<bool>,
     memory: RefCell<MemoryProbe>,
-    /// The lock lets one order be computed at a time; data for rates is kept while any observer is attached.
+    /// The lock lets one order be computed at a time; data for rates is kept for a while after its last use.
     rates: Mutex<Vec<Rates>>,
     /// The rates that filters compare: a filter may read them when the order does not.
     filter_rates: Mutex<Vec<Rates>>,
@@ -134,7 +134,8 @@ impl Node {
     /// Returns the memory of the node by use, for a sample; reads it again if the last reading is old.
     pub(crate) fn memory(&self, sample: &Sample) -> Option<(MemoryReading, Duration)> {
         // An order in progress holds the lock; its data is then counted at the next reading.
-        let rates = self.rates.try_lock().map_or(0, |all| all.iter().map(Rates::bytes).sum());
+        let stored = |rates: &Mutex<Vec<Rates>>| rates.try_lock().map_or(0, |all| all.iter().map(Rates::bytes).sum());
+        let rates: u64 = stored(&self.rates) + stored(&self.filter_rates);
         let log = sample.log.as_ref().map_or(0, |log| log.queued_bytes);
         let recorder = self.recording.borrow().bytes() as u64;
         let reported = ReportedBytes { observers: rates, recorder, log };
@@ -277,18 +278,24 @@ impl Node {
         let now = Instant::now();
         let wanted = |rates: &Rates| rates.looked_at().is_some_and(|at| now - at < RATES_KEPT);
         let mut filter_rates = self.filter_rates.lock().await;
-        // A look that skips a column would compare it over too long a time.
-        filter_rates.retain(|rates| wanted(rates) && filter.rates().contains(&rates.column()));
+        // Those of other clients' filters stay.
+        filter_rates.retain(wanted);
         for &column in filter.rates().iter().take(FilterRates::LEN) {
             if !filter_rates.iter().any(|rates| rates.column() == column) {
                 filter_rates.push(Rates::new(column, self.era()));
             }
         }
-        filter_rates.iter_mut().for_each(|rates| rates.follow(self.era()));
+        let is_used = |rates: &Rates| filter.rates().contains(&rates.column());
+        filter_rates.sort_by_key(|rates| !is_used(rates));
+        let used = filter_rates.partition_point(is_used);
+        let filter_rates = &mut filter_rates[..used];
+        for rates in &mut *filter_rates {
+            rates.follow(self.era());
+        }
         if !sort.key.is_rate() {
             // Numbers and names need no stored data, but the lock still ensures one order at a time.
             let mut none = Rates::new(sort.key, self.era());
-            return ranking::order(&self.runtime, sort, filter, window, &mut none, &mut filter_rates, around).await;
+            return ranking::order(&self.runtime, sort, filter, window, &mut none, filter_rates, around).await;
         }
         all.retain(wanted);
         let index = all.iter().position(|rates| rates.column() == sort.key).unwrap_or_else(|| {
@@ -296,7 +303,7 @@ impl Node {
             all.len() - 1
         });
         all[index].follow(self.era());
-        ranking::order(&self.runtime, sort, filter, window, &mut all[index], &mut filter_rates, around).await
+        ranking::order(&self.runtime, sort, filter, window, &mut all[index], filter_rates, around).await
     }
 }
 

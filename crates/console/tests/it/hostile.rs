@@ -1,5 +1,6 @@
 //! Bad input and bad clients: each gets one clear line and the right close code, and other clients are not disturbed.
 
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use crate::support::{
 };
 use rusm_console::Limits;
 use rusm_protocol::Column;
+use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{Context, SpawnOptions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -390,6 +392,27 @@ async fn a_spawn_bomb_is_ended_by_one_command_and_others_live_on() {
         node.settles("the end of all", |runtime| runtime.process_count() == 1).await;
         assert!(node.runtime.is_alive(bystander));
     }
+}
+
+#[tokio::test]
+async fn a_restarted_child_outlives_the_command_that_ended_the_one_before() {
+    let node = node_with(|config| config.limits = generous());
+    let children = (0..3).map(|n| ChildSpec::new(format!("w{n}"), |_| pending::<()>()).named(format!("w{n}")));
+    let tree =
+        children.fold(Supervisor::new(Strategy::OneForOne).intensity(3, Duration::from_hours(1)), Supervisor::child);
+    let supervisor = tree.start(&node.runtime).await.unwrap().pid();
+    let before: Vec<_> = (0..3).map(|n| node.runtime.whereis(&format!("w{n}"))).collect();
+    let mut client = node.attach().await;
+
+    client.send(&json!({"type": "kill_all", "filter": "name~w", "reason": "kill", "id": 1}).to_string()).await;
+    let killed = client.next_of("killed").await;
+
+    assert_eq!((&killed["processes"], &killed["left"]), (&json!(3), &json!(0)), "{killed}");
+    node.settles("three restarts", |runtime| {
+        (0..3).all(|n| runtime.whereis(&format!("w{n}")).is_some_and(|pid| !before.contains(&Some(pid))))
+    })
+    .await;
+    assert!(node.runtime.is_alive(supervisor));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ pub(crate) struct Row {
     memory_bytes: u64,
     mailbox_len: u64,
     messages: u64,
-    spawned_ms: u32,
+    spawned_ms: u64,
     parent: u32,
 }
 

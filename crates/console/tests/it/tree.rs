@@ -147,6 +147,35 @@ async fn a_path_names_a_child_through_the_restarts_of_its_supervisor_and_its_end
 }
 
 #[tokio::test]
+async fn a_child_has_the_label_of_its_process_if_that_says_more_than_its_id() {
+    let node = node();
+    let labelled = |label: &'static str| {
+        move |ctx: Context| async move {
+            ctx.set_label(label);
+            pending::<()>().await;
+        }
+    };
+    let tree = Supervisor::new(Strategy::OneForOne)
+        .child(ChildSpec::new("plain", |_| pending::<()>()))
+        .child(ChildSpec::new("connection", labelled("ada")))
+        .child(ChildSpec::new("same", labelled("same")))
+        .child(ChildSpec::new("till", |_| pending::<()>()).named("till 7"));
+    let supervisor = tree.start(&node.runtime).await.unwrap().pid().to_string();
+    let mut client = node.attach().await;
+    let mut label = Value::Null;
+    // The process sets its label after its start.
+    for id in 1.. {
+        let rows = look(&mut client, id, std::slice::from_ref(&supervisor), 0, 10).await;
+        label = json!(rows["rows"].as_array().unwrap().iter().map(|row| row["label"].clone()).collect::<Vec<_>>());
+        if label[2] == "ada" {
+            break;
+        }
+    }
+
+    assert_eq!(label, json!([null, null, "ada", null, "till 7"]));
+}
+
+#[tokio::test]
 async fn nothing_is_told_once_nobody_looks() {
     let node = node();
     family(&node.runtime, 1).await;

@@ -1,6 +1,6 @@
 //! The process table through a view: the rows are those of a full sort, for every key, filter and window.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::population::{FILTERS, KEYS, Population};
 use crate::support::{Client, Node, generous, node, node_with};
@@ -291,7 +291,7 @@ async fn rates_of_a_process_that_is_not_young_are_unknown_until_it_was_looked_at
         })
         .unwrap();
     node.settles("an age of a second", |runtime| {
-        let spawned_ms = observe::process_ref(runtime, busy).map_or(u32::MAX, |seen| seen.spawned_ms());
+        let spawned_ms = observe::process_ref(runtime, busy).map_or(u64::MAX, |seen| seen.spawned_ms());
         observe::uptime(runtime).as_millis() > u128::from(spawned_ms) + 1_000
     })
     .await;
@@ -409,4 +409,27 @@ async fn links_monitors_and_the_size_of_a_mailbox_are_columns() {
     assert_eq!((&rows[1][0], &rows[1][1], &rows[1][2]), (&json!(parked.to_string()), &json!(1), &json!(0)));
     assert!(rows[1][3].as_u64().is_some_and(|bytes| bytes >= 800), "{rows:?}");
     assert_eq!(pids(&filtered), [parked.to_string()]);
+}
+
+#[tokio::test]
+async fn a_filter_by_a_rate_finds_processes_while_another_observer_has_another_filter() {
+    let node = node_with(|config| config.limits = generous());
+    node.runtime
+        .spawn(|ctx| async move {
+            loop {
+                ctx.sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .unwrap();
+    let (mut first, mut second) = (node.attach().await, node.attach().await);
+    let start = Instant::now();
+    // Each of the two computes an order of its own in turn.
+    for id in (0..).step_by(2) {
+        let rows = first.rows(&view(id, "pid", false, "reds/s>1", 0, 10)).await;
+        if rows["matched"] == 1 {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{rows}");
+        second.rows(&view(id + 1, "pid", false, "mailq>1", 0, 10)).await;
+    }
 }

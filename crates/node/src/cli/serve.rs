@@ -40,7 +40,7 @@ pub(crate) struct ServeFlags {
     /// requests [default: request].
     #[arg(long, value_name = "REUSE", help_heading = COMPONENT)]
     instances: Option<String>,
-    /// Name of the node and of its socket [default: the name of the component or folder].
+    /// Name of the node and of its socket [default: the name of the component or folder; rusm with a configuration].
     #[arg(long)]
     pub(super) name: Option<String>,
     /// Seconds to wait for requests to end when the node stops [default: 10].

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::private_socket;
 
-/// Time that a client has to send its line and to read the answer.
+/// Time that a client has to send its line, and again to read the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a leave may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -96,8 +96,23 @@ fn read_command(client: &mut UnixStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&command).trim().to_owned())
 }
 
+/// Writes the answer. A client that reads it in small pieces has no more time than any other.
+fn write_answer(client: &mut UnixStream, answer: &str) -> io::Result<()> {
+    let until = Instant::now() + CLIENT_TIMEOUT;
+    let mut rest = answer.as_bytes();
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_write_timeout(Some(left))?;
+        let written = client.write(rest)?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
 fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
-    client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let answer = match &*read_command(&mut client)? {
         "status" => status(node),
         "drain" => {
@@ -107,7 +122,7 @@ fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
         "leave" => json!({ "acknowledged": node.leave(LEAVE_TIMEOUT) }),
         other => json!({ "error": format!("unknown command {other:?}") }),
     };
-    writeln!(client, "{answer}")
+    write_answer(&mut client, &format!("{answer}\n"))
 }
 
 fn status(node: &Node) -> Value {

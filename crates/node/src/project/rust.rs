@@ -73,13 +73,16 @@ fn manifest(name: &str, dependency: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n\
          [dependencies]\n{dependency}\n\n# A component is loaded more often than it is built.\n[profile.release]\n\
-         opt-level = \"s\"\nlto = true\ncodegen-units = 1\npanic = \"abort\"\nstrip = \"debuginfo\"\n"
+         opt-level = \"s\"\nlto = true\ncodegen-units = 1\npanic = \"abort\"\nstrip = \"debuginfo\"\n\n\
+         # The project is no member of a workspace above it, and the SDK has one of its own.\n[workspace]\n\
+         exclude = [\"sdk\"]\n"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::process::Command;
 
     use super::*;
 
@@ -92,5 +95,22 @@ mod tests {
             let path = format!("sdk/rust/src/{}", entry.unwrap().file_name().display());
             assert!(files.iter().any(|(file, _)| *file == path), "{path}");
         }
+    }
+
+    #[test]
+    fn a_guest_is_a_project_of_its_own_inside_another_workspace() {
+        let outer = tempfile::tempdir().unwrap();
+        fs::write(outer.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+        let shop = outer.path().join("shop");
+        for (file, text) in project(Kind::Guest, "shop").files {
+            let path = shop.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+        let read = Command::new("cargo").args(arguments).current_dir(&shop).output().unwrap();
+
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
     }
 }

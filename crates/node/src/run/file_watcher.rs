@@ -1,4 +1,4 @@
-//! Detects changed files. Each change is reported once, and only when the file is completely written.
+//! Detects changed files. Each change is reported once, when two polls in turn found the file the same.
 //!
 //! The files are polled a few times a second. A poll is cheap, works on every file system, and misses no lasting
 //! change. These properties are worth more here than learning of a change a tenth of a second earlier.

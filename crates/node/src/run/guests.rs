@@ -104,9 +104,7 @@ impl Guests {
     /// Waits until the supervisor has ended and the ends of all its guests are recorded. Returns at once if it had
     /// ended before.
     pub(crate) async fn ended(&mut self) {
-        if let Some(end) = &mut self.end {
-            self.reason = Some(end.await);
-        }
+        self.supervisor_ended().await;
         (self.end, self.supervisor) = (None, None);
         // The guests ended before their supervisor, but the notifications may still be in flight.
         let reported = async {
@@ -116,6 +114,22 @@ impl Guests {
         };
         if tokio::time::timeout(REPORT_TIMEOUT, reported).await.is_err() {
             tracing::debug!("not all ends of guests were reported");
+        }
+    }
+
+    /// Waits until the supervisor has ended. Nothing is lost if the future is dropped.
+    async fn supervisor_ended(&mut self) {
+        if let Some(end) = &mut self.end {
+            self.reason = Some(end.await);
+            self.end = None;
+        }
+    }
+
+    /// Waits until all has ended, and logs why.
+    async fn report_end(&mut self) {
+        self.ended().await;
+        if let Err(failure) = self.result() {
+            tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
         }
     }
 
@@ -149,10 +163,8 @@ impl Guests {
         loop {
             let changed = tokio::select! {
                 changed = modules.changed() => changed,
-                () = self.ended(), if self.supervisor.is_some() => {
-                    if let Err(failure) = self.result() {
-                        tracing::error!(target: "rusm::run", "{failure}; waiting for a module to change");
-                    }
+                () = self.supervisor_ended(), if self.supervisor.is_some() => {
+                    self.report_end().await;
                     continue;
                 }
             };
@@ -165,6 +177,10 @@ impl Guests {
                 };
                 match compiled {
                     Ok(()) => {
+                        // It may have given up while the module was compiled.
+                        if self.supervisor.is_some_and(|supervisor| !self.runtime.is_alive(supervisor.pid())) {
+                            self.report_end().await;
+                        }
                         tracing::info!(target: "rusm::run", module = name, "module has changed: restarting its guests");
                         self.restart_module(&name).await;
                     }

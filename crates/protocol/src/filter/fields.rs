@@ -176,7 +176,7 @@ pub(super) fn parse_value(values: FilterValues, text: &str) -> Option<u64> {
         FilterValues::Bytes => scaled(text, &SIZES)?,
         _ => scaled(text, &COUNTS)?,
     };
-    // A limit that is not a whole number is rounded: `0.3` would otherwise match what `0` does.
+    // A limit that is not a whole number in the unit of the field is rounded.
     (value.is_finite() && value >= 0.0).then_some(value.round() as u64)
 }
 

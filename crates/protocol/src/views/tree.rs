@@ -86,6 +86,9 @@ pub struct TreeRow {
     pub rails: u64,
     /// Id of the child; for a supervisor at the top, its name or label.
     pub name: String,
+    /// Label or name of the child's process, if it differs from the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Pid of its process, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,

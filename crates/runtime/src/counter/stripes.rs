@@ -11,7 +11,7 @@
 //! Each stripe has a local credit. The units taken in total are `Σ net + Σ spent + moved_spent`. Invariants:
 //! `reserve + Σ credit + Σ spent + moved_spent` is the budget adjusted by the updates when the reserve last accounted
 //! for them, so units that do not exist are never spent; and a reader that loads the stripes before `moved_spent` never
-//! sees fewer units taken than were taken.
+//! misses units that are moved.
 
 use crossbeam_utils::CachePadded;
 
@@ -222,7 +222,8 @@ impl Stripes {
         reserve.updates = updates;
     }
 
-    /// Returns the units taken in total. While units are moved it may be too high, but never too low.
+    /// Returns the units taken in total. While units are moved it may be too high. While others take units from one
+    /// stripe and give back to another, it may be too low by those.
     #[inline]
     pub(crate) fn taken(&self) -> i64 {
         let stripe = |counts: &CachePadded<StripeCounts>| {
@@ -233,7 +234,7 @@ impl Stripes {
         stripes.wrapping_add(self.moved_spent.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of operations and the least units they took; exact once no operation adds to them.
+    /// Returns the number of operations and the units they took; exact once no operation adds to them.
     pub(crate) fn totals(&self) -> (u64, i64) {
         let _guard = self.reserve.lock();
         let operations = self.counts.iter().map(|counts| counts.operations.load(Ordering::Acquire)).sum();

@@ -95,7 +95,7 @@ impl Vsa {
         self.stripes.refund(self.stripe_selector.stripe(), units)
     }
 
-    /// Returns the available units: the true value, or less for a moment while other threads refund.
+    /// Returns the available units: exact while no other thread takes or refunds, and off by such units otherwise.
     #[inline]
     pub fn available(&self) -> i64 {
         self.initial_value.wrapping_sub(self.stripes.taken())

@@ -256,8 +256,8 @@ impl ProcessRef<'_> {
 
     /// Returns the time of the spawn, in milliseconds since the runtime started.
     #[inline]
-    pub fn spawned_ms(&self) -> u32 {
-        self.header.spawned_ms.load(Relaxed)
+    pub fn spawned_ms(&self) -> u64 {
+        self.header.spawned_ms()
     }
 }
 

@@ -107,8 +107,10 @@ pub fn scheduler_reports(runtime: &Handle) -> Vec<SchedulerReport> {
         let since = |at_ns: u64| Duration::from_nanos(now_ns.saturating_sub(at_ns));
         let running = scheduler.running();
         let own = &scheduler.counters;
-        let (slept_at_ns, oldest_ns) = (own.slept_at_ns.load(Relaxed), own.oldest_ready_ns.load(Relaxed));
+        let oldest_ns = own.oldest_ready_ns.load(Relaxed);
         let (counters, slice_ns) = read(scheduler, now_ns);
+        // Read after the mark of the sleep, which is written after it.
+        let slept_at_ns = own.slept_at_ns.load(Relaxed);
         let queued = scheduler.stealer.len() as u64;
         SchedulerReport {
             counters,
@@ -151,7 +153,8 @@ impl Drop for SchedulerWatch {
     }
 }
 
-/// Reads when a scheduler became busy, and its busy time before. Both are of one moment, or time could count twice.
+/// Reads when a scheduler became busy, and its busy time before. Both are of one moment unless the operating system has
+/// stopped the scheduler between its two stores: then the last slice counts twice until it goes on.
 fn busy(counters: &Counters) -> (u64, u64) {
     let read = || (counters.busy_ns.load(Acquire), counters.busy_since_ns.load(Acquire));
     let mut seen = read();

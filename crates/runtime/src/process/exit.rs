@@ -14,9 +14,10 @@ const TEXT_MAX_BYTES: usize = 4096;
 /// Reason why a process ended, sent to the processes that are linked to it or monitor it.
 ///
 /// ```
-/// use rusm_runtime::ExitReason;
+/// # use rusm_runtime as rusm;
+/// use rusm::ExitReason;
 ///
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config { log_crashes: false, ..Default::default() })?;
+/// # let runtime = rusm::Runtime::start(rusm::Config { log_crashes: false, ..Default::default() })?;
 /// let (_, fine) = runtime.spawn_monitored(|_| async {})?;
 /// let (_, failed) = runtime.spawn_monitored(|_| async { "seven".parse::<u32>().map(drop) })?;
 /// let (_, panicked) = runtime.spawn_monitored(|_| async { if true { panic!("no paper") } })?;
@@ -26,7 +27,7 @@ const TEXT_MAX_BYTES: usize = 4096;
 /// assert!(matches!(panicked.wait(), ExitReason::Panic(info) if info.message == "no paper"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum ExitReason {
     /// The body of the process returned.
     Normal,
@@ -51,7 +52,8 @@ pub enum ExitReason {
 /// Two details are equal if their texts are equal; the values are not compared.
 ///
 /// ```
-/// use rusm_runtime::{Detail, ExitReason};
+/// # use rusm_runtime as rusm;
+/// use rusm::{Detail, ExitReason};
 ///
 /// let reason = ExitReason::Other(Detail::with("disk full", 28_i32));
 /// let ExitReason::Other(detail) = &reason else { unreachable!() };
@@ -163,11 +165,19 @@ impl Display for ExitReason {
     }
 }
 
+/// Writes the same line as [`Display`]: `main` returns a reason, and Rust prints that by `Debug`.
+impl fmt::Debug for ExitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
+    }
+}
+
 /// Turns any error into an exit reason, so that `?` works in `init`. The text has the error and its sources, and the
 /// error is the value of the [`Detail`](crate::Detail).
 ///
 /// ```
-/// use rusm_runtime::ExitReason;
+/// # use rusm_runtime as rusm;
+/// use rusm::ExitReason;
 ///
 /// fn port(text: &str) -> Result<u16, ExitReason> {
 ///     Ok(text.parse::<u16>()?)
@@ -200,7 +210,8 @@ pub fn panic_reason(payload: Box<dyn Any + Send>) -> ExitReason {
 /// A value that the body of a process may return, and that becomes its exit reason.
 ///
 /// ```
-/// use rusm_runtime::{ExitReason, Outcome};
+/// # use rusm_runtime as rusm;
+/// use rusm::{ExitReason, Outcome};
 ///
 /// assert_eq!(().into_exit(), None);
 /// assert_eq!(Err::<(), _>("disk full").into_exit(), Some(Box::new(ExitReason::other("disk full"))));

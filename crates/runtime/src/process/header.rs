@@ -57,8 +57,8 @@ pub(crate) const WAIT_MESSAGE: u8 = WAIT_RECEIVE | WAIT_CALL;
 
 /// The shared part of a control block: one cache line.
 ///
-/// Only the owner writes the counters, by a relaxed load and a relaxed store. Readers see a recent value of each
-/// counter, which is enough for statistics.
+/// Only the owner writes the `AtomicU64` counters, by a relaxed load and a relaxed store. Readers see a recent value of
+/// each counter, which is enough for statistics.
 #[repr(C, align(64))]
 pub(crate) struct ProcessHeader {
     pub(crate) gate: Gate,
@@ -68,18 +68,19 @@ pub(crate) struct ProcessHeader {
     pub(crate) exact_polls_left: AtomicU8,
     /// `WAIT_*` bits of the last poll.
     pub(crate) wait: AtomicU8,
-    /// Set by any thread, read at exit and by observers.
+    /// Set by any thread, read by senders, at each turn, at exit and by observers.
     pub(crate) flags: AtomicU16,
     pub(crate) polls: AtomicU64,
     /// Nanoseconds inside polls; in a free slot, the link to the next free slot.
     pub(crate) busy_ns: AtomicU64,
     /// Number of messages received.
     pub(crate) messages: AtomicU64,
-    /// Number of messages that the owner has taken from the gate but not received.
+    /// Number of messages that the process has not received, except those in the gate. They come from the gate, or from
+    /// a sender on the same scheduler that puts one directly here.
     pub(crate) backlog: AtomicU32,
     /// Bytes of a future that is too large for the body.
     pub(crate) future_bytes: AtomicU32,
-    /// Heap bytes of waiting messages.
+    /// Heap bytes of waiting messages; senders add to it.
     pub(crate) mail_bytes: AtomicU32,
     /// Maximum number of waiting messages.
     pub(crate) capacity: AtomicU32,
@@ -87,8 +88,10 @@ pub(crate) struct ProcessHeader {
     pub(crate) lock: RawMutex,
     /// [`trace_mark`] of the process that a trace follows or has followed.
     trace_mark: AtomicU8,
-    /// Time of the spawn, in milliseconds since the runtime started.
-    pub(crate) spawned_ms: AtomicU32,
+    /// High part of the time of the spawn, in milliseconds since the runtime started.
+    spawned_ms_high: AtomicU16,
+    /// Low part, which alone is enough for 49 days.
+    spawned_ms_low: AtomicU32,
 }
 
 /// Returns the mark of a traced process, which depends on its generation: nothing has to be cleared when the slot is
@@ -132,7 +135,8 @@ impl ProcessHeader {
             capacity: AtomicU32::new(0),
             lock: raw_mutex(),
             trace_mark: AtomicU8::new(0),
-            spawned_ms: AtomicU32::new(0),
+            spawned_ms_high: AtomicU16::new(0),
+            spawned_ms_low: AtomicU32::new(0),
         }
     }
 
@@ -153,7 +157,7 @@ impl ProcessHeader {
     /// Prepares a free header for its next process and opens its gate as scheduled. Other threads may add something to
     /// the process from then on.
     #[inline]
-    pub(crate) fn activate(&self, flags: u16, future_bytes: u32, capacity: u32, spawned_ms: u32) {
+    pub(crate) fn activate(&self, flags: u16, future_bytes: u32, capacity: u32, spawned_ms: u64) {
         self.exact_polls_left.store(0, Ordering::Relaxed);
         self.wait.store(0, Ordering::Relaxed);
         // Release: a thread that sees these flags also sees the new generation, and does not take them for those of the
@@ -164,7 +168,8 @@ impl ProcessHeader {
         self.messages.store(0, Ordering::Relaxed);
         self.future_bytes.store(future_bytes, Ordering::Relaxed);
         self.capacity.store(capacity, Ordering::Relaxed);
-        self.spawned_ms.store(spawned_ms, Ordering::Relaxed);
+        self.spawned_ms_high.store((spawned_ms >> 32) as u16, Ordering::Relaxed);
+        self.spawned_ms_low.store(spawned_ms as u32, Ordering::Relaxed);
         self.gate.open();
     }
 
@@ -191,6 +196,12 @@ impl ProcessHeader {
     /// Returns true if a trace may follow the process; the trace knows for certain.
     pub(crate) fn is_traced(&self) -> bool {
         self.trace_mark.load(Ordering::Relaxed) == trace_mark(self.generation.load(Ordering::Relaxed))
+    }
+
+    /// Returns the time of the spawn, in milliseconds since the runtime started.
+    pub(crate) fn spawned_ms(&self) -> u64 {
+        let high = u64::from(self.spawned_ms_high.load(Ordering::Relaxed));
+        high << 32 | u64::from(self.spawned_ms_low.load(Ordering::Relaxed))
     }
 
     /// Returns the number of waiting messages.

@@ -37,7 +37,7 @@ impl<G: FnMut(Slot)> Drop for PendingSpawn<G> {
 #[derive(Clone, Copy)]
 struct Origin {
     parent: Option<Pid>,
-    spawned_ms: u32,
+    spawned_ms: u64,
     flags: u16,
 }
 
@@ -171,7 +171,7 @@ where
     F: Future<Output: Outcome> + Send + 'static,
 {
     let shared = in_progress.shared();
-    let spawned_ms = shared.started.elapsed().as_millis() as u32;
+    let spawned_ms = shared.started.elapsed().as_millis() as u64;
     let order = shared.next_root();
     let origin = Origin { parent: None, spawned_ms, flags };
     let pid = init_slot(shared, slot, origin, None, body, |slot| shared.free_slot(slot));
@@ -182,4 +182,18 @@ where
     drop(in_progress);
     end_late_spawn(shared);
     pid
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::process::header::ProcessHeader;
+
+    #[test]
+    fn the_time_of_a_spawn_is_known_after_years() {
+        for spawned_ms in [0, u64::from(u32::MAX), u64::from(u32::MAX) + 1, 10 * 365 * 86_400_000] {
+            let header = ProcessHeader::free();
+            header.activate(0, 0, 1, spawned_ms);
+            assert_eq!(header.spawned_ms(), spawned_ms);
+        }
+    }
 }

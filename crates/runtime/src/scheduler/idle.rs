@@ -133,7 +133,7 @@ impl Local {
         let slept_at_ns = counters.busy_since_ns.load(Ordering::Relaxed);
         self.slept_at_ns.set(slept_at_ns);
         counters.slept_at_ns.store(slept_at_ns, Ordering::Relaxed);
-        counters.busy_since_ns.store(0, Ordering::Relaxed);
+        counters.busy_since_ns.store(0, Ordering::Release);
         bump(&counters.parks, 1);
         true
     }

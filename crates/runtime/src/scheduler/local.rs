@@ -82,7 +82,7 @@ pub(crate) struct Local {
     /// Origin of the exit signal that the running process obeys.
     pub(super) ended_by: Cell<Option<EndedBy>>,
     pub(super) dropped_replies: RefCell<Vec<DroppedReply>>,
-    pub(super) now_ms: Cell<u32>,
+    pub(super) now_ms: Cell<u64>,
     /// Number of polls until the next check for work from other threads.
     pub(super) polls_until_check: Cell<u32>,
     /// Heap bytes that entered mailboxes minus those that left them, not yet added to the sum of the runtime.
@@ -146,7 +146,7 @@ impl Local {
         self.id
     }
 
-    pub(crate) fn now_ms(&self) -> u32 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
 

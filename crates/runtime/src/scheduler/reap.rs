@@ -285,7 +285,6 @@ impl Local {
         let header = slot.header();
         let at = self.shared.started.elapsed();
         let (parent, parent_generation) = slot.parent();
-        let spawned_ms = u64::from(header.spawned_ms.load(Ordering::Relaxed));
         EndedProcess {
             pid,
             name,
@@ -295,7 +294,7 @@ impl Local {
             reason,
             by,
             figures: LastFigures {
-                age_ms: (at.as_millis() as u64).saturating_sub(spawned_ms),
+                age_ms: (at.as_millis() as u64).saturating_sub(header.spawned_ms()),
                 reductions: header.reductions(),
                 busy_ns: header.busy_ns.load(Ordering::Relaxed),
                 messages: header.messages.load(Ordering::Relaxed),

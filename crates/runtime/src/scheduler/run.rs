@@ -66,7 +66,7 @@ impl Local {
             self.yield_to_reactor(cx);
             return Poll::Ready(());
         }
-        self.now_ms.set((now_ns / 1_000_000) as u32);
+        self.now_ms.set(now_ns / 1_000_000);
         self.busy_timer.resume(now_ns, since_ns == 0);
         self.schedule_preempted(now_ns);
         if self.shared.scheduler_watchers.load(Ordering::Relaxed) != 0 {

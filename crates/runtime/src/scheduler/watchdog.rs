@@ -128,7 +128,7 @@ fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut 
         return false;
     }
     if let Some(pid) = current {
-        shared.events.record(|| EventKind::Stuck { pid });
+        shared.events.record_blocking(EventKind::Stuck { pid });
         tracing::warn!(%pid, "process is stuck: its poll has not returned for {:?}", now - observation.since);
     }
     observation.stuck = current;

@@ -31,8 +31,9 @@ use crate::supervision::table::Shards;
 /// The end of a process removes its keys, before that end is announced.
 ///
 /// ```
-/// use rusm_runtime::registry::Registry;
-/// use rusm_runtime::{Config, Runtime};
+/// # use rusm_runtime as rusm;
+/// use rusm::registry::Registry;
+/// use rusm::{Config, Runtime};
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// runtime.block_on(|ctx| async move {
@@ -54,8 +55,9 @@ pub struct Registry<K, M> {
 /// Error returned when a key cannot be registered.
 ///
 /// ```
-/// use rusm_runtime::registry::{KeyError, Registry};
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// use rusm::registry::{KeyError, Registry};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// runtime.block_on(|ctx| async move {
 ///     let rooms = Registry::<u32, String>::unique(&ctx.runtime(), "rooms");
 ///     let room = ctx.spawn_typed(|ctx, mut inbox| async move { drop(inbox.receive(&ctx).await) });
@@ -177,7 +179,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Send + 'static> Registry<K, M> {
         keys.read(key).map(|pids| pids.iter().copied().map(Address::of).collect()).unwrap_or_default()
     }
 
-    /// Sends a message to all processes that have a key, and waits while a mailbox is full. Returns their number.
+    /// Sends a message to all processes that have a key, and waits while a mailbox is full: a slow process holds up the
+    /// others. Returns their number.
     pub async fn publish<Q>(&self, by: &impl Caller, key: &Q, message: M) -> usize
     where
         K: Borrow<Q>,
@@ -195,6 +198,13 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Send + 'static> Registry<K, M> {
     /// Returns the keys of a process, in the order of their registration.
     pub fn keys_of(&self, address: impl Into<Address<M>>) -> Vec<K> {
         self.state.by_pid.lock().get(&address.into().pid()).cloned().unwrap_or_default()
+    }
+
+    /// Returns all keys, in no particular order. Keys that are registered or removed meanwhile may be missing.
+    pub fn keys(&self) -> Vec<K> {
+        let mut keys = Vec::with_capacity(self.len());
+        self.state.keys.for_each(|key, _| keys.push(key.clone()));
+        keys
     }
 
     /// Returns the number of keys.

@@ -35,7 +35,8 @@ impl Context {
     /// process ends, the other process is killed.
     ///
     /// ```
-    /// # use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// # use rusm::{Config, Runtime};
     /// # let runtime = Runtime::start(Config::default())?;
     /// # let (give, take) = std::sync::mpsc::channel();
     /// runtime.spawn(move |ctx| async move {
@@ -78,7 +79,8 @@ impl Context {
     /// A further task starts when the value of the first one is taken: nothing is started for a caller that waits.
     ///
     /// ```
-    /// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+    /// # use rusm_runtime as rusm;
+    /// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
     /// let lengths = runtime.block_on(|ctx| async move {
     ///     let pages = ["home", "about", "imprint"];
     ///     let mut tasks = ctx.tasks(2, pages, |_, page| async move { page.len() });
@@ -104,10 +106,47 @@ impl Context {
 }
 
 impl Handle {
+    /// Runs a process, and blocks this thread until it ends: the main process of a program.
+    ///
+    /// ```
+    /// # use rusm_runtime as rusm;
+    /// use rusm::{Config, ExitReason, Runtime};
+    ///
+    /// fn main() -> Result<(), ExitReason> {
+    ///     let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+    ///     let ended = runtime.run(|ctx| async move {
+    ///         println!("process {}", ctx.pid());
+    ///         "seven".parse::<u32>()?;
+    ///         Ok(())
+    ///     });
+    ///     assert_eq!(ended, Err(ExitReason::other("invalid digit found in string")));
+    ///     runtime.run(|_| async { Ok(()) })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The exit reason, unless it is [`ExitReason::Normal`]. If the process is linked to a supervisor that gives up, that is
+    /// the reason of the supervisor.
+    ///
+    /// # Panics
+    /// On a scheduler thread, which must not block.
+    pub fn run<B, F>(&self, body: B) -> Result<(), ExitReason>
+    where
+        B: FnOnce(Context) -> F,
+        F: Future<Output = Result<(), ExitReason>> + Send + 'static,
+    {
+        let (_, watch) = self.spawn_monitored(body)?;
+        match watch.wait() {
+            ExitReason::Normal => Ok(()),
+            reason => Err(reason),
+        }
+    }
+
     /// Runs a process, and blocks this thread until it returns its value.
     ///
     /// ```
-    /// use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// use rusm::{Config, Runtime};
     ///
     /// let runtime = Runtime::start(Config::default())?;
     /// let sum = runtime.block_on(|ctx| async move {
@@ -119,8 +158,8 @@ impl Handle {
     /// ```
     ///
     /// # Panics
-    /// If the process cannot start or ends before it returns, with its exit reason; and on a scheduler thread, which must
-    /// not block.
+    /// If the process cannot start or ends before it returns, with its exit reason; [`run`](Self::run) and
+    /// [`task`](Self::task) return it instead. On a scheduler thread, which must not block.
     pub fn block_on<T, B, F>(&self, body: B) -> T
     where
         T: Send + 'static,
@@ -143,7 +182,8 @@ impl Handle {
     /// If the process fails, the future returns its exit reason. If the future is dropped, the process is killed.
     ///
     /// ```
-    /// use rusm_runtime::{Config, Runtime};
+    /// # use rusm_runtime as rusm;
+    /// use rusm::{Config, Runtime};
     ///
     /// let runtime = Runtime::start(Config::default())?;
     /// let executor = tokio::runtime::Builder::new_current_thread().build()?;
@@ -173,7 +213,8 @@ impl Handle {
 /// Future of the value that a process computes for code outside; see [`Handle::task`].
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// let task = runtime.task(|ctx| async move { ctx.receive_of::<u64>().await })?;
 /// runtime.try_send(task.pid(), 5_u64)?;
 /// let executor = tokio::runtime::Builder::new_current_thread().build()?;
@@ -244,7 +285,8 @@ impl<T> Drop for OutsideTask<T> {
 /// Future of the value that a process computes; see [`Context::task`].
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// runtime.block_on(|ctx| async move {
 ///     let task = ctx.task(|_| async { 6 * 7 }).expect("there is room for a process");
 ///     assert_eq!(task.await, Ok(42));
@@ -285,7 +327,8 @@ impl<T: Send + 'static> Future for Task<'_, T> {
 /// Values of the tasks for several items, in the order of the items; see [`Context::tasks`]. Also a stream.
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
 /// runtime.block_on(|ctx| async move {
 ///     let mut halves = ctx.tasks(2, [4, 7], |_, number: u32| async move {
 ///         assert!(number.is_multiple_of(2), "{number} is odd");

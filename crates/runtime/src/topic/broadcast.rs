@@ -26,8 +26,9 @@ use state::SubscriberState;
 /// Created by [`Topic::subscribe`](super::Topic::subscribe).
 ///
 /// ```
-/// # let runtime = rusm_runtime::Runtime::start(rusm_runtime::Config::default())?;
-/// use rusm_runtime::topic::{Message, Overflow};
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, Overflow};
 ///
 /// let prices = runtime.topics().create("prices")?;
 /// // Only the newest two are of interest.
@@ -83,7 +84,8 @@ impl Subscriber {
         Self { topic, state, waiter, cursor, taken: Vec::new(), id }
     }
 
-    /// Returns what happened to the messages published since it joined; exact while no messages are being published.
+    /// Returns what happened to the messages published since it joined; exact while no messages are being published. What
+    /// the topic has removed to make room is in the backlog until the next read, and then among the dropped.
     pub fn account(&self) -> BroadcastAccount {
         let head = self.topic.log.head();
         let (published, backlog) = (self.state.published(head), self.state.backlog(head));
@@ -91,7 +93,7 @@ impl Subscriber {
         BroadcastAccount { published, delivered, backlog, dropped }
     }
 
-    /// Number of messages that it will never receive.
+    /// Number of messages that it will never receive, as of its last read if the topic has removed some since.
     pub fn dropped(&self) -> u64 {
         self.state.dropped(self.topic.log.head())
     }
@@ -275,6 +277,10 @@ fn take_pushed<'a>(
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
+        if self.state.overflow != Overflow::Block {
+            // Counts what the topic has removed since the last read.
+            _ = self.ready_lossy();
+        }
         match &mut self.cursor {
             Some(cursor) => cursor.leave(&self.topic.log, &self.waiter),
             None => self

@@ -32,6 +32,9 @@ fn a_unique_key_has_one_process_and_is_free_after_its_end() {
         assert_eq!(taken, Err(KeyError::Taken { holder: first.pid() }));
         assert_eq!((registry.whereis("a"), registry.whereis("c")), (Some(first), None));
         assert_eq!(registry.keys_of(first), ["a", "b"]);
+        let mut keys = registry.keys();
+        keys.sort();
+        assert_eq!(keys, ["a", "b"]);
 
         kill(&ctx, first).await;
 

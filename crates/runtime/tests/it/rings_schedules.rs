@@ -191,3 +191,20 @@ fn a_write_that_was_given_up_does_not_hasten_a_later_eviction() {
         assert_eq!(reader.try_read(&mut items).expect("it is not evicted"), 4);
     });
 }
+
+#[test]
+fn a_reader_has_its_whole_time_after_a_write_that_was_given_up() {
+    const PATIENCE: Duration = Duration::from_millis(300);
+    test::run(1, |ctx| async move {
+        let builder = Builder::new(4).policy(Policy::EvictAfter(PATIENCE));
+        let (mut writer, subscriber) = builder.build::<u8>().expect("the options are valid");
+        let mut reader = subscriber.join().expect("a seat");
+        writer.write(&[1; 4]).await;
+        assert!(tokio::time::timeout(PATIENCE / 6, writer.write(&[2])).await.is_err());
+        ctx.sleep(2 * PATIENCE).await;
+
+        assert!(tokio::time::timeout(PATIENCE / 3, writer.push(2)).await.is_err());
+
+        assert_eq!(reader.try_read(&mut [0; 4]).expect("it is not evicted"), 4);
+    });
+}

@@ -463,6 +463,23 @@ fn what_a_subscriber_that_never_reads_has_lost_is_seen_at_once() {
 }
 
 #[test]
+fn what_a_full_topic_took_from_a_subscriber_that_never_read_is_counted() {
+    test::run(1, |ctx| async move {
+        let topic = bounded(&ctx, 16, 1 << 20, Retention::Forget);
+        let subscribers = [Overflow::DropOldest { capacity: 1_000 }, Overflow::Disconnect { capacity: 1_000 }];
+        let subscribers = subscribers.map(|overflow| topic.subscribe(overflow));
+        for number in 0..100 {
+            topic.publish(numbered(number)).await.expect("open");
+        }
+        let left = topic.view(3).messages;
+        drop(subscribers);
+
+        // A disconnected subscriber gets nothing more.
+        assert_eq!(topic.view(3).dropped_total, 100 - left + 100);
+    });
+}
+
+#[test]
 fn one_that_drops_the_newest_holds_no_more_than_its_topic_may() {
     test::run(1, |ctx| async move {
         let topic = bounded(&ctx, 8, 10_000, Retention::Forget);

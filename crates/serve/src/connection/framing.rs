@@ -14,7 +14,9 @@ pub(super) fn declare_framing(response: &mut Response, method: &Method) {
     let status = response.status();
     // These describe a body that is not sent.
     let is_described = *method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
-    let declared = declared.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    // Digits alone: `+7` is a number to `parse`, but not to clients.
+    let digits = declared.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let declared = digits.and_then(|text| text.parse::<u64>().ok());
     let is_one = response.headers().get_all(CONTENT_LENGTH).iter().nth(1).is_none();
     let exact = response.body().size_hint().exact().filter(|_| !is_described);
     match exact {
@@ -22,6 +24,7 @@ pub(super) fn declare_framing(response: &mut Response, method: &Method) {
         Some(bytes) if declared != Some(bytes) || !is_one => {
             drop(response.headers_mut().insert(CONTENT_LENGTH, bytes.into()));
         }
+        // Also checks the length of a described body: clients would refuse anything but digits.
         None if declared.is_none() || !is_one => drop(response.headers_mut().remove(CONTENT_LENGTH)),
         _ => {}
     }
@@ -49,7 +52,7 @@ mod tests {
     fn the_length_of_a_known_body_is_declared_whatever_its_handler_says() {
         let known = || Body::from("0123456789");
         let stream = || Body::stream(futures_util::stream::empty::<Result<Vec<u8>, crate::BoxError>>());
-        for wrong in [&["5"][..], &["50"], &["-1"], &["five"], &["10", "10"], &["10", "5"]] {
+        for wrong in [&["5"][..], &["50"], &["-1"], &["+10"], &["five"], &["10", "10"], &["10", "5"]] {
             assert_eq!(declared(200, &Method::GET, known(), wrong), ["10"], "{wrong:?}");
         }
         assert_eq!(declared(200, &Method::GET, Body::empty(), &["3"]), ["0"]);
@@ -59,6 +62,8 @@ mod tests {
         assert_eq!(declared(200, &Method::GET, stream(), &["7"]), ["7"]);
         assert!(declared(200, &Method::GET, stream(), &["7", "7"]).is_empty());
         assert!(declared(200, &Method::GET, stream(), &["+7x"]).is_empty());
+        assert!(declared(200, &Method::GET, stream(), &["+7"]).is_empty());
+        assert!(declared(200, &Method::HEAD, Body::empty(), &["+7"]).is_empty());
         // These have no body.
         assert_eq!(declared(200, &Method::HEAD, Body::empty(), &["7"]), ["7"]);
         assert_eq!(declared(304, &Method::GET, Body::empty(), &["7"]), ["7"]);

@@ -163,12 +163,26 @@ fn a_drain_says_1001() {
 
 #[test]
 fn a_client_that_answers_no_ping_is_disconnected() {
+    is_disconnected_without_an_answer(Duration::from_mins(1));
+}
+
+#[test]
+fn a_handler_that_receives_for_short_times_does_not_keep_a_client_that_answers_no_ping() {
+    is_disconnected_without_an_answer(Duration::from_millis(1));
+}
+
+/// The handler waits for a message for `patience` at a time.
+fn is_disconnected_without_an_answer(patience: Duration) {
     let (over, is_over) = std::sync::mpsc::channel();
     let echo = move |request: Request| {
         let over = over.clone();
         async move {
             websocket::upgrade(request, async move |mut socket| {
-                let first = socket.receive().await.is_err();
+                let first = loop {
+                    if let Ok(received) = tokio::time::timeout(patience, socket.receive()).await {
+                        break received.is_err();
+                    }
+                };
                 over.send((first, matches!(socket.receive().await, Ok(None)))).expect("the test waits");
             })
         }

@@ -27,7 +27,7 @@ const WRITE_BUFFER_MAX: usize = 256 * 1024;
 
 /// Maximum size of a token file, in bytes.
 const TOKEN_FILE_MAX_BYTES: u64 = 64 * 1024;
-/// Maximum size of a token file, in bytes.
+/// Maximum length of a token, in bytes.
 const TOKEN_MAX: usize = 4096;
 
 /// A byte stream over a Unix socket or TCP.

@@ -246,7 +246,7 @@ fn fault(fault: &mut FaultInfo) {
 
 fn tree_row(row: &mut TreeRow) {
     clean_all([&mut row.path, &mut row.name, &mut row.state]);
-    clean_all([&mut row.pid, &mut row.restart, &mut row.reason].into_iter().flatten());
+    clean_all([&mut row.label, &mut row.pid, &mut row.restart, &mut row.reason].into_iter().flatten());
     if let Some(branch) = &mut row.branch {
         clean(&mut branch.strategy);
     }

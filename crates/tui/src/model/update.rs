@@ -297,33 +297,35 @@ fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
     let wanted = inspected(model);
     effects.extend(model.inspect.requests(wanted, model.now).map(Effect::Send));
     effects.extend(model.causes.requests(model.tab == Tab::Events, model.now).map(Effect::Send));
-    let visible = (model.tab == Tab::Tree && !layout::too_small(model.size)).then(|| model.visible_tree());
+    // A terminal that is too small shows no view.
+    let open = (!layout::too_small(model.size)).then_some(model.tab);
+    let visible = (open == Some(Tab::Tree)).then(|| model.visible_tree());
     effects.extend(model.tree.requests(visible, model.now).map(Effect::Send));
     if !matches!(model.overlay, Some(Overlay::Trap { .. })) {
         model.wasm.open_trap = None;
     }
-    let visible = (model.tab == Tab::Wasm && !layout::too_small(model.size)).then(|| model.visible_modules());
+    let visible = (open == Some(Tab::Wasm)).then(|| model.visible_modules());
     effects.extend(model.wasm.requests(visible, model.now).map(Effect::Send));
-    let shown = model.tab == Tab::Time && !layout::too_small(model.size);
-    effects.extend(model.time.requests(shown).map(Effect::Send));
-    let is_shown = model.tab == Tab::Store && !layout::too_small(model.size);
+    let is_shown = open == Some(Tab::Time);
+    effects.extend(model.time.requests(is_shown).map(Effect::Send));
+    let is_shown = open == Some(Tab::Store);
     let visible = is_shown.then(|| (model.visible_buckets(), model.visible_keys()));
     effects.extend(model.store.requests(visible, model.now).map(Effect::Send));
-    let visible = (model.tab == Tab::Topics && !layout::too_small(model.size)).then(|| model.visible_topics());
+    let visible = (open == Some(Tab::Topics)).then(|| model.visible_topics());
     effects.extend(model.topics.requests(visible, model.now).map(Effect::Send));
-    let is_shown = model.tab == Tab::Cpu && !layout::too_small(model.size);
+    let is_shown = open == Some(Tab::Cpu);
     effects.extend(model.cpu.requests(is_shown, model.now).map(Effect::Send));
-    let visible = (model.tab == Tab::Sched && !layout::too_small(model.size)).then(|| model.visible_schedulers());
+    let visible = (open == Some(Tab::Sched)).then(|| model.visible_schedulers());
     effects.extend(model.sched.requests(visible, model.now).map(Effect::Send));
-    let visible = (model.tab == Tab::Serve && !layout::too_small(model.size)).then(|| model.visible_serve());
+    let visible = (open == Some(Tab::Serve)).then(|| model.visible_serve());
     effects.extend(model.serve.requests(visible, model.now).map(Effect::Send));
-    let visible = (model.tab == Tab::Cluster && !layout::too_small(model.size)).then(|| model.visible_cluster());
+    let visible = (open == Some(Tab::Cluster)).then(|| model.visible_cluster());
     effects.extend(model.cluster.requests(visible, model.now).map(Effect::Send));
     let has_scenarios = !model.scenarios().is_empty();
-    let is_shown = model.tab == Tab::Bench && has_scenarios && !layout::too_small(model.size);
+    let is_shown = open == Some(Tab::Bench) && has_scenarios;
     let visible = is_shown.then(|| model.visible_history());
     effects.extend(model.results.requests(visible, model.now).map(Effect::Send));
-    let is_open = model.overlay == Some(Overlay::Waits) && !layout::too_small(model.size);
+    let is_open = open.is_some() && model.overlay == Some(Overlay::Waits);
     let visible = is_open.then(|| model.visible_waits());
     effects.extend(waits::requests(&mut model.waits, visible, model.now).map(Effect::Send));
     if model.overlay != Some(Overlay::Trace) {

@@ -73,7 +73,8 @@ impl Actor<'_> {
             ServerMessage::Ack { id: answered } if answered == id => Some(Ok(done.clone())),
             ServerMessage::Killed { id: answered, processes, left } if answered == id => {
                 let left = if left > 0 { format!(", {left} still match") } else { String::new() };
-                Some(Ok(format!("{processes} processes ended{left}")))
+                let noun = if processes == 1 { "process" } else { "processes" };
+                Some(Ok(format!("{processes} {noun} ended{left}")))
             }
             ServerMessage::Error { id: Some(answered), message, code } if answered == id => Some(Err((code, message))),
             _ => None,

@@ -43,7 +43,14 @@ impl Host for GuestState {
     }
 
     async fn read(&mut self, stream: u64, most: u32) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; most.min(READ_MAX) as usize];
+        // Wait before the allocation: the memory of a waiting buffer would not be counted.
+        let available = if most == 0 { 0 } else { self.readable(stream).await? };
+        let len = available.min(most.min(READ_MAX) as usize);
+        self.hold_result(len)?;
+        let mut bytes = vec![0; len];
+        if len == 0 && most > 0 {
+            return Ok(bytes);
+        }
         let count = self.read_stream(stream, &mut bytes).await?;
         bytes.truncate(count);
         Ok(bytes)
@@ -102,6 +109,18 @@ impl GuestState {
         }
     }
 
+    /// Waits until a stream can be read; returns the number of bytes that are there, 0 at its end.
+    async fn readable(&mut self, stream: u64) -> Result<usize, Error> {
+        let StreamEnd::Reader(reader) = self.end(stream)? else {
+            return Err(Error::Invalid(format!("stream {stream} is a write end")));
+        };
+        let available = match reader.try_peek().map(|bytes| bytes.len()) {
+            Err(ReadError::Empty) => waiting(reader.peek()).await.map(|bytes| bytes.len()),
+            available => available,
+        };
+        available.or_else(not_read)
+    }
+
     /// Reads at least one byte; 0 at the end of the stream.
     pub(crate) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         self.record_call(HostCall::StreamRead);
@@ -115,13 +134,7 @@ impl GuestState {
             Err(ReadError::Empty) => waiting(reader.read(bytes)).await,
             read => read,
         };
-        match read {
-            Ok(count) => Ok(count),
-            Err(ReadError::Ended) => Ok(0),
-            Err(ReadError::Cut) => Err(gone(StreamError::Cut)),
-            Err(error @ ReadError::Missed { .. }) => Err(Error::Limit(error.to_string())),
-            Err(error @ (ReadError::Evicted | ReadError::Empty)) => Err(Error::NoSuch(error.to_string())),
-        }
+        read.or_else(not_read)
     }
 
     pub(crate) fn close_stream(&mut self, stream: u64) -> bool {
@@ -165,6 +178,16 @@ impl GuestState {
             return Ok(());
         }
         Err(Error::Limit(format!("a process may have at most {ENDS_MAX} stream ends: close some")))
+    }
+}
+
+/// Returns 0 at the end of a stream, and otherwise why it cannot be read.
+fn not_read(error: ReadError) -> Result<usize, Error> {
+    match error {
+        ReadError::Ended => Ok(0),
+        ReadError::Cut => Err(gone(StreamError::Cut)),
+        ReadError::Missed { .. } => Err(Error::Limit(error.to_string())),
+        ReadError::Evicted | ReadError::Empty => Err(Error::NoSuch(error.to_string())),
     }
 }
 

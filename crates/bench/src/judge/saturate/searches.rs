@@ -75,7 +75,7 @@ impl Searches {
         median(&self.rates)
     }
 
-    /// Returns true if all searches found a rate close to the median. A single successful search always agrees.
+    /// Returns true if all searches found a rate close to the median. If there was only one, that it found a rate.
     pub fn agree(&self) -> bool {
         self.rates.len() == self.count as usize && self.spread.is_none_or(|spread| spread <= AGREE)
     }

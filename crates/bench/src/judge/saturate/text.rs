@@ -63,6 +63,9 @@ impl Saturation {
             let agree = if self.searches.agree() { "they agree" } else { "they do not agree: inconclusive" };
             let text = format!("{}; at most {:.1} % from the middle: {agree}", found.join(", "), spread * 100.0);
             facts.push(("found in turn".to_owned(), text));
+        } else if self.searches.count > 1 {
+            let (found, all) = (self.searches.rates.len(), self.searches.count);
+            facts.push(("found in turn".to_owned(), format!("a rate in {found} of {all} searches: inconclusive")));
         }
         if self.disturbed() > 0 {
             let (disturbed, all) = (self.disturbed(), self.levels.len());

@@ -60,7 +60,7 @@ impl Peer {
             Some(READY) => Ok(peer),
             Some("") => Err(failed(format!("{} does not start nodes: use the program rusm", program.display()))),
             Some(why) => Err(failed(why.to_owned())),
-            None => Err(failed(format!("it said nothing for {} s", START_WITHIN.as_secs()))),
+            None => Err(failed(format!("it said nothing that can be read within {} s", START_WITHIN.as_secs()))),
         }
     }
 

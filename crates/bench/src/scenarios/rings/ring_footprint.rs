@@ -114,7 +114,7 @@ impl Cases for Footprints {
                 ("bytes", ColumnUnit::Count),
                 ("without the items", ColumnUnit::Count),
                 ("per reader", ColumnUnit::Count),
-                ("created in", ColumnUnit::Ns),
+                ("created and freed in", ColumnUnit::Ns),
                 ("seed bytes", ColumnUnit::Count),
             ],
         );

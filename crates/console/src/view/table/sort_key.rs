@@ -74,7 +74,7 @@ pub(crate) fn number(column: Column, seen: &ProcessRef<'_>, now_ms: u64) -> u64 
         Column::Links => observe::link_counts(seen).0,
         Column::Monitors => observe::link_counts(seen).1,
         Column::Messages => seen.messages(),
-        Column::AgeMs => now_ms.saturating_sub(u64::from(seen.spawned_ms())),
+        Column::AgeMs => now_ms.saturating_sub(seen.spawned_ms()),
         Column::Parent => u64::from(seen.parent_slot()),
         // The busiest state comes first when the largest number does.
         Column::State => u64::MAX - seen.state() as u64,

@@ -31,6 +31,10 @@ use crate::sync::atomic::Ordering;
 const SPAWN: u8 = 1;
 const WHEREIS: u8 = 2;
 
+/// Maximum length of the argument of a spawn and of a name, together: like a signal, they wait for no credit. A message to
+/// the new process may be longer.
+const ARGUMENT_BYTES_MAX: usize = 1 << 20;
+
 /// Error returned when a node does not do what a process asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AskError {
@@ -47,6 +51,12 @@ pub enum AskError {
         node: Arc<str>,
         /// The name.
         name: Arc<str>,
+    },
+    /// The argument, with the name, is too long.
+    #[error("an argument of {bytes} bytes is longer than {ARGUMENT_BYTES_MAX}: send a message to the process")]
+    TooLarge {
+        /// Length in bytes.
+        bytes: usize,
     },
     /// The node accepts no more processes: its limit is reached, or that of the processes of one node, or it drains.
     #[error("node {node:?} accepts no more processes")]
@@ -99,7 +109,8 @@ impl Context {
     /// Spawns a process on another node, with a body that the node [exports](Exports::spawnable).
     ///
     /// # Errors
-    /// [`AskError`] if the node is not connected, does not export the name, or accepts no more processes.
+    /// [`AskError`] if the node is not connected, does not export the name, or accepts no more processes, and for an argument
+    /// of more than 1 MiB.
     pub async fn spawn_on(&self, node: &str, name: &str, argument: Bytes) -> Result<Pid, AskError> {
         self.ask(Question { node, name }, SPAWN, Relation::None, argument).await
     }
@@ -142,6 +153,10 @@ impl Context {
         relation: Relation,
         argument: Bytes,
     ) -> Result<Pid, AskError> {
+        let bytes = question.name.len() + argument.len();
+        if bytes > ARGUMENT_BYTES_MAX {
+            return Err(AskError::TooLarge { bytes });
+        }
         let node: Arc<str> = question.node.into();
         let answer = self.begin_ask(question, what, relation, &argument);
         let answer = answer.ok_or_else(|| AskError::NoConnection { node: Arc::clone(&node) })?;
@@ -285,7 +300,7 @@ impl RuntimeShared {
         if let (Ok(pid), true) = (answer, relation != 0 && expected) {
             self.bind_spawned(peer, (pid, to), relation, number)?;
         } else if let (Ok(pid), 1) = (answer, relation) {
-            // The caller has ended, or stopped waiting, so its side of the link was never created: the child ends.
+            // The caller ended or stopped waiting before this, so its side of the link was never created: the child ends.
             self.with_link(peer.index, |peer| {
                 self.peers.signal(peer, Kind::LinkExit, (to, pid), self.payload(peer, &ExitReason::NoProcess));
             });

@@ -374,17 +374,30 @@ impl RuntimeShared {
         });
     }
 
-    /// Sends the reply to a request of another node. Returns false without a connection.
+    /// Sends the reply to a request of another node. Returns false without a connection, and for a reply that is too long:
+    /// its caller learns that there is none.
     #[cold]
     pub(crate) fn reply_remote(&self, reply: &RemoteReply, value: &dyn Any) -> bool {
         let Some(codec) = self.config.exports.call_codec(&reply.call) else { return false };
+        let bytes_max = self.peers.attached.get().map_or(usize::MAX, |attached| attached.network.payload_bytes_max());
+        let mut too_long = None;
         let sent = self.with_link(reply.caller.node(), |peer| {
             let mut encoder = Encoder::new(&self.peers, peer.index);
             reply.reference.number().encode(&mut encoder);
             reply.call.encode(&mut encoder);
             (codec.encode_reply)(value, &mut encoder);
-            self.peers.signal(peer, Kind::Reply, (reply.callee, reply.caller), encoder.into_bytes());
+            let payload = encoder.into_bytes();
+            if payload.len() > bytes_max {
+                too_long = Some(payload.len());
+            } else {
+                self.peers.signal(peer, Kind::Reply, (reply.callee, reply.caller), payload);
+            }
         });
+        if let Some(bytes) = too_long {
+            tracing::warn!(caller = %reply.caller, bytes, bytes_max, "a reply is too long for another node");
+            self.no_reply_remote(reply);
+            return false;
+        }
         self.end_remote_call(reply);
         sent
     }

@@ -260,8 +260,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Queues a signal for a peer. The caller has locked the peer's link. A refused signal needs no answer: the network then
-    /// reports the loss of the connection, which ends all bonds.
+    /// Queues a signal for a peer, shorter than the longest message. The caller has locked the peer's link. A refused signal
+    /// needs no answer: the network then reports the loss of the connection, which ends all bonds.
     pub(crate) fn signal(&self, peer: &Peer, kind: Kind, (from, to): (Pid, Pid), payload: Vec<u8>) {
         let frame = Frame { kind, from: from.into(), to: to.into(), payload: payload.into() };
         if let Err(refused) = self.queue(peer, frame) {

@@ -114,7 +114,7 @@ impl Local {
     ) {
         let Some(hook) = &self.shared.config.on_exit else { return };
         let (header, at) = (slot.header(), self.shared.started.elapsed());
-        let spawned = Duration::from_millis(u64::from(header.spawned_ms.load(Ordering::Relaxed)));
+        let spawned = Duration::from_millis(header.spawned_ms());
         hook.call(&ProcessExit {
             pid,
             name: released.and_then(|released| released.rare.as_ref()?.name.clone()),

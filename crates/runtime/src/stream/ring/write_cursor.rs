@@ -63,14 +63,17 @@ impl WriterCursor {
     fn scan_tails(&mut self, cursors: &Cursors, wanted: u64) -> u64 {
         self.tail_scans += 1;
         store_load(FenceSite::Look);
-        let mut lowest = self.head;
-        for reader_slot in 0..cursors.reader_slots.used() {
-            lowest = lowest.min(position(cursors.reader_slots.tail(reader_slot).load(Ordering::Acquire)));
-        }
-        // A joining reader counts as position 0, which must not lower the limit.
-        self.limit = self.limit.max(lowest + cursors.capacity);
-        let room = self.limit - self.head;
+        let room = self.free_room(cursors);
+        self.limit = self.head + room;
         if room < wanted && cursors.guard == Guard::Skips { self.skip(cursors, wanted) } else { room }
+    }
+
+    /// Returns the number of items that may be written without moving a reader.
+    pub(crate) fn free_room(&self, cursors: &Cursors) -> u64 {
+        let tail = |reader_slot| position(cursors.reader_slots.tail(reader_slot).load(Ordering::Acquire));
+        let lowest = (0..cursors.reader_slots.used()).map(tail).fold(self.head, u64::min);
+        // A joining reader counts as position 0, which must not lower the limit.
+        self.limit.max(lowest + cursors.capacity) - self.head
     }
 
     /// Moves readers that are in the way far enough forward not to be in the way again soon.

@@ -47,7 +47,7 @@ pub enum ChunkError {
 pub struct WriterStats {
     /// Number of writes that stored something.
     pub writes: u64,
-    /// Number of writes that found less room than they wanted.
+    /// Number of times that a write found less room than it wanted. A write that waits is counted at each poll.
     pub full: u64,
     /// Number of times that the writer loaded the positions of all readers.
     pub tail_scans: u64,
@@ -58,7 +58,8 @@ pub struct WriterStats {
 /// The writing side of a ring. Dropping it without [`close`](Self::close) cuts the stream off: readers get an error.
 ///
 /// ```
-/// use rusm_runtime::ring;
+/// # use rusm_runtime as rusm;
+/// use rusm::ring;
 ///
 /// let (mut writer, subscriber) = ring::Builder::new(64).build::<u32>()?;
 /// let mut reader = subscriber.join()?;
@@ -161,9 +162,9 @@ impl<T: Send + Sync + 'static> Writer<T> {
         self.ring.cursors.end(Ended::Finished);
     }
 
-    /// Returns the number of items that could be written now.
-    pub fn room(&mut self) -> usize {
-        self.cursor.room(&self.ring.cursors, 1) as usize
+    /// Returns the number of items that could be written now without taking items from readers that have not read them.
+    pub fn room(&self) -> usize {
+        self.cursor.free_room(&self.ring.cursors) as usize
     }
 
     /// Waits for room and writes one value.
@@ -265,6 +266,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         self.cursor.publish(&self.ring.cursors, written as u64);
     }
 
+    /// Ends a wait: the next one has the whole time of an eviction.
     #[cold]
     fn cancel_eviction(&mut self) {
         self.eviction = None;
@@ -355,6 +357,8 @@ impl<T: Copy + Send + Sync + 'static> Writer<T> {
     }
 
     /// Writes as many items as there is room for; waits only if the ring is full.
+    ///
+    /// With [`Policy::EvictAfter`], the time runs from the first poll that waits to the next write.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, items: &[T]) -> Poll<usize> {
         if items.is_empty() {
             return Poll::Ready(0);
@@ -493,6 +497,9 @@ struct Waiting<'a, T: Send + Sync + 'static>(&'a mut Writer<T>);
 impl<T: Send + Sync + 'static> Drop for Waiting<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        if self.0.eviction.is_some() {
+            self.0.cancel_eviction();
+        }
         self.0.cursor.rest(&self.0.ring.cursors);
     }
 }

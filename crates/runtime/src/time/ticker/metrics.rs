@@ -8,7 +8,7 @@ use super::ledger::TickCounts;
 /// Binary logarithm of the number of buckets per octave: a value is off by 3 % at most.
 const OCTAVE_BITS: u32 = 5;
 const OCTAVE: usize = 1 << OCTAVE_BITS;
-/// Number of octaves, up to a lateness of 18 minutes; longer ones share the last bucket.
+/// Number of octaves, up to a lateness of 36 minutes; longer ones share the last bucket.
 const OCTAVES: usize = 36;
 const LEN: usize = (OCTAVES + 1) * OCTAVE;
 

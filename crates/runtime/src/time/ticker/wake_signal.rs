@@ -37,7 +37,6 @@ impl Default for WakeSignal {
 
 impl WakeSignal {
     pub(crate) fn lock(&self) -> MutexGuard<'_, WakeState> {
-        // The state is consistent even if the lock is poisoned: nothing panics while it is locked.
         self.0.lock()
     }
 }

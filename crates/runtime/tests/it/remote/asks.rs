@@ -37,17 +37,19 @@ fn two() -> (Node, Node) {
 fn a_process_is_spawned_on_another_node_by_its_name() {
     let (a, _b) = two();
 
-    let (answer, unknown, no_node) = ask(&a.runtime, |ctx| async move {
+    let (answer, unknown, no_node, too_large) = ask(&a.runtime, |ctx| async move {
         let there = ctx.spawn_on("b", "numbers", Bytes::new()).await.unwrap();
         ctx.send(there, Numbered { from: ctx.pid(), number: 6 }).await;
         let answer = ctx.receive_of::<u64>().await;
         let unknown = ctx.spawn_on("b", "nothing", Bytes::new()).await;
-        (answer, unknown, ctx.spawn_on("c", "numbers", Bytes::new()).await)
+        let too_large = ctx.spawn_on("b", "numbers", Bytes::from(vec![0; 1 << 20])).await;
+        (answer, unknown, ctx.spawn_on("c", "numbers", Bytes::new()).await, too_large)
     });
 
     assert_eq!(answer, 7);
     assert_eq!(unknown, Err(AskError::NotFound { node: "b".into(), name: "nothing".into() }));
     assert_eq!(no_node, Err(AskError::NoConnection { node: "c".into() }));
+    assert_eq!(too_large, Err(AskError::TooLarge { bytes: (1 << 20) + "numbers".len() }));
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn no_message_keeps_an_escape_in_any_field() {
     let demo = crate::demo::Demo::new(1);
     let evil = |text: &str| encode(&text.to_owned()).replacen('"', "\"\\u001b]0;", 1);
     let tree_row = TreeRow {
+        label: Some("l".to_owned()),
         pid: Some("p".to_owned()),
         restart: Some("r".to_owned()),
         reason: Some("w".to_owned()),

@@ -193,7 +193,9 @@ pub(crate) fn parse(line: &str, known: &KnownNames) -> Result<Order, String> {
             let pid = found.map(|(pid, _)| pid.clone()).or_else(|| is_pid.then(|| argument.to_owned()));
             match (name, pid) {
                 ("kill", Some(pid)) => Ok(Order::Kill(pid)),
-                ("kill", None) => Err(format!("{argument:?} is not a pid such as <0.17.1>")),
+                ("kill", None) => {
+                    Err(format!("no process {argument:?} on this page; a pid such as <0.17.1> reaches each"))
+                }
                 (_, Some(pid)) => Ok(Order::Goto(pid)),
                 (_, None) => match ProcessFilter::parse(argument) {
                     Ok(_) => Ok(Order::Find(argument.to_owned())),
@@ -372,7 +374,7 @@ mod tests {
         assert_eq!(error("quit now"), "quit takes no argument");
         assert_eq!(error("run storm"), "unknown scenario \"storm\": expected one of spawn-storm, ping-pong");
         assert_eq!(error("filter mem>"), "a value is missing after mem>");
-        assert_eq!(error("kill 7"), "\"7\" is not a pid such as <0.17.1>");
+        assert_eq!(error("kill 7"), "no process \"7\" on this page; a pid such as <0.17.1> reaches each");
     }
 
     #[test]

@@ -58,10 +58,10 @@ pub(crate) struct StorePane {
 /// Rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
-    pub(crate) operations: f64,
-    pub(crate) commits: f64,
-    pub(crate) syncs: f64,
-    pub(crate) reads: f64,
+    pub(crate) operations: Option<f64>,
+    pub(crate) commits: Option<f64>,
+    pub(crate) syncs: Option<f64>,
+    pub(crate) reads: Option<f64>,
     /// Operations per commit, operations per sync, and time per sync. Without recent activity, over the whole
     /// lifetime.
     pub(crate) per_commit: Option<f64>,
@@ -239,6 +239,11 @@ impl StorePane {
         stores.get(at).map(|store| (at, store))
     }
 
+    /// Returns true if there are two answers, from which rates are computed, or nothing that has a rate.
+    pub(crate) fn has_rates(&self) -> bool {
+        self.seen.len() > 1 || self.newest().is_some_and(|newest| newest.stores.is_empty() && newest.tables.is_empty())
+    }
+
     /// Returns the rates of the store at an index.
     pub(crate) fn rates(&self, position: usize) -> Option<Rates> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
@@ -271,7 +276,7 @@ impl StorePane {
         let before = first.tables.iter().find(|known| (&known.name, &known.kind) == (&table.name, &table.kind))?;
         let reads = table.reads_total.saturating_sub(before.reads_total);
         let writes = table.writes_total.saturating_sub(before.writes_total);
-        Some((rate(reads, first, last), rate(writes, first, last)))
+        Some((rate(reads, first, last)?, rate(writes, first, last)?))
     }
 
     /// Returns the reads and writes per second of a bucket.
@@ -280,13 +285,14 @@ impl StorePane {
         let before = first.buckets.iter().find(|known| id(known) == id(bucket))?;
         let reads = bucket.reads_total.saturating_sub(before.reads_total);
         let writes = bucket.writes_total.saturating_sub(before.writes_total);
-        Some((rate(reads, first, last), rate(writes, first, last)))
+        Some((rate(reads, first, last)?, rate(writes, first, last)?))
     }
 }
 
-fn rate(count: u64, first: &Stores, last: &Stores) -> f64 {
+/// Returns the rate between two answers; `None` if they are the same.
+fn rate(count: u64, first: &Stores, last: &Stores) -> Option<f64> {
     let seconds = last.at_ms.saturating_sub(first.at_ms) as f64 / 1e3;
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+    (seconds > 0.0).then(|| count as f64 / seconds)
 }
 
 fn id(bucket: &BucketInfo) -> (u32, String) {
@@ -326,10 +332,11 @@ mod tests {
         let mut pane = StorePane::default();
         requested(&mut pane, 0);
         pane.take(stores(1, 1_000, &["a"], 6_400), 4);
+        assert_eq!(pane.rates(0).unwrap().operations, None, "a rate needs two answers");
         pane.take(stores(1, 2_000, &["a"], 12_800), 4);
 
         let rates = pane.rates(0).unwrap();
-        assert_eq!((rates.operations, rates.syncs, rates.per_sync), (6_400.0, 100.0, Some(64.0)));
+        assert_eq!((rates.operations, rates.syncs, rates.per_sync), (Some(6_400.0), Some(100.0), Some(64.0)));
     }
 
     #[test]
@@ -344,7 +351,7 @@ mod tests {
         pane.take(stores(id, 100_000, &["a"], 12_800), 4);
         pane.take(stores(id, 101_000, &["a"], 12_900), 4);
 
-        assert!((pane.rates(0).unwrap().operations - 100.0).abs() < 1e-9);
+        assert_eq!(pane.rates(0).unwrap().operations, Some(100.0));
     }
 
     #[test]

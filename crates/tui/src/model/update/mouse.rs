@@ -1,4 +1,7 @@
-//! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it.
+//! Handles the mouse: the wheel scrolls, a click selects, and a click on the selected row opens it where there is more
+//! to see.
+
+use rusm_protocol::{Cluster, Serve};
 
 use super::{actions, movement, navigate};
 use crate::model::input::key::{Mouse, MouseKind};
@@ -174,6 +177,9 @@ fn click_history(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
         return;
     }
     let position = model.results.list.top + u64::from(y - inner.y - 1);
+    if position >= model.results.newest.as_ref().map_or(0, |newest| newest.history_total) {
+        return;
+    }
     let was_selected = model.results.list.at == position;
     model.results.go_to(position, model.visible_history());
     if was_selected {
@@ -186,7 +192,9 @@ fn click_topics(model: &mut Model, x: u16, y: u16) {
     if inner.contains(x, y) && y > inner.y {
         let position = model.topics.list.top + u64::from(y - inner.y - 1);
         let visible = model.visible_topics();
-        model.topics.go_to(position, visible);
+        if position < model.topics.newest.as_ref().map_or(0, |newest| newest.total) {
+            model.topics.go_to(position, visible);
+        }
     }
 }
 
@@ -198,6 +206,11 @@ fn click_cluster(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     model.cluster.focus = focus;
     let cursor = if focus == ClusterFocus::Nodes { &model.cluster.nodes } else { &model.cluster.names };
     let (at, position) = (cursor.at, cursor.top + u64::from(y - panel.inner().y - 1));
+    let of_nodes = focus == ClusterFocus::Nodes;
+    let total = |newest: &Cluster| if of_nodes { newest.total } else { newest.names_total };
+    if position >= model.cluster.newest.as_ref().map_or(0, total) {
+        return;
+    }
     model.cluster.go_to(position, model.visible_cluster());
     if before == focus && at == position {
         actions::open(model, effects);
@@ -212,6 +225,11 @@ fn click_serve(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
     model.serve.focus = focus;
     let cursor = if focus == ServeFocus::Routes { &model.serve.routes } else { &model.serve.requests };
     let (at, position) = (cursor.at, cursor.top + u64::from(y - panel.inner().y - 1));
+    let of_routes = focus == ServeFocus::Routes;
+    let total = |newest: &Serve| if of_routes { newest.total } else { newest.matched };
+    if position >= model.serve.newest.as_ref().map_or(0, total) {
+        return;
+    }
     model.serve.go_to(position, model.visible_serve());
     if before == focus && at == position {
         actions::open(model, effects);
@@ -237,7 +255,9 @@ fn click_tree(model: &mut Model, x: u16, y: u16, effects: &mut Vec<Effect>) {
 /// Scrolls to the place of the scrollbar under the mouse. Returns false if the mouse is not on it.
 fn drag(model: &mut Model, x: u16, y: u16) -> bool {
     let (panel, visible) = match model.tab {
-        Tab::Processes => (layout::processes(model.size, model.detail.is_some()).table, model.visible_rows()),
+        Tab::Processes if !model.detail_in_full() => {
+            (layout::processes(model.size, model.detail.is_some()).table, model.visible_rows())
+        }
         Tab::Events => (model.events_layout().events, model.visible_events() as u16),
         _ => return false,
     };

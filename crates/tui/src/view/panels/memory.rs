@@ -54,7 +54,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             let times = format!("  full {} times", format::grouped(memory.mailboxes_filled_total));
             spans.push(Span::styled(times, theme.style(Role::Warn)));
         }
-        painter.labelled(inner, inner.height - 3, "mailboxes, at most", &Line::from(spans));
+        painter.labelled(inner, inner.height - 1 - 2 * u16::from(has_each), "mailboxes, at most", &Line::from(spans));
     }
     if has_each {
         let each = Span::styled(format::bytes(now.observer.total_memory_bytes / processes), theme.style(Role::Text));

@@ -51,7 +51,8 @@ pub(crate) fn row(
     for slot in slots {
         let cell = table::cell(page, row, slot.column);
         let (text, role) = value(slot.column, cell, slot.width, theme);
-        let role = if slot.column == Column::MailboxLen { heat(fill).unwrap_or(role) } else { role };
+        let role =
+            if slot.column == Column::MailboxLen && role != Role::Bad { heat(fill).unwrap_or(role) } else { role };
         let mut style = theme.style(if ended { Role::Dim } else { role });
         if ended && slot.column == Column::Pid {
             style = style.add_modifier(Modifier::CROSSED_OUT);

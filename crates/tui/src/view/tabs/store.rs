@@ -64,12 +64,9 @@ fn figures(store: &StoreInfo, rates: Rates, width: u16, theme: Theme) -> [Line<'
     [
         text("file", format!("{} {dot} {}", format::bytes(store.file_bytes), store.path)),
         waiting(store, width, theme),
-        text("commits", format!("{}/s {dot} {} writes each", format::short(rates.commits), each(rates.per_commit))),
-        text(
-            "syncs",
-            format!("{}/s {dot} {} writes each {dot} {sync}", format::short(rates.syncs), each(rates.per_sync)),
-        ),
-        text("reads", format!("{}/s{slow}", format::short(rates.reads))),
+        text("commits", format!("{}/s {dot} {} writes each", each(rates.commits), each(rates.per_commit))),
+        text("syncs", format!("{}/s {dot} {} writes each {dot} {sync}", each(rates.syncs), each(rates.per_sync))),
+        text("reads", format!("{}/s{slow}", each(rates.reads))),
     ]
 }
 
@@ -135,7 +132,7 @@ fn buckets(painter: &mut Painter<'_>, area: Rect, model: &Model) {
             break;
         }
         if let Some(bucket) = pane.bucket_at(position) {
-            let rates = pane.bucket_rates(bucket).unwrap_or_default();
+            let rates = pane.bucket_rates(bucket).unzip();
             put(painter, inner, at + 1, (&bucket.name, Role::Strong), &sizes(bucket, rates));
         } else {
             let dots = Span::styled(format!(" {}", theme.sign("⋯", "...")), theme.style(Role::Dim));
@@ -156,7 +153,7 @@ fn tables(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let heading = ["ENTRIES", "BYTES", "READS/s", "WRITES/s"].map(|word| (word.to_owned(), Role::Dim));
     put(painter, inner, 0, ("NAME", Role::Dim), &heading);
     for (at, table) in (1..inner.height).zip(&newest.tables) {
-        let rates = model.store.table_rates(table).unwrap_or_default();
+        let rates = model.store.table_rates(table).unzip();
         put(painter, inner, at, (&described(table, theme), Role::Strong), &table_sizes(table, rates));
     }
 }
@@ -169,14 +166,18 @@ fn described(table: &TableInfo, theme: Theme) -> String {
     format!("{}: {}{owner}, {} {arrow} {}", table.name, table.kind, short(&table.key_type), short(&table.value_type))
 }
 
-fn table_sizes(table: &TableInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4] {
-    let rate = |rate: f64| (format::short(rate), if rate > 0.0 { Role::Text } else { Role::Dim });
+/// Returns a rate as text, or a dash if it is not known yet.
+fn rate(rate: Option<f64>) -> (String, Role) {
+    let role = if rate.is_some_and(|rate| rate > 0.0) { Role::Text } else { Role::Dim };
+    (rate.map_or_else(|| "-".to_owned(), format::short), role)
+}
+
+fn table_sizes(table: &TableInfo, (reads, writes): (Option<f64>, Option<f64>)) -> [(String, Role); 4] {
     let bytes = if table.bytes > 0 { format::bytes(table.bytes) } else { "-".to_owned() };
     [(format::count_within(table.entries, 11), Role::Text), (bytes, Role::Text), rate(reads), rate(writes)]
 }
 
-fn sizes(bucket: &BucketInfo, (reads, writes): (f64, f64)) -> [(String, Role); 4] {
-    let rate = |rate: f64| (format::short(rate), if rate > 0.0 { Role::Text } else { Role::Dim });
+fn sizes(bucket: &BucketInfo, (reads, writes): (Option<f64>, Option<f64>)) -> [(String, Role); 4] {
     [
         (format::count_within(bucket.keys, 11), Role::Text),
         (format::bytes(bucket.bytes), Role::Text),

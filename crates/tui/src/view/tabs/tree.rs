@@ -218,7 +218,7 @@ fn name(row: &TreeRow, has_pid: bool, width: u16, theme: Theme) -> Line<'static>
     };
     let taken = painter::width(&lines) + painter::width(sign);
     let room = width.saturating_sub(taken);
-    let shown = painter::cut(&title(row, has_pid, room), room, theme);
+    let shown = painter::cut(&title(row, has_pid, room, theme), room, theme);
     let left = width.saturating_sub(taken + painter::width(&shown));
     let mut spans = vec![
         Span::styled(lines, theme.style(Role::Dim)),
@@ -229,10 +229,14 @@ fn name(row: &TreeRow, has_pid: bool, width: u16, theme: Theme) -> Line<'static>
     Line::from(spans)
 }
 
-/// Returns the name of a row. A supervisor without a name or a label is shown by its pid, unless that is beside it.
-fn title(row: &TreeRow, has_pid: bool, room: u16) -> String {
+/// Returns the name of a row, with the label of its process. A supervisor without a name or a label is shown by its pid,
+/// unless that is beside it.
+fn title(row: &TreeRow, has_pid: bool, room: u16, theme: Theme) -> String {
     match (&row.pid, row.name.is_empty()) {
-        (_, false) => row.name.clone(),
+        (_, false) => match &row.label {
+            Some(label) => format!("{} {} {label}", row.name, theme.dot()),
+            None => row.name.clone(),
+        },
         (Some(pid), true) if !has_pid => {
             let words = format!("Supervisor {pid}");
             if painter::width(&words) > room { pid.clone() } else { words }
@@ -333,7 +337,10 @@ fn in_full(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let row = &detail.row;
     let room = area.width.saturating_sub(24);
     let title = Line::from(vec![
-        Span::styled(format!(" {} ", painter::cut(&title(row, true, room), room, theme)), theme.style(Role::Title)),
+        Span::styled(
+            format!(" {} ", painter::cut(&title(row, true, room, theme), room, theme)),
+            theme.style(Role::Title),
+        ),
         Span::styled(row.pid.as_ref().map(|pid| format!("{pid} ")).unwrap_or_default(), theme.style(Role::Accent)),
     ]);
     let inner = painter::inset(painter.panel(area, &title, &Line::default()));

@@ -10,7 +10,7 @@ impl Model {
 
     /// Returns true if the node has sent its stores.
     pub(crate) fn has_stores(&self) -> bool {
-        self.store.newest().is_some()
+        self.store.newest().is_some() && self.store.has_rates()
     }
 
     /// Returns true if the node has sent its topics.
