@@ -37,6 +37,7 @@ const SERVER_TYPES: &[&str] = &[
     "past",
     "history",
     "ack",
+    "killed",
     "error",
 ];
 /// Messages that are not commands: if they have an `id`, it does not identify a command that the node answers.
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_is_told_so() {
-        let types = "run, stop, pause, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, schedulers, serve, cluster, waits, trace, events, results, report, past, history, restart_child, kill_all, kill";
+        let types = "run, stop, pause, set_observer_detail, set_resource_profile, watch, view, detail, inspect, causes, tree, engines, time, stores, topics, cpu, schedulers, serve, cluster, waits, trace, events, results, report, past, history, set_log_filter, restart_child, kill_all, kill";
         for (text, expected) in [
             ("", "malformed message: the JSON ends too early, at line 1 column 0"),
             ("{", "malformed message: the JSON ends too early, at line 1 column 1"),

@@ -402,6 +402,12 @@ impl Model {
         self.show_notice(format!("charts show {}", self.window.text()), false);
     }
 
+    /// Returns the newest frame of the node, also while the screen shows an earlier one.
+    pub(crate) fn live_frame(&self) -> Option<&Frame> {
+        let live = self.past.live.as_ref().map_or(self.frame.as_deref(), |live| live.frame.as_deref());
+        self.past.held_frame().or(live)
+    }
+
     /// Returns the uptime at the right end of the charts, in milliseconds.
     pub(crate) fn chart_end_ms(&self) -> u64 {
         self.frame.as_ref().map_or(0, |frame| frame.captured_at_ns / 1_000_000)

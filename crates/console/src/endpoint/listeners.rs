@@ -141,7 +141,7 @@ impl PendingHandshakes {
         transport: Transport,
         name: String,
     ) {
-        if !self.arrivals.take(Instant::now()) {
+        while !self.arrivals.take(Instant::now()) {
             sleep(self.arrivals.wait(1.0, Instant::now())).await;
         }
         let node = Rc::clone(&self.node);

@@ -27,7 +27,8 @@ enum FieldType {
     TextList,
     Columns,
     Column,
-    KillReason,
+    /// Any of these exit reasons.
+    KillReason(&'static [&'static str]),
     /// Any of these words.
     Word(&'static [&'static str]),
     /// An object with these fields.
@@ -51,6 +52,7 @@ const TREE: &[Field] = &[
     ("open", FieldType::TextList, OPTIONAL),
     ("window", FieldType::Object(WINDOW), OPTIONAL),
     ("selected", FieldType::TextOrNull, OPTIONAL),
+    ("sums", FieldType::Bool, OPTIONAL),
     ("hz", FieldType::Number, OPTIONAL),
 ];
 
@@ -187,6 +189,7 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
             ("hz", FieldType::Number, OPTIONAL),
             ("around", FieldType::TextOrNull, OPTIONAL),
             ("reorder", FieldType::Bool, OPTIONAL),
+            ("waits", FieldType::Bool, OPTIONAL),
         ],
     ),
     ("detail", &[("pid", FieldType::TextOrNull, OPTIONAL)]),
@@ -223,12 +226,13 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
     ),
     ("past", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED), ("at_ms", FieldType::Whole(u64::MAX), REQUIRED)]),
     ("history", &[("id", FieldType::Whole(u32::MAX as u64), REQUIRED)]),
+    ("set_log_filter", &[("filter", FieldType::Text, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
     ("restart_child", &[("path", FieldType::Text, REQUIRED), ("id", FieldType::Id, OPTIONAL)]),
     (
         "kill_all",
         &[
             ("filter", FieldType::Text, REQUIRED),
-            ("reason", FieldType::KillReason, OPTIONAL),
+            ("reason", FieldType::KillReason(&["shutdown", "kill"]), OPTIONAL),
             ("id", FieldType::Id, OPTIONAL),
         ],
     ),
@@ -236,7 +240,8 @@ const CLIENT_MESSAGES: &[(&str, &[Field])] = &[
         "kill",
         &[
             ("pid", FieldType::Text, REQUIRED),
-            ("reason", FieldType::KillReason, OPTIONAL),
+            ("reason", FieldType::KillReason(&["shutdown", "kill", "error"]), OPTIONAL),
+            ("text", FieldType::TextOrNull, OPTIONAL),
             ("id", FieldType::Id, OPTIONAL),
         ],
     ),
@@ -274,7 +279,7 @@ fn error_in_value(path: &str, field_type: FieldType, value: &Value) -> Option<De
     let wrong = || Some(malformed(format!("{path:?} must be {}, not {}", field_type.description(), described(value))));
     match (field_type, value) {
         (FieldType::Column, Value::String(name)) => unknown("column", name, &Column::ALL.map(Column::word)),
-        (FieldType::KillReason, Value::String(name)) => unknown("kill reason", name, &["shutdown", "kill"]),
+        (FieldType::KillReason(words), Value::String(name)) => unknown("kill reason", name, words),
         (FieldType::Word(words), Value::String(name)) => unknown("word", name, words),
         (FieldType::Columns, Value::Array(columns)) => columns
             .iter()
@@ -324,8 +329,7 @@ impl FieldType {
             Self::TextList => "a list of texts".to_owned(),
             Self::Columns => "a list of columns".to_owned(),
             Self::Column => "a column, such as \"pid\"".to_owned(),
-            Self::KillReason => "\"kill\" or \"shutdown\"".to_owned(),
-            Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::KillReason(words) | Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Object(fields) => {
                 let names: Vec<&str> = fields.iter().map(|(name, ..)| *name).collect();
                 format!("an object of {}", names.join(" and "))
@@ -387,7 +391,7 @@ mod tests {
             ),
             (
                 r#"{"type":"tree","view":7}"#,
-                r#"malformed message: "view" must be an object of id and open and window and selected and hz, or null, not 7"#,
+                r#"malformed message: "view" must be an object of id and open and window and selected and sums and hz, or null, not 7"#,
             ),
             (r#"{"type":"kill","pid":null}"#, r#"malformed message: "pid" must be text, not null"#),
             (
@@ -413,7 +417,7 @@ mod tests {
             (r#"{"type":"view","id":1,"columns":["pid","nmae"]}"#, r#"unknown column "nmae": did you mean "name"?"#),
             (
                 r#"{"type":"kill","pid":"<0.1.1>","reason":"exit"}"#,
-                r#"unknown kill reason "exit": expected one of shutdown, kill"#,
+                r#"unknown kill reason "exit": expected one of shutdown, kill, error"#,
             ),
             (
                 r#"{"type":"trace","trace":{"pid":"<0.1.1>","scope":"kin"}}"#,

@@ -10,7 +10,7 @@ const LINTS_MAX: usize = 5;
 
 /// Returns the lines, without a line end; `None` if the node sent nothing.
 pub(crate) fn summary(model: &Model, watched: Duration) -> Option<String> {
-    let (hello, frame) = (model.hello()?, model.frame()?);
+    let (hello, frame) = (model.hello()?, model.live_frame()?);
     let dot = if model.capabilities.ascii { "-" } else { "·" };
     let seen = &frame.observer;
     let ends = Ends::of(seen);

@@ -16,6 +16,7 @@ impl Action {
                 | Self::PauseRun
                 | Self::Profile
                 | Self::Parameters
+                | Self::Against
                 | Self::Kill
                 | Self::KillAll
                 | Self::RestartChild
@@ -32,6 +33,7 @@ impl Action {
                 | Self::PauseRun
                 | Self::Profile
                 | Self::Parameters
+                | Self::Against
                 | Self::About
                 | Self::Show(Tab::Bench)
         )

@@ -242,6 +242,9 @@ fn request_again(model: &mut Model, effects: &mut Vec<Effect>) {
     model.results.reset();
     model.waits.reset();
     model.past.reset();
+    if let Some(live) = &mut model.past.live {
+        live.reset();
+    }
     model.trace.connection_lost();
     process::request_detail(model, effects);
 }

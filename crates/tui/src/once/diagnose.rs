@@ -72,7 +72,7 @@ pub(crate) async fn print(options: &Options, format: Once, out: &mut impl Write)
     let Some(frame) = frame else {
         return Err(Error::Connect(format!("the node sent no frame within {} s", WATCH.as_secs())));
     };
-    let problems = problems(&frame, waits.as_ref());
+    let problems = problems(&frame, waits.as_ref(), &options.hidden_lints);
     let text = match format {
         Once::Json | Once::AllViews => json(hello.as_deref(), &problems),
         Once::Text => text(hello.as_deref(), &frame, &problems),
@@ -86,8 +86,9 @@ pub(crate) async fn print(options: &Options, format: Once, out: &mut impl Write)
     }
 }
 
-fn problems(frame: &Frame, waits: Option<&Waits>) -> Vec<Problem> {
-    let lints = frame.observer.lints.iter().map(|lint| Problem {
+fn problems(frame: &Frame, waits: Option<&Waits>, hidden: &[String]) -> Vec<Problem> {
+    let shown = frame.observer.lints.iter().filter(|lint| !hidden.contains(&lint.id));
+    let lints = shown.map(|lint| Problem {
         id: lint.id.clone(),
         pid: lint.pid.clone(),
         name: lint.name.clone().unwrap_or_default(),
@@ -210,7 +211,7 @@ mod tests {
             row(1, 9, Some("call"), 200),
         ];
 
-        let found = problems(&frame, Some(&Waits { rows, ..Waits::default() }));
+        let found = problems(&frame, Some(&Waits { rows, ..Waits::default() }), &[]);
 
         assert_eq!(
             text(None, &frame, &found),
@@ -225,7 +226,7 @@ mod tests {
     fn a_healthy_node_has_no_problems() {
         let frame = Frame::default();
 
-        assert_eq!(problems(&frame, None), []);
+        assert_eq!(problems(&frame, None, &[]), []);
         assert_eq!(text(None, &frame, &[]), "the node: nothing found in 8 s");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) const LINES_MAX: usize = 2_000_000;
 const SEARCHED: usize = 20_000;
 
 /// Types of messages of which the newest is the state of the node.
-const STATES: [&str; 14] = [
+const STATES: [&str; 17] = [
     "tick",
     "rows",
     "tree",
@@ -33,6 +33,9 @@ const STATES: [&str; 14] = [
     "cpu",
     "schedulers",
     "serve",
+    "cluster",
+    "waits",
+    "results",
 ];
 
 /// A line of the recording.

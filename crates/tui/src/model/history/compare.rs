@@ -93,7 +93,7 @@ fn processes(old: &Rows, new: &Rows, column: Column, least: f64) -> Vec<Change> 
     let mut changed: Vec<(f64, Change)> = after
         .iter()
         .filter_map(|(pid, (name, now))| {
-            let then = before.get(pid).map_or(0.0, |(_, then)| *then);
+            let (_, then) = *before.get(pid)?;
             let grown = now - then;
             let text: &dyn Fn(f64) -> String = match column {
                 Column::MemoryBytes => &|value| format::bytes(value as u64),
@@ -120,7 +120,7 @@ fn values(rows: &Rows, column: Column) -> BTreeMap<&str, (&str, f64)> {
             let number = match row.get(value)? {
                 Cell::Count(count) => *count as f64,
                 Cell::Rate(rate) => *rate,
-                _ => 0.0,
+                Cell::Empty(()) | Cell::Text(_) => return None,
             };
             let Some(Cell::Text(pid)) = row.get(pid) else { return None };
             let name = match name.and_then(|at| row.get(at)) {

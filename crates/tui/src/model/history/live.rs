@@ -39,3 +39,22 @@ pub(crate) struct LiveData {
     pub(crate) results: ResultsPane,
     pub(crate) detail: Option<DetailPane>,
 }
+
+impl LiveData {
+    /// Resets the request states of the views: a new connection does not know their subscriptions.
+    pub(crate) fn reset(&mut self) {
+        self.events.reset();
+        self.tree.reset();
+        self.wasm.reset();
+        self.time.reset();
+        self.store.reset();
+        self.topics.reset();
+        self.causes.reset();
+        self.cpu.reset();
+        self.sched.reset();
+        self.serve.reset();
+        self.cluster.reset();
+        self.results.reset();
+        self.waits.reset();
+    }
+}

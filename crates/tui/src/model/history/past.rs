@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, Events, Past, PastView, Rows, ServerMessage};
+use rusm_protocol::{ClientMessage, Events, Frame, Past, PastView, Rows, ServerMessage};
 
 use crate::model::history::live::LiveData;
 use crate::model::tab::Tab;
@@ -126,6 +126,14 @@ impl PastPane {
         }
         self.held.retain(|(_, other)| std::mem::discriminant(other) != kind);
         self.held.push((tab, message));
+    }
+
+    /// Returns the newest frame that is held.
+    pub(crate) fn held_frame(&self) -> Option<&Frame> {
+        self.held.iter().find_map(|(_, message)| match message {
+            ServerMessage::Tick { frame } => Some(&**frame),
+            _ => None,
+        })
     }
 
     /// Records the number of crashes at an instant.

@@ -184,12 +184,17 @@ impl Context {
                 | Self::Palette
                 | Self::Cause
                 | Self::Event
+                | Self::Find
+                | Self::TraceFilter
         )
     }
 
     /// Returns true if letters are typed in this context.
     pub const fn takes_text(self) -> bool {
-        matches!(self, Self::Filter | Self::RunDialog | Self::Palette | Self::KillWords)
+        matches!(
+            self,
+            Self::Filter | Self::RunDialog | Self::Palette | Self::KillWords | Self::Find | Self::TraceFilter
+        )
     }
 }
 

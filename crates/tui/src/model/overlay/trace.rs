@@ -67,6 +67,10 @@ impl TracePane {
         if !is_mine {
             return false;
         }
+        if self.state.as_ref().is_some_and(|before| trace.recorded < before.recorded) {
+            // The events are those of an earlier trace, which this one has replaced.
+            self.events.clear();
+        }
         let known = self.events.back().map_or(0, |event| event.seq);
         let new: Vec<TraceEvent> = trace.events.drain(..).filter(|event| event.seq > known).collect();
         if self.back > 0 {
@@ -185,6 +189,16 @@ mod tests {
         assert_eq!(seqs(&pane, 3), [6, 7, 8]);
         pane.scroll(-99, 3);
         assert_eq!(seqs(&pane, 3), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_trace_that_is_started_again_is_shown_from_its_first_event() {
+        let mut pane = pane();
+        pane.take(Trace { recorded: 8, ..trace(1..=8) });
+
+        pane.take(Trace { recorded: 2, ..trace(1..=2) });
+
+        assert_eq!(seqs(&pane, 3), [1, 2]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Cpu, CpuGroup, CpuRow, CpuView, ViewWindow};
 
+use crate::model::input::complete::as_value;
 use crate::model::selection::paged_list::PagedList;
 
 /// Number of rows requested above the first visible one, so that scrolling does not have to wait.
@@ -62,11 +63,10 @@ impl CpuPane {
 
     /// Returns the filter of the process table that shows the processes of a group, if there is one.
     pub(crate) fn filter(row: &CpuRow) -> Option<String> {
-        // A filter cannot quote, so a blank becomes a wildcard.
-        let pattern: String = row.name.chars().map(|c| if c.is_whitespace() { '*' } else { c }).collect();
+        let name = as_value(&row.name);
         match row.kind.as_str() {
-            "label" => Some(format!("name={pattern}")),
-            "module" => Some(format!("module={pattern}")),
+            "label" => Some(format!("name={name}")),
+            "module" => Some(format!("module={name}")),
             _ => None,
         }
     }
@@ -109,7 +109,7 @@ mod tests {
     fn a_group_leads_to_its_processes() {
         let row = |name: &str, kind: &str| CpuRow { name: name.to_owned(), kind: kind.to_owned(), ..CpuRow::default() };
 
-        assert_eq!(CpuPane::filter(&row("storm child", "label")).as_deref(), Some("name=storm*child"));
+        assert_eq!(CpuPane::filter(&row("storm child", "label")).as_deref(), Some("name=\"storm child\""));
         assert_eq!(CpuPane::filter(&row("counter", "module")).as_deref(), Some("module=counter"));
         assert_eq!(CpuPane::filter(&row("app::run", "type")), None);
     }

@@ -35,6 +35,8 @@ pub(crate) struct EventFilter {
     /// The problem of the text in the field.
     pub(crate) error: Option<QueryError>,
     pub(crate) completion: Option<Completion>,
+    /// Text when the field was opened, which comes back if the changes are discarded.
+    before: String,
     history: Vec<String>,
     history_at: usize,
 }
@@ -261,6 +263,7 @@ impl EventsPane {
     /// Opens the filter field.
     pub(crate) fn edit_filter(&mut self) {
         self.filter.field = Some(LineEdit::new(&self.filter.text));
+        self.filter.before.clone_from(&self.filter.text);
         self.filter.history_at = self.filter.history.len();
     }
 }
@@ -296,7 +299,8 @@ impl EventFilter {
         }
         self.field = None;
         if !keep {
-            self.clear();
+            self.text = std::mem::take(&mut self.before);
+            (self.query, self.error) = (EventQuery::parse(&self.text).unwrap_or_default(), None);
         } else if !self.text.trim().is_empty() && self.history.last() != Some(&self.text) {
             self.history.push(self.text.clone());
             let excess = self.history.len().saturating_sub(FILTERS_KEPT);

@@ -280,7 +280,7 @@ impl Table {
         }
         let matched = self.matched();
         self.cursor = self.cursor.min(matched.saturating_sub(1));
-        self.top = self.top.min(matched.saturating_sub(visible.into()));
+        self.top = self.top.min(matched.saturating_sub(visible.max(1).into()));
         if let Selection::Here(pid) = &self.selection
             && self.pid_at(self.cursor).as_ref() != Some(pid)
         {

@@ -50,12 +50,12 @@ fn stop(model: &mut Model, effects: &mut Vec<Effect>) {
 
 /// Returns the scenario that is running.
 fn running(model: &Model) -> Option<String> {
-    model.frame.as_ref().filter(|frame| frame.running).and_then(|frame| frame.scenario.clone())
+    model.live_frame().filter(|frame| frame.running).and_then(|frame| frame.scenario.clone())
 }
 
 /// Returns the number of processes that do not belong to a run.
 fn others(model: &Model) -> u64 {
-    model.frame.as_ref().map_or(0, |frame| frame.others_alive)
+    model.live_frame().map_or(0, |frame| frame.others_alive)
 }
 
 fn processes(count: u64) -> String {
@@ -123,7 +123,7 @@ fn dialog(model: &Model, chosen: &Chosen) -> Option<RunDialog> {
 
 /// Pauses the run, or lets it go on.
 pub(super) fn pause(model: &mut Model, effects: &mut Vec<Effect>) {
-    let Some(frame) = model.frame.as_ref().filter(|frame| frame.running) else {
+    let Some(frame) = model.live_frame().filter(|frame| frame.running) else {
         return model.show_notice("no scenario runs: there is nothing to pause", true);
     };
     let paused = !frame.paused;
@@ -171,6 +171,7 @@ pub(super) fn show_pane(model: &mut Model, pane: BenchPane) {
     let results = &mut model.results;
     if results.pane == pane {
         results.pane = BenchPane::Live;
+        (results.run, results.against) = (None, None);
         return;
     }
     results.pane = pane;

@@ -42,17 +42,12 @@ fn wheel(model: &mut Model, notches: i64) {
     } else if model.tab == Tab::Events {
         let visible = model.visible_events();
         model.events.scroll(notches * WHEEL_ROWS, visible);
+    } else if model.tab == Tab::Serve {
+        // Not the history of a filter that is being typed.
+        model.serve.move_by(notches, model.visible_serve());
     } else if matches!(
         model.tab,
-        Tab::Bench
-            | Tab::Wasm
-            | Tab::Time
-            | Tab::Store
-            | Tab::Topics
-            | Tab::Cpu
-            | Tab::Sched
-            | Tab::Serve
-            | Tab::Cluster
+        Tab::Bench | Tab::Wasm | Tab::Time | Tab::Store | Tab::Topics | Tab::Cpu | Tab::Sched | Tab::Cluster
     ) {
         movement::lines_by(model, notches);
     }

@@ -100,7 +100,27 @@ fn refuse(model: &mut Model, palette: Palette, error: String) {
     model.overlay = Some(Overlay::Palette(Palette { error: Some(error), ..palette }));
 }
 
+/// Returns the action with the permission that an order needs.
+const fn action_of(order: &Order) -> Option<Action> {
+    match order {
+        Order::Kill(_) => Some(Action::Kill),
+        Order::Run(_) => Some(Action::Run),
+        Order::LogFilter(_) => Some(Action::LogLevel),
+        Order::Profile(_) => Some(Action::Profile),
+        Order::Do(_)
+        | Order::Goto(_)
+        | Order::Find(_)
+        | Order::Sort(_)
+        | Order::Filter(_)
+        | Order::Interval(_)
+        | Order::Open(_) => None,
+    }
+}
+
 fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
+    if let Some(why) = action_of(&order).and_then(|action| model.refusal(action)) {
+        return model.show_notice(why, true);
+    }
     match order {
         Order::Do(action) => actions::execute(model, action, effects),
         Order::Goto(pid) => process::follow(model, pid, effects),
@@ -130,9 +150,6 @@ fn carry_out(model: &mut Model, order: Order, effects: &mut Vec<Effect>) {
             bench::run_or_ask(model, scenario, effects);
         }
         Order::LogFilter(filter) => {
-            if let Some(why) = model.refusal(Action::LogLevel) {
-                return model.show_notice(why, true);
-            }
             let id = Some(model.command(format!("log filter {filter}")));
             effects.push(Effect::Send(ClientMessage::SetLogFilter { filter, id }));
         }

@@ -1,6 +1,6 @@
 //! Shows instants of the past: moves the cursor, applies recorded instants to the views, and returns to the present.
 
-use rusm_protocol::{ClientMessage, History, HistoryView, Past, Rows, ServerMessage, SortKey, View, ViewWindow};
+use rusm_protocol::{ClientMessage, History, HistoryView, Past, Rows, ServerMessage, View, ViewWindow};
 
 use super::histories;
 use crate::model::history::live::LiveData;
@@ -8,6 +8,7 @@ use crate::model::history::past::{Comparison, Purpose};
 use crate::model::history::rows;
 use crate::model::message::Effect;
 use crate::model::overlay::Overlay;
+use crate::model::panes::columns;
 use crate::model::tab::Tab;
 use crate::model::{Link, Model};
 
@@ -234,7 +235,7 @@ pub(super) fn refill(model: &mut Model) {
     let Some(recorded) = &model.past.rows else { return };
     let filter = model.table.filter.clone();
     let selected = rows::select(recorded, model.table.sort, &filter);
-    let top = rows::select(recorded, SortKey::default(), "").ok();
+    let top = rows::select(recorded, columns::BY_CPU, "").ok();
     let all = rows::select(recorded, model.table.sort, "").ok();
     let open = model.detail.as_ref().map(|pane| rows::detail(recorded, &pane.pid));
     model.top = top;

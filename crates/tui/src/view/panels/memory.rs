@@ -72,7 +72,7 @@ pub(crate) fn over_time(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         painter.panel(area, &title, &Line::default());
         return;
     };
-    let memory = now.observer.memory;
+    let (memory, end_ms) = (now.observer.memory, model.chart_end_ms());
     let inner = painter::inset(painter.panel(area, &title, &limit(&memory, theme)));
     let taken = (LABEL + VALUE + 2 + 8 + 1) as u16;
     let cells = inner.width.saturating_sub(taken);
@@ -81,12 +81,20 @@ pub(crate) fn over_time(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let is_selected = |kind| kinds.iter().position(|(known, _)| *known == kind);
     let selected = model.sched.kind.filter(|_| rows > 0).and_then(is_selected);
     let first = selected.map_or(0, |at| (at + 1).saturating_sub(rows));
-    line(painter, inner, 0, ("resident", memory.rss_bytes), &memory, (cells, &model.histories.rss, Role::Strong));
+    line(
+        painter,
+        inner,
+        0,
+        ("resident", memory.rss_bytes),
+        &memory,
+        (cells, &model.histories.rss, Role::Strong),
+        end_ms,
+    );
     for (at, (kind, bytes)) in (1..).zip(kinds.iter().skip(first).take(rows)) {
         let role = role_of(*kind, *bytes as f64 / memory.rss_bytes.max(1) as f64);
         let empty = Series::default();
         let series = model.histories.memory.get(*kind as usize).unwrap_or(&empty);
-        line(painter, inner, at, (kind.label(), *bytes), &memory, (cells, series, role));
+        line(painter, inner, at, (kind.label(), *bytes), &memory, (cells, series, role), end_ms);
     }
     let cursor = selected.map_or(0, |at| (at - first + 1) as u16);
     painter.select(painter::row(inner, cursor));
@@ -135,6 +143,7 @@ fn line(
     (label, bytes): (&str, u64),
     memory: &MemorySnapshot,
     (cells, series, role): (u16, &Series, Role),
+    end_ms: u64,
 ) {
     let theme = painter.theme;
     let share = bytes as f64 / memory.rss_bytes.max(1) as f64 * 100.0;
@@ -142,12 +151,9 @@ fn line(
     spans.push(Span::styled(format!("{:>8}  ", format::percent(share)), theme.style(Role::Dim)));
     if cells > 4 {
         let bucket_ms = (60_000 / (u64::from(cells) * 2)).max(100);
-        let values = series.buckets(bucket_ms, usize::from(cells) * 2);
+        let values = series.columns(end_ms, 2 * bucket_ms * u64::from(cells), usize::from(cells) * 2);
         let top = values.iter().flatten().copied().fold(1.0, f64::max);
-        spans.push(Span::styled(
-            chart::ribbon(theme, series, series.newest_ms(), cells, bucket_ms, top),
-            theme.style(Role::Store),
-        ));
+        spans.push(Span::styled(chart::ribbon(theme, series, end_ms, cells, bucket_ms, top), theme.style(Role::Store)));
     }
     painter.line(inner, at, &Line::from(spans));
 }

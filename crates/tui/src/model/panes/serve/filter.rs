@@ -19,6 +19,8 @@ pub(crate) struct RequestFilterField {
     /// The problem of the text in the field.
     pub(crate) error: Option<QueryError>,
     pub(crate) completion: Option<Completion>,
+    /// Text when the field was opened, which comes back if the changes are discarded.
+    before: String,
     history: Vec<String>,
     history_at: usize,
 }
@@ -32,6 +34,7 @@ impl RequestFilterField {
     /// Opens the field.
     pub(crate) fn edit(&mut self) {
         self.field = Some(LineEdit::new(&self.text));
+        self.before.clone_from(&self.in_force);
         self.history_at = self.history.len();
     }
 
@@ -65,7 +68,8 @@ impl RequestFilterField {
         }
         self.field = None;
         if !keep {
-            self.clear();
+            let before = std::mem::take(&mut self.before);
+            self.set(before);
         } else if !self.in_force.is_empty() && self.history.last() != Some(&self.in_force) {
             self.history.push(self.in_force.clone());
             let excess = self.history.len().saturating_sub(FILTERS_KEPT);

@@ -290,3 +290,53 @@ fn the_exported_span_ends_with_what_is_shown_and_is_as_long_as_the_charts() {
     assert_eq!(now, ("rusm-trace-40s-100s.json".to_owned(), 100_000, 60));
     assert_eq!((then.1, then.2), (shown, 300));
 }
+
+#[test]
+fn a_new_connection_in_the_past_requests_the_views_of_the_present_again() {
+    let asks = |effects: &[Effect]| {
+        effects.iter().any(|effect| matches!(effect, Effect::Send(ClientMessage::Topics { view: Some(_) })))
+    };
+    let mut model = watching(Tab::Topics);
+    update(&mut model, Msg::Tick, Duration::from_secs(1));
+    let back = typed(&mut model, "[");
+    answer(&mut model, &back);
+    let hello = model.hello.clone().expect("it is attached");
+    connect(&mut model, hello);
+
+    let mut effects = typed(&mut model, "G");
+    effects.extend(update(&mut model, Msg::Tick, Duration::from_secs(9)));
+
+    assert!(asks(&effects), "{effects:?}");
+}
+
+#[test]
+fn a_run_of_the_present_is_asked_about_in_the_past_and_on_a_frozen_screen() {
+    let running = |paused| {
+        let frame = Frame {
+            captured_at_ns: 101_000_000_000,
+            uptime_ms: 101_000,
+            running: true,
+            paused,
+            scenario: Some("spawn-storm".to_owned()),
+            ..Frame::default()
+        };
+        Msg::Server(ServerMessage::Tick { frame: Box::new(frame) })
+    };
+    let mut model = watching(Tab::Bench);
+    let back = typed(&mut model, "[");
+    answer(&mut model, &back);
+    update(&mut model, running(false), Duration::from_secs(1));
+
+    typed(&mut model, "x");
+
+    assert!(matches!(&model.overlay, Some(crate::model::overlay::Overlay::Ask { .. })), "{:?}", model.overlay);
+    let mut frozen = watching(Tab::Bench);
+    typed(&mut frozen, " ");
+    for paused in [true, false] {
+        update(&mut frozen, running(!paused), Duration::from_secs(1));
+        let effects = typed(&mut frozen, "z");
+        let sent =
+            |effect: &Effect| matches!(effect, Effect::Send(ClientMessage::Pause { paused: p, .. }) if *p == paused);
+        assert!(effects.iter().any(sent), "{effects:?}");
+    }
+}

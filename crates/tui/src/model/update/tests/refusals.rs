@@ -208,3 +208,46 @@ fn an_older_node_is_not_asked_for_columns_that_it_does_not_know() {
     assert!(columns(&["console", "bond_columns"]).contains(&Column::Links));
     assert!(!columns(&["console"]).contains(&Column::Links));
 }
+
+#[test]
+fn no_command_of_a_read_only_observer_changes_the_node() {
+    for line in [":kill <0.1.1>", ":run ping-pong", ":profile max"] {
+        let mut model = attached(Tab::Processes);
+        model.read_only = true;
+        typed(&mut model, line);
+
+        let effects = press_all(&mut model, &[Key::plain(KeyCode::Enter)]);
+
+        let changes = |effect: &Effect| {
+            let Effect::Send(message) = effect else { return false };
+            matches!(
+                message,
+                ClientMessage::Kill { .. } | ClientMessage::Run { .. } | ClientMessage::SetResourceProfile { .. }
+            )
+        };
+        assert!(!effects.iter().any(changes), "{effects:?}");
+        let said = model.status.as_ref().map_or("", |status| &status.text);
+        assert!(said.starts_with("this observer is read-only"), "{line}: {said:?}");
+        assert!(model.overlay.is_none(), "{line}");
+    }
+}
+
+#[test]
+fn discarded_changes_of_a_filter_bring_back_the_one_before() {
+    let enter = Key::plain(KeyCode::Enter);
+    for tab in [Tab::Events, Tab::Serve] {
+        let mut model = attached(tab);
+        let filter = if tab == Tab::Events { "level>=warn" } else { "state=websocket" };
+        let text = |model: &Model| {
+            if tab == Tab::Events { model.events.filter.text.clone() } else { model.serve.filter.text.clone() }
+        };
+        typed(&mut model, &format!("/{filter}"));
+        press_all(&mut model, &[enter]);
+        assert_eq!(text(&model), filter);
+
+        typed(&mut model, "/ and x");
+        press_all(&mut model, &[Key::plain(KeyCode::Esc)]);
+
+        assert_eq!(text(&model), filter);
+    }
+}
