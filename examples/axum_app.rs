@@ -41,7 +41,7 @@ async fn page(
     Extension(ctx): Extension<Arc<Context>>,
     Path(page): Path<String>,
 ) -> Result<String, StatusCode> {
-    let count = visits.count(&*ctx, page.clone()).await.or(Err(StatusCode::SERVICE_UNAVAILABLE))?;
+    let count = visits.count(&ctx, page.clone()).await.or(Err(StatusCode::SERVICE_UNAVAILABLE))?;
     Ok(format!("visit {count} of {page}, by process {}\n", ctx.pid()))
 }
 

@@ -63,11 +63,11 @@ fn chat(request: Request, room: RoomRef) -> Response {
     let name = request.param("name").unwrap_or("guest").to_owned();
     websocket::upgrade(request, async move |mut socket| {
         let ctx = Arc::clone(socket.context());
-        room.join(&*ctx, Address::of(ctx.pid())).await;
+        room.join(&ctx, Address::of(ctx.pid())).await;
         loop {
             tokio::select! {
                 message = socket.receive() => match message {
-                    Ok(Some(websocket::WsMessage::Text(text))) => room.say(&*ctx, format!("{name}: {}", &*text)).await,
+                    Ok(Some(websocket::WsMessage::Text(text))) => room.say(&ctx, format!("{name}: {}", &*text)).await,
                     Ok(Some(websocket::WsMessage::Binary(_))) => {}
                     Ok(None) | Err(_) => return,
                 },

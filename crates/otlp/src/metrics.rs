@@ -69,7 +69,11 @@ pub(crate) fn parse(text: &str, started_ns: u64, now_ns: u64) -> (Vec<String>, u
                 "TYPE" => family.kind = rest.unwrap_or_default(),
                 _ => family.unit = rest.unwrap_or_default(),
             }
-        } else if let Some((name, labels, value)) = sample(line) {
+        } else if let Some((name, labels, value)) = sample(line).filter(|(name, ..)| !name.is_empty()) {
+            let is_known = if family.kind.is_empty() { name == family.name } else { name.starts_with(family.name) };
+            if !is_known {
+                converted.add(std::mem::replace(&mut family, Family { name, ..Family::default() }));
+            }
             family.sample(name, labels, value, started_ns, now_ns);
         }
     }
@@ -312,6 +316,15 @@ mod tests {
             })
         );
         assert_eq!(points[1]["bucketCounts"], json!(["0", "2", "0"]));
+    }
+
+    #[test]
+    fn a_sample_without_a_type_is_a_gauge() {
+        let found =
+            metrics("shop_orders_total{a=\"1\"} 3\nshop_orders_total{a=\"2\"} 4\n# TYPE up gauge\nup 1\nload 0.5");
+        let names: Vec<_> = found.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["shop_orders_total", "up", "load"]);
+        assert_eq!(found[0]["gauge"]["dataPoints"].as_array().unwrap().len(), 2);
     }
 
     #[test]

@@ -111,7 +111,7 @@ async fn export_metrics(sender: Option<Sender>, shared: &Shared, interval: Durat
             continue;
         };
         // Counters of the exporter come last, as further families.
-        let text = format!("{}{}", text.trim_end().trim_end_matches("# EOF"), own_metrics(shared));
+        let text = format!("{}\n{}", text.trim_end().trim_end_matches("# EOF"), own_metrics(shared));
         let (metrics, points) = metrics::parse(&text, shared.started_ns.load(Relaxed), unix_ns());
         match sender.attempt(&metrics.join(","), points).await {
             // The next metrics contain these.
@@ -301,10 +301,10 @@ impl Sender {
         }
     }
 
-    /// Logs the first of several failures, unless another first one was logged a moment ago.
+    /// Logs the first of several failures; if another one was logged a moment ago, a later one.
     fn failed(&mut self, reason: &str) {
-        let is_first = !std::mem::replace(&mut self.is_failing, true);
-        if is_first && self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+        self.is_failing = true;
+        if !self.is_logged && self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
             (self.logged, self.is_logged) = (Some(Instant::now()), true);
             let (signal, endpoint) = (self.signal, &self.endpoint);
             tracing::warn!(target: "rusm::otlp", ?signal, endpoint, reason, "export fails; this is said once until it works again");

@@ -87,8 +87,17 @@ pub(crate) enum Produced {
     End,
 }
 
-/// Receives the number of bytes of each chunk.
-pub(crate) type CountBytes = Box<dyn Fn(u64) + Send + Sync>;
+/// A step of the arrival of a request's body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    /// Its reader waits.
+    Wait,
+    /// This number of bytes has arrived, or its end.
+    Bytes(u64),
+}
+
+/// Receives the steps of an arrival.
+pub(crate) type OnArrival = Box<dyn Fn(Arrival) + Send + Sync>;
 
 /// The body of a request as it arrives.
 struct LimitedIncoming {
@@ -102,8 +111,7 @@ struct LimitedIncoming {
     started: Instant,
     hits: Arc<LimitHits>,
     client: Arc<ClientAccount>,
-    /// Counts received bytes, unless the connection counts them.
-    count: Option<CountBytes>,
+    on_arrival: OnArrival,
 }
 
 impl fmt::Debug for Body {
@@ -155,12 +163,12 @@ impl Body {
         Self(Kind::Stream(body.map_err(|error| BodyError::Broken(error.into())).boxed_unsync(), None))
     }
 
-    /// Creates the body of a request; its bytes are passed to `count`.
+    /// Creates the body of a request.
     pub(crate) fn incoming(
         incoming: Incoming,
         limits: &Limits,
         (hits, client): (&Arc<LimitHits>, &Arc<ClientAccount>),
-        count: Option<CountBytes>,
+        on_arrival: OnArrival,
     ) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
@@ -175,7 +183,7 @@ impl Body {
             started: Instant::now(),
             hits: Arc::clone(hits),
             client: Arc::clone(client),
-            count,
+            on_arrival,
         })))
     }
 
@@ -288,26 +296,29 @@ impl Body {
 impl LimitedIncoming {
     fn poll_frame(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(task) else {
+            (self.on_arrival)(Arrival::Wait);
             let end = self.started + self.timeout;
             let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
             ready!(deadline.as_mut().poll(task));
             self.hits.count(Limit::BodyTimeout);
+            (self.on_arrival)(Arrival::Bytes(0));
             return Poll::Ready(Some(Err(BodyError::TooSlow { limit: self.timeout })));
         };
+        let bytes = match &frame {
+            Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len) as u64,
+            Some(Err(_)) | None => 0,
+        };
+        (self.on_arrival)(Arrival::Bytes(bytes));
         let frame = match frame {
             None => return Poll::Ready(None),
             Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::Broken(error.into())))),
             Some(Ok(frame)) => frame,
         };
-        let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
         let Some(left) = self.left_bytes.checked_sub(bytes) else {
             self.hits.count(Limit::BodyBytes);
             return Poll::Ready(Some(Err(BodyError::TooLong { limit_bytes: self.limit_bytes })));
         };
         self.left_bytes = left;
-        if let Some(count) = &self.count {
-            count(bytes);
-        }
         Poll::Ready(Some(Ok(frame)))
     }
 }

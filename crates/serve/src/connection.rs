@@ -17,6 +17,7 @@ mod state;
 mod tracked;
 pub(crate) mod wait;
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -34,7 +35,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::connection::dispatch::{ProcessExecutor, RequestService};
-use crate::connection::io::{Activity, Io, Socket};
+use crate::connection::io::{Activity, Io, Place, Socket};
 use crate::connection::wait::LazyTimer;
 use crate::limits::Limit;
 use crate::request::Connection;
@@ -58,14 +59,13 @@ const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnectio
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     stats: Arc<ServerStats>,
-    _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl OpenConnection {
-    pub(crate) fn new(stats: &Arc<ServerStats>, permit: tokio::sync::OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(stats: &Arc<ServerStats>) -> Self {
         stats.connections.fetch_add(1, Relaxed);
         stats.connections_total.fetch_add(1, Relaxed);
-        Self { stats: Arc::clone(stats), _permit: permit }
+        Self { stats: Arc::clone(stats) }
     }
 }
 
@@ -81,7 +81,7 @@ impl Drop for OpenConnection {
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     context: Context,
-    stream: TcpStream,
+    (stream, place): (TcpStream, Place),
     (peer, local): (SocketAddr, SocketAddr),
 ) {
     let Some((socket, prefix, is_h2)) = Box::pin(opened(&shared, stream)).await else { return };
@@ -89,7 +89,8 @@ pub(crate) async fn serve(
     let connection = Arc::new(Connection { peer, local, is_tls, pid: context.pid() });
     let activity = Arc::new(Activity::new(is_h2, shared.clients.of(peer.ip())));
     let timeout = shared.limits.write_timeout;
-    let mut io = Io::new(socket, prefix, (Arc::clone(&shared.stats), Arc::clone(&activity)), timeout, is_h2);
+    let counters = (Arc::clone(&shared.stats), Arc::clone(&activity));
+    let mut io = Io::new(socket, prefix, counters, timeout, is_h2, Some(place));
     let context = (!is_h2).then(|| Arc::new(context));
     let service = || {
         let (connection, activity) = (Arc::clone(&connection), Arc::clone(&activity));
@@ -217,7 +218,11 @@ async fn serve_h1(shared: &Shared, io: Io, service: RequestService, activity: &A
             }
             tracing::debug!(%error, "a connection ended");
         }
-        Ended::Gone | Ended::Cut | Ended::Stalled => return None,
+        Ended::Cut => {
+            shared.was_cut.store(true, Relaxed);
+            return None;
+        }
+        Ended::Gone | Ended::Stalled | Ended::Settled => return None,
         Ended::Limit(limit) => {
             shared.stats.hit(limit);
             if limit != Limit::HeadTimeout {
@@ -269,11 +274,20 @@ async fn serve_h2(shared: &Shared, io: Io, service: RequestService, activity: &A
     });
     match ended.await {
         Ended::Served(Err(error)) => {
-            shared.stats.hit(Limit::Http2);
+            if is_refusal(&error) {
+                shared.stats.hit(Limit::Http2);
+            }
             tracing::debug!(%error, "a connection ended");
         }
-        Ended::Served(Ok(())) | Ended::Limit(_) | Ended::Idle | Ended::Gone | Ended::Cut | Ended::Stalled => {}
+        Ended::Cut => shared.was_cut.store(true, Relaxed),
+        Ended::Served(Ok(())) | Ended::Limit(_) | Ended::Idle | Ended::Gone | Ended::Stalled | Ended::Settled => {}
     }
+}
+
+/// Returns true if HTTP/2 ended a connection because its client broke a rule; false if the client has gone.
+fn is_refusal(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| !cause.is_io() && !cause.is_remote())
 }
 
 /// Why a connection is no longer served.
@@ -288,6 +302,8 @@ enum Ended {
     Cut,
     /// The client took nothing of its responses while their memory was short.
     Stalled,
+    /// Not an end: the last request may have ended in the meantime.
+    Settled,
 }
 
 /// Polls a connection until it ends, exceeds a limit in time, or the server drains. A connection of HTTP/1.1 also ends
@@ -322,10 +338,14 @@ async fn watched(
             let limit = activity.deadline(&shared.limits).map(|(at, limit)| (at + linger, Ended::Limit(limit)));
             let may_rest = !is_h2 && cut.is_none();
             let idle = activity.idle_since().filter(|_| may_rest).map(|since| (since + IDLE_AFTER, Ended::Idle));
+            // Nothing wakes this process when that of the request ends its part.
+            let settled = activity.is_settling().then(|| (Instant::now() + IDLE_AFTER, Ended::Settled));
             let cut = cut.map(|at| (at, Ended::Cut));
             looked = activity.may_hold().then(|| looked.unwrap_or_else(Instant::now));
             let stalled = looked.map(|looked| (looked + TAKE_WITHIN, Ended::Stalled));
-            let Some((at, ended)) = [limit, idle, cut, stalled].into_iter().flatten().min_by_key(|(at, _)| *at) else {
+            let Some((at, ended)) =
+                [limit, idle, settled, cut, stalled].into_iter().flatten().min_by_key(|(at, _)| *at)
+            else {
                 return Poll::Pending;
             };
             ready!(timer.poll(at, task));
@@ -334,6 +354,7 @@ async fn watched(
                     looked = Some(Instant::now());
                     continue;
                 }
+                Ended::Settled => continue,
                 Ended::Limit(limit) if is_h2 && !is_leaving => shared.stats.hit(limit),
                 ended => return Poll::Ready(ended),
             }

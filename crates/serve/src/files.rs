@@ -15,11 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::stream;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH,
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use rusm_runtime::{Context, embed};
 use rustix::io::Errno;
@@ -71,7 +71,9 @@ impl Files {
 
     async fn answer(self, request: Request) -> Response {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n").into_response();
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
         }
         let path = request.param("rest").unwrap_or_else(|| request.path().trim_start_matches('/'));
         let Some(path) = decoded(path) else { return not_found() };
@@ -81,7 +83,7 @@ impl Files {
                 let answer = opened.answer(request.headers(), has_range, Arc::clone(&request.context)).await;
                 answer.unwrap_or_else(|error| self.refusal(&error))
             }
-            Ok(Found::Folder) => redirect(request.path()),
+            Ok(Found::Folder) => redirect(request.uri()),
             Err(error) => self.refusal(&error),
         }
     }
@@ -149,9 +151,10 @@ fn not_found() -> Response {
     plain(StatusCode::NOT_FOUND, "not found")
 }
 
-fn redirect(path: &str) -> Response {
+fn redirect(target: &Uri) -> Response {
+    let query = target.query().map_or_else(String::new, |query| format!("?{query}"));
     // Two slashes at the start would name another host.
-    let location = HeaderValue::from_str(&format!("/{}/", path.trim_matches('/')));
+    let location = HeaderValue::from_str(&format!("/{}/{query}", target.path().trim_matches('/')));
     let mut response = StatusCode::MOVED_PERMANENTLY.into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(LOCATION, location);

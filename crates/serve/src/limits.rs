@@ -26,7 +26,7 @@ use crate::limits::client::{ClientAccount, ClientAccounts};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of open connections. Further ones wait in the queue of the operating system. Default 10,000.
+    /// Number of open connections, with `WebSocket`s. Further ones wait in the queue of the operating system. Default 10,000.
     pub connections: u32,
     /// Number of requests that are handled at once. Default 10,000.
     pub in_flight: u32,
@@ -55,9 +55,11 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Time for the body of a request (408). Default 60 s.
     pub body_timeout: Duration,
-    /// Time from the head of a request to the head of its response (504). Default 30 s.
+    /// Time from the head of a request to the head of its response (504). If the handler waits for the body, the time
+    /// begins when that has arrived. Default 30 s.
     pub handler_timeout: Duration,
-    /// Time for which a connection may be open without a request, after which it is closed. Default 60 s.
+    /// Time for which a connection may be open without a request and without a byte of a response that its client takes,
+    /// after which it is closed. Default 60 s.
     pub idle_timeout: Duration,
     /// Time for which a client may accept no byte, after which it is disconnected. Default 30 s.
     pub write_timeout: Duration,

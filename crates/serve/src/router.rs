@@ -92,7 +92,17 @@ pub(crate) struct Route {
     rates: OnceLock<Arc<[RateLimiter]>>,
     /// True if the handler runs in the process of the connection.
     pub(crate) is_inline: bool,
+    /// True if no limit of the rate or of the requests in flight counts for it.
+    pub(crate) is_unlimited: bool,
     pub(crate) handler: Box<dyn Handler>,
+}
+
+/// Determines the process that runs the handler of a route, and whether limits admit its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Process,
+    Inline,
+    Unlimited,
 }
 
 /// A reference to a route, for a request.
@@ -130,7 +140,7 @@ impl Route {
 
     pub(crate) fn new(pattern: &str, limits: Vec<RateLimit>, handler: Box<dyn Handler>) -> Self {
         let (stats, rates) = (OnceLock::new(), OnceLock::new());
-        Self { label: pattern.into(), limits, stats, rates, is_inline: false, handler }
+        Self { label: pattern.into(), limits, stats, rates, is_inline: false, is_unlimited: false, handler }
     }
 
     pub(crate) const fn label(&self) -> &Arc<str> {
@@ -180,7 +190,7 @@ impl Router {
     /// # Errors
     /// [`RouteError`] if the pattern is not valid, or exists already.
     pub fn route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
-        self.add(pattern, Vec::new(), false, Box::new(handler))?;
+        self.add(pattern, Vec::new(), Admission::Process, Box::new(handler))?;
         Ok(self)
     }
 
@@ -194,7 +204,17 @@ impl Router {
     /// # Errors
     /// [`RouteError`] if the pattern is not valid, or exists already.
     pub fn inline_route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
-        self.add(pattern, Vec::new(), true, Box::new(handler))?;
+        self.add(pattern, Vec::new(), Admission::Inline, Box::new(handler))?;
+        Ok(self)
+    }
+
+    /// Adds a route for checks of the server's health: no limit of the rate or of the requests in flight refuses its
+    /// requests, or lets them wait. Its handler runs as that of an [`inline_route`](Self::inline_route).
+    ///
+    /// # Errors
+    /// [`RouteError`] if the pattern is not valid, or exists already.
+    pub fn unlimited_route(mut self, pattern: &str, handler: impl Handler) -> Result<Self, RouteError> {
+        self.add(pattern, Vec::new(), Admission::Unlimited, Box::new(handler))?;
         Ok(self)
     }
 
@@ -217,7 +237,7 @@ impl Router {
         limits: impl IntoIterator<Item = RateLimit>,
         handler: impl Handler,
     ) -> Result<Self, RouteError> {
-        self.add(pattern, limits.into_iter().collect(), false, Box::new(handler))?;
+        self.add(pattern, limits.into_iter().collect(), Admission::Process, Box::new(handler))?;
         Ok(self)
     }
 
@@ -225,7 +245,7 @@ impl Router {
         &mut self,
         pattern: &str,
         limits: Vec<RateLimit>,
-        is_inline: bool,
+        admission: Admission,
         handler: Box<dyn Handler>,
     ) -> Result<(), RouteError> {
         let invalid = |why: &str| RouteError::Invalid { pattern: pattern.to_owned(), why: why.to_owned() };
@@ -250,7 +270,8 @@ impl Router {
         }
         let path = Pattern::parse(path).map_err(&invalid)?;
         let host = (!host.is_empty()).then(|| host.to_ascii_lowercase().into_boxed_str());
-        let route = Arc::new(Route { is_inline, ..Route::new(pattern, limits, handler) });
+        let (is_inline, is_unlimited) = (admission != Admission::Process, admission == Admission::Unlimited);
+        let route = Arc::new(Route { is_inline, is_unlimited, ..Route::new(pattern, limits, handler) });
         let target = PathTarget { rank: path.rank(), shape: path.shape(), route: RouteRefs::new(&route) };
         let path = path.matchit();
         let tables = self.hosts.entry(host).or_default().tables(method);

@@ -25,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
+use crate::connection::io::Place;
 use crate::connection::stall::limit_unsent;
 use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
@@ -158,6 +159,7 @@ impl Server {
             router_version: AtomicU64::new(0),
             phase: receiver,
             drains: AtomicBool::new(false),
+            was_cut: AtomicBool::new(false),
         });
         let observed: Weak<Shared> = Arc::downgrade(&shared);
         embed::show_server(runtime, observed);
@@ -213,7 +215,7 @@ impl Server {
         while !self.is_drained() && std::time::Instant::now() < end {
             std::thread::park_timeout(DRAIN_CHECK);
         }
-        self.is_drained()
+        self.has_drained_whole()
     }
 
     /// Like [`drain`](Self::drain), without blocking: for a process, or a task of tokio.
@@ -223,7 +225,12 @@ impl Server {
         while !self.is_drained() && std::time::Instant::now() < end {
             tokio::time::sleep(DRAIN_CHECK).await;
         }
-        self.is_drained()
+        self.has_drained_whole()
+    }
+
+    /// Returns true if nothing is left, and nothing was cut.
+    fn has_drained_whole(&self) -> bool {
+        self.is_drained() && !self.shared.was_cut.load(Relaxed)
     }
 
     fn is_drained(&self) -> bool {
@@ -387,13 +394,13 @@ async fn accept(shared: Arc<Shared>, context: Context, listener: StdTcpListener)
         let Some(permit) = permit else { return ExitReason::Normal };
         // Responses are written in one piece; a delay would only help those that are not.
         drop(stream.set_nodelay(true));
-        let open = OpenConnection::new(&shared.stats, permit);
+        let (open, place) = (OpenConnection::new(&shared.stats), Place::of(permit));
         let local = stream.local_addr().unwrap_or(shared.local);
         let (shared, label) = (Arc::clone(&shared), Arc::clone(&label));
         let spawned = context.try_spawn(|context| async move {
             let _open = open;
             context.set_label(label);
-            connection::serve(shared, context, stream, (peer, local)).await;
+            connection::serve(shared, context, (stream, place), (peer, local)).await;
         });
         if spawned.is_err() {
             tokio::time::sleep(ACCEPT_PAUSE).await;

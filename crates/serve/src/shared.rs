@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) phase: watch::Receiver<Phase>,
     /// True when `phase` says so: each request reads it, and reading `phase` takes a lock.
     pub(crate) drains: AtomicBool,
+    /// True if the end of the drain cut a connection or a socket.
+    pub(crate) was_cut: AtomicBool,
 }
 
 impl Shared {

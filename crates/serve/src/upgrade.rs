@@ -77,7 +77,7 @@ impl Continuation {
         let mut drain = shared.drain_signal();
         tokio::select! {
             () = run(upgraded, shared, context) => {}
-            () = drain.deadline() => {}
+            () = drain.deadline() => shared.was_cut.store(true, Relaxed),
         }
     }
 

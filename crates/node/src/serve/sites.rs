@@ -58,6 +58,8 @@ pub(crate) struct Sites {
     is_ready: Arc<AtomicBool>,
     certificates: ReloadTurn,
     modules: ReloadTurn,
+    /// The modules of the routes that answer now.
+    in_use: Mutex<BTreeMap<PathBuf, Module>>,
 }
 
 /// Files that are read again together.
@@ -118,6 +120,7 @@ impl Sites {
             is_ready: Arc::new(AtomicBool::new(true)),
             certificates: ReloadTurn::of(Reloaded::Certificates.files(app)),
             modules: ReloadTurn::of(Reloaded::Modules.files(app)),
+            in_use: Mutex::default(),
         }
     }
 
@@ -165,6 +168,7 @@ impl Sites {
             let server = Server::start(runtime, config, sites.router(site, &modules)?)?;
             sites.servers.push(RunningSite { site: site.clone(), server });
         }
+        *sites.in_use.lock() = modules;
         Ok(sites)
     }
 
@@ -186,7 +190,9 @@ impl Sites {
                 continue;
             }
             let name = self.name_of(path);
-            let module = match wasm.module(&name) {
+            // The engine may have a newer one, which was refused.
+            let known = || self.in_use.lock().get(path).cloned().or_else(|| wasm.module(&name));
+            let module = match known() {
                 Some(module) if !is_due(path) => module,
                 _ => load(wasm, &name, path)?,
             };
@@ -232,7 +238,7 @@ impl Sites {
                 if is_ready { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "draining\n") }
             }
         };
-        Ok(router.route("GET /healthz", async |_: Request| "ok\n")?.route("GET /readyz", ready)?)
+        Ok(router.unlimited_route("GET /healthz", async |_: Request| "ok\n")?.unlimited_route("GET /readyz", ready)?)
     }
 
     fn handler(
@@ -338,12 +344,14 @@ impl Sites {
     /// Compiles the changed modules of the routes, and opens their folders again: another folder may have the same path.
     fn reload_modules(&self, changed: &[PathBuf]) {
         let what = if changed.is_empty() { "folder" } else { "module" };
-        let rebuilt = || -> Result<Vec<Router>, SiteError> {
+        let rebuilt = || -> Result<_, SiteError> {
             let modules = self.compiled(|path| changed.iter().any(|changed| changed == path))?;
-            self.servers.iter().map(|running| self.router(&running.site, &modules)).collect()
+            let routers = self.servers.iter().map(|running| self.router(&running.site, &modules));
+            Ok((routers.collect::<Result<Vec<Router>, _>>()?, modules))
         };
         match rebuilt() {
-            Ok(new) => {
+            Ok((new, modules)) => {
+                *self.in_use.lock() = modules;
                 for (running, router) in self.servers.iter().zip(new) {
                     running.server.set_router(router);
                 }

@@ -93,6 +93,10 @@ impl Answer {
     pub(crate) fn to(request: Pending, mut handling: Handling) -> Self {
         let mut answer = Self::new(&handling, State::Process(None));
         let route = &handling.record.route;
+        if route.is_unlimited {
+            answer.handle(request, handling);
+            return answer;
+        }
         if !answer.inner.has_rates(route) && answer.inner.shared.try_begin_flight() {
             handling.begin_flight();
             answer.handle(request, handling);
@@ -210,7 +214,18 @@ impl Answer {
         if !self.timer.is_set() {
             self.timer = std::mem::take(&mut *self.inner.handler_timer.lock());
         }
-        self.timer.poll(self.deadline, task)
+        loop {
+            ready!(self.timer.poll(self.deadline, task));
+            // The time for the handler begins when it has its body, which has a limit of its own.
+            let Some(received) = self.record.as_ref().and_then(|record| record.received()) else {
+                return Poll::Ready(());
+            };
+            let deadline = Instant::from_std(received) + self.inner.shared.limits.handler_timeout;
+            if deadline <= self.deadline {
+                return Poll::Ready(());
+            }
+            self.deadline = deadline;
+        }
     }
 
     /// Answers for a handler that has panicked, or was killed.
@@ -291,10 +306,12 @@ impl Future for Answer {
         if is_h2 && record.method == Method::HEAD {
             describe_only(&mut response);
         }
-        if this.inner.shared.is_draining() && record.version < Version::HTTP_2 {
+        let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if this.inner.shared.is_draining() && record.version < Version::HTTP_2 && !is_upgrade {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, held.filter(|_| is_h2), is_h2))))
+        let h2 = is_h2.then(|| Arc::clone(&this.inner));
+        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, record, held.filter(|_| is_h2), h2))))
     }
 }
 

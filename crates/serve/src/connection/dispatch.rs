@@ -20,7 +20,7 @@ use hyper::rt::Executor;
 use hyper::service::Service;
 use rusm_runtime::{Context, Handle};
 
-use crate::body::{Body, CountBytes};
+use crate::body::{Arrival, Body};
 use crate::connection::answer::{Answer, Pending};
 use crate::connection::handling::Handling;
 use crate::connection::io::Activity;
@@ -73,12 +73,13 @@ impl Service<http::Request<Incoming>> for RequestService {
             (Ok(()), _) if !has_valid_host(&head) => Answer::limited_refusal(invalid_host(), handling),
             (Err(limit), _) => Answer::limited_refusal(inner.refuse(limit), handling),
             (Ok(()), Routed::Found(_, params)) => {
-                let count = counts_bodies.then(|| {
-                    let record = Arc::clone(&handling.record);
-                    Box::new(move |bytes| record.add_in(bytes)) as CountBytes
-                });
                 let accounts = (&inner.shared.stats.limits, inner.activity.client());
-                let body = Body::incoming(incoming, &inner.shared.limits, accounts, count);
+                let record = Arc::clone(&handling.record);
+                let on_arrival = Box::new(move |arrival| match arrival {
+                    Arrival::Wait => record.note_wait(),
+                    Arrival::Bytes(bytes) => record.note_received(if counts_bodies { bytes } else { 0 }),
+                });
+                let body = Body::incoming(incoming, &inner.shared.limits, accounts, on_arrival);
                 Answer::to(Pending { head, body, params }, handling)
             }
             (Ok(()), Routed::NotAllowed(allowed)) => Answer::limited_refusal(Routed::refusal(Some(&allowed)), handling),

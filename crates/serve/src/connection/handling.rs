@@ -182,12 +182,19 @@ impl After {
             }
             (Some((body, chunks)), Some(continuation)) => {
                 handling.end_flight();
-                let stream = pass_on(body, Chunks::new(&chunks, &handling));
+                let chunks = Chunks::new(&chunks, &handling);
+                let mut is_passed = false;
+                let stream = async {
+                    pass_on(body, &chunks).await;
+                    is_passed = true;
+                };
                 Box::pin(continuation.stream(&shared, &record, context.pid(), stream)).await;
-                // Ignored if the client has gone.
-                drop(chunks.send(Produced::End).await);
+                if !is_passed {
+                    // The drain ends the stream. Ignored if the client has gone.
+                    let _is_taken = chunks.send(Produced::End).await;
+                }
             }
-            (Some((body, chunks)), None) => Box::pin(pass_on(body, Chunks::new(&chunks, &handling))).await,
+            (Some((body, chunks)), None) => Box::pin(pass_on(body, &Chunks::new(&chunks, &handling))).await,
         }
         handling.end_flight();
         handling.end_activity(false);
@@ -220,6 +227,7 @@ struct Chunks<'a> {
     write_timeout: Option<Duration>,
     stats: &'a ServerStats,
     connection: &'a ConnectionState,
+    record: &'a RequestRecord,
     held: Arc<Held>,
 }
 
@@ -229,7 +237,8 @@ impl<'a> Chunks<'a> {
         let is_h2 = handling.inner.context.is_none();
         let write_timeout = is_h2.then_some(shared.limits.write_timeout);
         let held = handling.inner.activity.held_by_response();
-        Self { channel, write_timeout, stats: &shared.stats, connection: &handling.inner, held }
+        let (stats, connection, record) = (&shared.stats, &*handling.inner, &*handling.record);
+        Self { channel, write_timeout, stats, connection, record, held }
     }
 
     /// Lets the data of a frame hold its share of the memory for responses: `room`, or one for which it waits.
@@ -275,13 +284,15 @@ impl<'a> Chunks<'a> {
         let sent = timeout(limit, self.channel.send(produced)).await;
         if sent.is_err() {
             self.stats.hit(Limit::WriteTimeout);
+            // The body is cut on purpose: its process has not crashed.
+            self.record.set_body_done();
         }
         matches!(sent, Ok(Ok(())))
     }
 }
 
 /// Passes the frames of a body on to the process of the connection, as fast as the client reads them.
-async fn pass_on(mut body: Body, chunks: Chunks<'_>) {
+async fn pass_on(mut body: Body, chunks: &Chunks<'_>) {
     let mut closed = pin!(rarely(|| chunks.channel.is_closed(), chunks.channel.closed()));
     let chunk_bytes = body.chunk_bytes();
     let memory = chunks.connection.activity.client();

@@ -15,6 +15,7 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
@@ -58,6 +59,8 @@ pub(crate) struct Activity {
     requests: AtomicU64,
     /// Current request of the stream; none for HTTP/2, where requests share it.
     current: Mutex<Option<Arc<RequestRecord>>>,
+    /// True between the head of a request of HTTP/1.1 and the last byte of its response: `current` has it.
+    is_responding: AtomicBool,
     /// Number of bytes received that belong to the next request.
     unclaimed_in: AtomicU64,
     /// The client has closed the connection during a request.
@@ -80,6 +83,7 @@ impl Activity {
             idle_ns: AtomicU64::new(1),
             requests: AtomicU64::new(0),
             current: Mutex::new(None),
+            is_responding: AtomicBool::new(false),
             unclaimed_in: AtomicU64::new(0),
             is_client_gone: AtomicBool::new(false),
             held: Arc::new(Held::new()),
@@ -115,6 +119,7 @@ impl Activity {
     pub(crate) fn set_current(&self, record: &Arc<RequestRecord>) {
         record.add_in(self.unclaimed_in.swap(0, Relaxed));
         let before = self.current.lock().replace(Arc::clone(record));
+        self.is_responding.store(true, Relaxed);
         // The end of a record may write a line, which must not happen under the lock.
         drop(before);
     }
@@ -129,6 +134,9 @@ impl Activity {
     /// Releases a request after its last byte was written.
     fn flushed(&self) {
         let complete = self.current.lock().take_if(|record| record.is_complete());
+        if complete.is_some() {
+            self.is_responding.store(false, Relaxed);
+        }
         drop(complete);
     }
 
@@ -147,9 +155,15 @@ impl Activity {
         self.idle_ns.store((now.saturating_duration_since(self.start).as_nanos() as u64).max(1), Relaxed);
     }
 
-    /// Returns the next instant at which a limit is exceeded if nothing happens, and the limit.
+    /// Notes that the client has taken bytes of a response now.
+    pub(crate) fn note_taken(&self) {
+        self.idle_ns.store(self.now_ns(), Relaxed);
+    }
+
+    /// Returns the next instant at which a limit is exceeded if nothing happens, and the limit. While a response is on its
+    /// way, only the limit of writes counts.
     pub(crate) fn deadline(&self, limits: &Limits) -> Option<(Instant, Limit)> {
-        if self.is_busy() {
+        if self.is_busy() || self.is_responding() {
             return None;
         }
         Some(match self.first_byte_ns.load(Relaxed) {
@@ -166,7 +180,7 @@ impl Activity {
         let is_idle = !self.is_busy()
             && self.first_byte_ns.load(Relaxed) == 0
             && self.unclaimed_in.load(Relaxed) == 0
-            && self.current.lock().is_none();
+            && !self.is_responding();
         is_idle.then(|| self.start + Duration::from_nanos(self.idle_ns.load(Relaxed)))
     }
 
@@ -199,12 +213,39 @@ impl Activity {
         streams.iter().filter_map(|stream| stream.upgrade()?.since()).min()
     }
 
+    /// Returns true if the request that is busy was answered to its end: its process is about to say so.
+    pub(crate) fn is_settling(&self) -> bool {
+        !self.is_h2 && self.is_busy() && !self.is_responding()
+    }
+
+    fn is_responding(&self) -> bool {
+        self.is_responding.load(Relaxed)
+    }
+
     fn is_busy(&self) -> bool {
         self.requests.load(Relaxed) > 0
     }
 
     pub(crate) fn is_client_gone(&self) -> bool {
         self.is_client_gone.load(Relaxed)
+    }
+}
+
+/// A place among the open connections, as small as it can be.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Semaphore>);
+
+impl Place {
+    pub(crate) fn of(permit: OwnedSemaphorePermit) -> Self {
+        let places = Arc::clone(permit.semaphore());
+        permit.forget();
+        Self(places)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
     }
 }
 
@@ -225,6 +266,8 @@ pub(crate) struct Io {
     reads: u8,
     /// Exists while a write waits for the client.
     stall: Option<Box<Stall>>,
+    /// A WebSocket keeps it.
+    _place: Option<Place>,
 }
 
 impl Io {
@@ -234,10 +277,22 @@ impl Io {
         (stats, activity): (Arc<ServerStats>, Arc<Activity>),
         write_timeout: Duration,
         is_h2: bool,
+        place: Option<Place>,
     ) -> Self {
         // The bytes of TLS do not tell its end, and HTTP/2 is read all the time.
         let notices_end = !is_h2 && matches!(socket, Socket::Plain(_));
-        Self { socket, prefix, stats, activity, write_timeout, notices_end, may_be_at_end: true, reads: 0, stall: None }
+        Self {
+            socket,
+            prefix,
+            stats,
+            activity,
+            write_timeout,
+            notices_end,
+            may_be_at_end: true,
+            reads: 0,
+            stall: None,
+            _place: place,
+        }
     }
 
     /// Returns the account of the client's address.
@@ -292,7 +347,9 @@ impl Io {
     /// Ends the wait for the client if it is too long.
     fn check_write<T>(&mut self, task: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stall = None;
+            if self.stall.take().is_some() {
+                self.activity.note_taken();
+            }
             return written;
         }
         let stall = self.stall.get_or_insert_with(|| Box::new(Stall::new(self.socket.tcp(), self.write_timeout)));
@@ -469,6 +526,7 @@ mod tests {
             (stats, Arc::new(Activity::new(false, account()))),
             LIMIT,
             false,
+            None,
         );
         let bytes = vec![0; 1 << 20];
         // The clock is paused, and goes on when only a timer is left: then the queue is full.
@@ -534,6 +592,7 @@ mod tests {
             (stats, Arc::new(Activity::new(true, account()))),
             LIMIT,
             true,
+            None,
         );
         std::io::Write::write_all(&mut client, &[0; 1000]).expect("it is open");
         io.readable().await;

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::body::{Body, BodyError};
 use crate::connection::handling::PIECE_BYTES;
+use crate::connection::state::ConnectionState;
 use crate::limits::memory::Held;
 use crate::stats::record::RequestRecord;
 
@@ -21,18 +23,26 @@ pub(crate) struct TrackedBody {
     held: Option<Arc<Held>>,
     /// Bytes of the body that are to be sent in further pieces.
     rest: Bytes,
-    /// True for HTTP/2: the bytes of the body are counted here, and not by the connection.
-    is_h2: bool,
+    /// The connection of HTTP/2: what its client takes is counted here, for each stream. HTTP/1.1 counts the bytes of its
+    /// connection.
+    h2: Option<Arc<ConnectionState>>,
 }
 
 impl TrackedBody {
-    pub(crate) const fn new(body: Body, record: Arc<RequestRecord>, held: Option<Arc<Held>>, is_h2: bool) -> Self {
-        Self { body, record, held, rest: Bytes::new(), is_h2 }
+    pub(crate) const fn new(
+        body: Body,
+        record: Arc<RequestRecord>,
+        held: Option<Arc<Held>>,
+        h2: Option<Arc<ConnectionState>>,
+    ) -> Self {
+        Self { body, record, held, rest: Bytes::new(), h2 }
     }
 
     /// Cuts the next piece of a body that was polled as a whole. HTTP/2 asks for it when the client has taken those before.
     fn piece(&mut self) -> Option<Bytes> {
-        self.held.as_ref()?.note_progress();
+        if let Some(held) = &self.held {
+            held.note_progress();
+        }
         let bytes = self.rest.len().min(PIECE_BYTES);
         (bytes > 0).then(|| self.rest.split_to(bytes))
     }
@@ -43,21 +53,25 @@ impl HttpBody for TrackedBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(connection) = &self.h2 {
+            connection.activity.note_taken();
+        }
         if !self.rest.is_empty() {
             return Poll::Ready(self.piece().map(Frame::data).map(Ok));
         }
         let polled = Pin::new(&mut self.body).poll_frame(task);
         let Poll::Ready(Some(Ok(frame))) = polled else {
-            if matches!(polled, Poll::Ready(Some(Err(_)))) && self.body.is_abandoned() {
+            let is_failed = matches!(polled, Poll::Ready(Some(Err(_))));
+            if is_failed && self.body.is_abandoned() && !self.record.is_body_done.load(Relaxed) {
                 self.record.set_crashed();
             }
             return polled;
         };
-        if self.is_h2 {
+        if self.h2.is_some() {
             self.record.add_out(frame.data_ref().map_or(0, Bytes::len) as u64);
         }
         match frame.into_data() {
-            Ok(data) if self.held.is_some() => {
+            Ok(data) if self.h2.is_some() => {
                 self.rest = data;
                 Poll::Ready(self.piece().map(Frame::data).map(Ok))
             }

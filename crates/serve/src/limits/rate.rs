@@ -46,7 +46,9 @@ impl RateLimit {
     /// # Errors
     /// [`QuotaError`] if the rate or the number of waiting requests is out of range.
     pub fn leaky_bucket(per_sec: f64, waiting: u64) -> Result<Self, QuotaError> {
-        Ok(Self { quota: Quota::per_sec(per_sec, waiting)?, is_leaky: true, is_per_client: false })
+        // The first of them does not wait.
+        let quota = Quota::per_sec(per_sec, waiting.saturating_add(1))?;
+        Ok(Self { quota, is_leaky: true, is_per_client: false })
     }
 
     /// Applies the limit to each client address by itself. For IPv6, the 64 bits of the network count.
@@ -155,7 +157,7 @@ mod tests {
     fn a_leaky_bucket_lets_one_request_through_and_the_others_wait() {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _entered = tokio.enter();
-        let limiter = RateLimiter::new(RateLimit::leaky_bucket(0.001, 3).unwrap());
+        let limiter = RateLimiter::new(RateLimit::leaky_bucket(0.001, 2).unwrap());
 
         assert!(is_admitted(&limiter, "10.0.0.1"));
         let state = |limiter: &RateLimiter| limiter.admit("10.0.0.1".parse().unwrap()).now_or_never();

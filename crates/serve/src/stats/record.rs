@@ -48,6 +48,9 @@ pub(crate) struct RequestRecord {
     pub(crate) head_ns: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
+    /// Instant at which the last wait for the request's body ended, in ns since `started`: `u64::MAX` during a wait, and 0
+    /// before the first.
+    received_ns: AtomicU64,
     pub(crate) is_body_done: AtomicBool,
     pub(crate) is_crashed: AtomicBool,
     /// The response of the process that handles the request.
@@ -61,6 +64,29 @@ impl RequestRecord {
 
     pub(crate) fn add_out(&self, bytes: u64) {
         self.bytes_out.fetch_add(bytes, Relaxed);
+    }
+
+    /// Notes that the handler waits for bytes of the request's body.
+    pub(crate) fn note_wait(&self) {
+        self.received_ns.store(u64::MAX, Relaxed);
+    }
+
+    /// Notes that bytes of the request's body, or its end, have arrived, and counts those that the connection does not count.
+    pub(crate) fn note_received(&self, uncounted: u64) {
+        self.add_in(uncounted);
+        if self.received_ns.load(Relaxed) == u64::MAX {
+            self.received_ns.store(self.started.elapsed().as_nanos() as u64, Relaxed);
+        }
+    }
+
+    /// Returns the instant at which the handler got the bytes of the body that it had waited for: now, if it still waits.
+    /// `None` if it has not waited.
+    pub(crate) fn received(&self) -> Option<Instant> {
+        match self.received_ns.load(Relaxed) {
+            0 => None,
+            u64::MAX => Some(Instant::now()),
+            received => Some(self.started + Duration::from_nanos(received)),
+        }
     }
 
     /// Returns the numbers of bytes received and sent.
@@ -103,6 +129,7 @@ impl RequestRecord {
             head_ns: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            received_ns: AtomicU64::new(0),
             is_body_done: AtomicBool::new(false),
             is_crashed: AtomicBool::new(false),
             reply: Reply::default(),

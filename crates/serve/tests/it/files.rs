@@ -129,3 +129,17 @@ fn no_path_leads_out_of_the_folder() {
         assert_eq!(answer.status, 404, "{path}: {}", answer.text());
     }
 }
+
+#[test]
+fn other_methods_are_told_which_exist_and_a_redirect_keeps_the_query() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("sub")).expect("created");
+    let router = Router::new().route("/*", Files::open(folder.path()).expect("opened")).expect("valid");
+    let (_runtime, server) = serve(router, Limits::default());
+    let client = &mut Client::connect(server.local_addr());
+
+    let refused = ask(client, "DELETE", "/sub", "");
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD")));
+    let redirected = ask(client, "GET", "/sub?v=2", "");
+    assert_eq!((redirected.status, redirected.header("location")), (301, Some("/sub/?v=2")));
+}

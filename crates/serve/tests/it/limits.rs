@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use rusm_serve::{IntoResponse, Limit, Limits, Request, Router};
+use rusm_runtime::{Config, Runtime};
+use rusm_serve::{IntoResponse, Limit, Limits, RateLimit, Request, Router, ServeConfig, Server};
 
 use crate::client::Client;
 use crate::serve;
@@ -137,4 +138,38 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
 
     assert_eq!(second.answer().text(), "hi");
     assert_eq!(server.report(0).connections, 1);
+}
+
+#[test]
+fn checks_of_health_are_answered_beyond_all_limits() {
+    let router = router().unlimited_route("GET /healthz", async |_: Request| "ok\n").expect("valid");
+    let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("a runtime starts");
+    let limits = Limits { in_flight: 1, queue: 0, ..Limits::default() };
+    let rate_limits = vec![RateLimit::token_bucket(0.001, 1).expect("in range")];
+    let config = ServeConfig { limits, rate_limits, ..ServeConfig::listen(([127, 0, 0, 1], 0)) };
+    let server = Server::start(&runtime, config, router).expect("a port is free");
+    let mut busy = Client::connect(server.local_addr());
+    busy.write("GET /never HTTP/1.1\r\nhost: a\r\n\r\n");
+    while server.report(0).live_total == 0 {
+        thread::yield_now();
+    }
+
+    let mut client = Client::connect(server.local_addr());
+    assert_eq!(client.get("/never").status, 429);
+    for _ in 0..3 {
+        assert_eq!(client.get("/healthz").text(), "ok\n");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a body arrives later than the limit for handlers")]
+fn the_time_for_a_handler_begins_when_it_has_the_body() {
+    let (_runtime, server) = serve(router(), Limits { handler_timeout: 40 * SHORT, ..Limits::default() });
+    let mut client = Client::connect(server.local_addr());
+    client.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nsl");
+    thread::sleep(50 * SHORT);
+    client.write("ow");
+
+    assert_eq!(client.answer().text(), "slow");
+    assert_eq!(server.limits_hit(), []);
 }

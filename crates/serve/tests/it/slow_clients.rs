@@ -192,3 +192,22 @@ fn gives_up_a_message(then_sends: bool) {
 
     assert_eq!(hits(&server), 1);
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a response is read for longer than the limit for idle connections")]
+fn a_client_that_reads_a_complete_response_steadily_gets_all_of_it() {
+    let short = Duration::from_millis(100);
+    let (_runtime, server) = serve(large(), Limits { idle_timeout: short, head_timeout: short, ..Limits::default() });
+    let mut client = Client::connect(server.local_addr());
+    sockopt::set_socket_recv_buffer_size(&client.0, 64 * 1024).expect("allowed");
+    // The beginning of a next request, which must not end this one.
+    client.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\nGET");
+    assert!(client.head().starts_with("HTTP/1.1 200"));
+
+    let mut piece = vec![0; LARGE / 12];
+    for _ in 0..12 {
+        std::thread::sleep(short / 2);
+        client.0.read_exact(&mut piece).expect("the response is not cut");
+        assert!(piece.iter().all(|byte| *byte == 7));
+    }
+}

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rusm_serve::{Limits, LiveKind, Request, Router, websocket};
+use rusm_serve::{Limit, Limits, LiveKind, Request, Router, websocket};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
@@ -216,4 +216,23 @@ fn a_request_that_is_no_handshake_is_refused() {
     let old = ask(&format!("{upgrade}sec-websocket-version: 8\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
     assert_eq!((old.status, old.header("sec-websocket-version")), (426, Some("13")));
     assert_eq!(ask(&format!("{upgrade}sec-websocket-version: 13\r\nsec-websocket-key: short\r\n")).status, 400);
+}
+
+#[test]
+fn a_socket_keeps_its_place_among_the_open_connections() {
+    let (_runtime, server) = serve(router(), Limits { connections: 1, ..Limits::default() });
+    let mut socket = connect(&server);
+    socket.send(Message::text("one")).expect("it is open");
+    assert_eq!(socket.read().expect("an echo"), Message::text("one"));
+
+    let mut waiting = Client::connect(server.local_addr());
+    waiting.write("GET /nothing HTTP/1.1\r\nhost: a\r\n\r\n");
+    while server.limits_hit() != [(Limit::Connections, 1)] {
+        std::thread::yield_now();
+    }
+    socket.send(Message::text("two")).expect("it is open");
+    assert_eq!(socket.read().expect("an echo"), Message::text("two"));
+    drop(socket);
+
+    assert_eq!(waiting.answer().status, 404);
 }
