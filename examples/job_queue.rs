@@ -34,7 +34,7 @@ fn main() -> Result<(), ExitReason> {
         let retry = Retry { first: Duration::from_millis(50), ..Retry::default() };
         let tree = Supervisor::new(Strategy::OneForOne).child(worker.retry(retry).child("orders"));
         tree.start_link(&ctx).await?;
-        while jobs.counts().0 > 0 {
+        while jobs.counts().pending > 0 {
             ctx.sleep(Duration::from_millis(5)).await;
         }
         println!("all orders are served");

@@ -47,7 +47,7 @@
 //! its consumer has ended.
 
 pub(crate) mod broadcast;
-mod consumer;
+pub(crate) mod consumer;
 mod cursor;
 mod handle;
 pub(crate) mod journal;

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::buckets::BucketState;
+use super::claim::Claim;
 use super::config::Durability;
 use super::core::Core;
 use super::error::StoreError;
@@ -68,6 +69,7 @@ struct Shared {
     bucket: Arc<BucketState>,
     entries: SlotTable,
     written: Mutex<Written>,
+    _claim: Claim,
 }
 
 /// Used by the writer thread of the store only.
@@ -85,14 +87,19 @@ impl DurableCounters {
     /// Opens the counters of a bucket. Blocks until all are read, so it must not be called from a process.
     ///
     /// # Errors
-    /// [`counter::CounterStoreError`] if the bucket cannot be read, holds other values, or its name is not valid.
+    /// [`counter::CounterStoreError`] if the bucket cannot be read, holds other values, or its counters are open already, or
+    /// if its name is not valid.
     pub fn open(store: &Store, bucket: &str, durability: Durability) -> Result<Self, counter::CounterStoreError> {
         let bucket = store.bucket(bucket).map_err(failed)?;
+        let claim = store.claim(&format!("counters/{}", bucket.name())).ok_or_else(|| {
+            counter::CounterStoreError::Storage(format!("the counters of bucket {:?} are open already", bucket.name()))
+        })?;
         let shared = Shared {
             core: Arc::clone(&store.0.core),
             bucket: Arc::clone(&bucket.state),
             entries: SlotTable::default(),
             written: Mutex::default(),
+            _claim: claim,
         };
         shared.load(&bucket)?;
         shared.written.lock().failures = shared.core.counters.failures.load(Relaxed);
@@ -209,7 +216,10 @@ impl Work for Update {
             written.pending.remove(slot.key());
             if outcome.is_ok() {
                 slot.set(value);
-                written.slots.entry(slot.shared_key()).or_insert(slot);
+                // Not the slot of the call, which claims the key for its set.
+                if let Some(slot) = self.shared.entries.find(slot.key()) {
+                    written.slots.entry(slot.shared_key()).or_insert(slot);
+                }
             }
         }
         drop(written);

@@ -34,6 +34,9 @@ pub use crontab::CrontabError;
 pub use dead::{DeadJob, DeadJobId, DeadJobIdError};
 pub use worker::{Done, Job, Retry, Worker};
 
+/// Maximum number of jobs that one transaction revives: each is up to five writes.
+const REVIVED_MAX: usize = 1_000;
+
 /// A queue of jobs on a store; cheap to clone. Only one program can have the store open: others enqueue through it, for
 /// example by a request that it serves.
 ///
@@ -168,6 +171,15 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Numbers of the jobs of a queue; see [`Jobs::counts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounts {
+    /// Jobs that are enqueued or run.
+    pub pending: u64,
+    /// Dead jobs.
+    pub dead: u64,
+}
+
 impl Jobs {
     /// Opens a queue. The names of its buckets in the store begin with `jobs/` and the name of the queue.
     ///
@@ -229,7 +241,7 @@ impl Jobs {
     /// order.wait()?;
     /// mails.wake();
     ///
-    /// assert_eq!(mails.counts(), (1, 0));
+    /// assert_eq!(mails.counts().pending, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -261,13 +273,13 @@ impl Jobs {
         });
     }
 
-    /// Returns the number of jobs that are enqueued or run, and the number of dead jobs.
-    pub fn counts(&self) -> (u64, u64) {
+    /// Returns how many jobs there are.
+    pub fn counts(&self) -> JobCounts {
         let report = self.store.report();
         let keys = |bucket: &Bucket| {
             report.buckets.iter().find(|found| *found.name == *bucket.name()).map_or(0, |found| found.keys)
         };
-        (keys(&self.rows), keys(&self.dead))
+        JobCounts { pending: keys(&self.rows), dead: keys(&self.dead) }
     }
 
     /// Returns up to `limit` dead jobs, oldest first.
@@ -325,7 +337,7 @@ impl Jobs {
     ///     ctx.unlink(worker);
     ///     ctx.exit(worker, ExitReason::Shutdown);
     ///     assert_eq!(mails.revive(10).await?, 1);
-    ///     assert_eq!(mails.counts(), (1, 0));
+    ///     assert_eq!(mails.counts().pending, 1);
     ///     Ok::<(), rusm::store::StoreError>(())
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -334,9 +346,15 @@ impl Jobs {
     /// # Errors
     /// [`StoreError`] if the disk fails.
     pub async fn revive(&self, limit: usize) -> Result<usize, StoreError> {
-        let page = self.dead.scan("", "", limit).await?;
-        let revived = self.revive_all(page.rows).await?;
-        self.wake();
+        let (mut revived, mut after, mut left) = (0, Bytes::new(), limit);
+        while left > 0 {
+            let page = self.dead.scan("", &after, left.min(REVIVED_MAX)).await?;
+            left -= page.rows.len();
+            revived += self.revive_all(page.rows).await?;
+            self.wake();
+            let Some(next) = page.next else { break };
+            after = next;
+        }
         Ok(revived)
     }
 
@@ -345,9 +363,15 @@ impl Jobs {
     /// # Errors
     /// As [`revive`](Self::revive).
     pub fn blocking_revive(&self, limit: usize) -> Result<usize, StoreError> {
-        let page = self.dead.scan("", "", limit).wait()?;
-        let revived = self.revive_all(page.rows).wait()?;
-        self.wake();
+        let (mut revived, mut after, mut left) = (0, Bytes::new(), limit);
+        while left > 0 {
+            let page = self.dead.scan("", &after, left.min(REVIVED_MAX)).wait()?;
+            left -= page.rows.len();
+            revived += self.revive_all(page.rows).wait()?;
+            self.wake();
+            let Some(next) = page.next else { break };
+            after = next;
+        }
         Ok(revived)
     }
 

@@ -124,6 +124,8 @@ impl Store {
         }
         let bucket = self.bucket_of_any_length(&format!("topic/{name}"))?;
         let claim = self.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
+        // Another runtime that had the topic open has passed its last writes to the queue of the store.
+        drop(self.transaction(|_| Ok::<(), StoreError>(())).wait());
         let (head, durable_state, messages) = Found { name, bucket: &bucket }.read(&config)?;
         let queue = Arc::new(JournalQueue::default());
         let payload_max = self.config().value_bytes_max.saturating_sub(RECORD_BYTES_MAX);

@@ -300,6 +300,11 @@ impl Writer {
         self.sync_at = None;
         // Callers that were notified earlier cannot get a failure any more; observers see it.
         self.finish(vec![Request::sync().0]);
+        if self.unsynced > 0 {
+            // It shared a commit that was refused or has failed.
+            let next = Instant::now() + self.core.config.eventual_within;
+            self.sync_at.get_or_insert(next);
+        }
     }
 
     /// Removes some expired keys.
@@ -310,7 +315,11 @@ impl Writer {
         self.sweep_at = None;
         self.finish(vec![sweep]);
         let now = Instant::now();
-        match reply.try_recv() {
+        let reply = reply.try_recv();
+        if let Ok(Ok((swept, _))) = &reply {
+            self.core.counters.expired.fetch_add(*swept, Relaxed);
+        }
+        match reply {
             Ok(Ok((swept, _))) if swept == SWEEP_KEYS as u64 => self.sweep_at = Some(now),
             Ok(Ok((_, false))) => {}
             _ => self.sweep_at = Some(now + self.core.config.sweep_every),
@@ -460,11 +469,7 @@ impl Request {
     /// Creates a request that removes some expired keys; its reply is their number, and whether keys remain that will
     /// expire.
     pub(crate) fn sweep(core: Arc<Core>) -> (Self, Reply<(u64, bool)>) {
-        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| {
-            let (swept, is_left) = group.sweep(&core.buckets, SWEEP_KEYS)?;
-            core.counters.expired.fetch_add(swept, Relaxed);
-            Ok((swept, is_left))
-        });
+        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| group.sweep(&core.buckets, SWEEP_KEYS));
         (Self { work, durability: Durability::Eventual, bytes: 0, is_maintenance: true, uses_reserve: true }, reply)
     }
 }

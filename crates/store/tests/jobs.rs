@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
-use rusm_store::jobs::{DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, Jobs, NewJob, Retry};
-use rusm_store::{Clock, Store, StoreConfig, StoreError};
+use rusm_store::jobs::{DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, JobCounts, Jobs, NewJob, Retry};
+use rusm_store::{Clock, Durability, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
 
 fn runtime() -> Runtime {
@@ -18,6 +18,10 @@ fn runtime() -> Runtime {
 fn store(home: &TempDir, clock: &Clock) -> Store {
     let config = StoreConfig { clock: clock.clone(), ..StoreConfig::default() };
     Store::open(home.path().join("jobs.redb"), config).unwrap()
+}
+
+const fn counts(pending: u64, dead: u64) -> JobCounts {
+    JobCounts { pending, dead }
 }
 
 const AT_ONCE: Retry = Retry { attempts: 3, first: Duration::ZERO, longest: Duration::ZERO };
@@ -46,7 +50,7 @@ fn a_job_is_done_once_and_its_writes_are_there_when_it_is_gone() {
             async move { Ok::<_, String>(Done::with(move |tx| tx.put(&bucket, job.payload(), "done"))) }
         });
         worker.concurrency(4).start_link(&ctx).await.unwrap();
-        until(&ctx, || jobs.counts() == (0, 0)).await;
+        until(&ctx, || jobs.counts() == counts(0, 0)).await;
         for number in 0..50_u8 {
             assert!(log.get([number]).await.unwrap().is_some());
         }
@@ -79,7 +83,7 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
         for attempt in 1..=3_u32 {
             assert_eq!(ctx.receive_of::<u32>().await, attempt);
         }
-        until(&ctx, || jobs.counts() == (0, 1)).await;
+        until(&ctx, || jobs.counts() == counts(0, 1)).await;
         let error = StoreError::Closed.to_string();
         let dead = jobs.dead(10).await.unwrap();
         assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: 3, error }]);
@@ -89,7 +93,7 @@ fn a_job_that_fails_or_crashes_runs_again_until_it_is_dead_and_can_be_revived() 
         let outside = jobs.clone();
         assert_eq!(ctx.spawn_blocking(move || outside.blocking_revive(10)).await, Ok(1));
         assert_eq!(ctx.receive_of::<u32>().await, 1);
-        until(&ctx, || jobs.counts() == (0, 0)).await;
+        until(&ctx, || jobs.counts() == counts(0, 0)).await;
     });
 }
 
@@ -104,7 +108,7 @@ fn a_dead_job_is_revived_once_and_not_beside_another_one_with_its_key() {
         let job = |payload: &'static str| NewJob::new(payload).unique("key");
         jobs.enqueue(job("first")).await.unwrap();
         jobs.enqueue(NewJob::new("other")).await.unwrap();
-        until(&ctx, || jobs.counts() == (0, 2)).await;
+        until(&ctx, || jobs.counts() == counts(0, 2)).await;
         ctx.unlink(worker);
         ctx.exit(worker, ExitReason::Killed);
         assert_eq!(jobs.enqueue(job("second")).await, Ok(Enqueued::New));
@@ -117,7 +121,7 @@ fn a_dead_job_is_revived_once_and_not_beside_another_one_with_its_key() {
         let revived = jobs.revive(10).await.unwrap();
 
         assert_eq!(revived + ctx.receive_of::<usize>().await, 1, "only the other one, and once");
-        assert_eq!(jobs.counts(), (2, 1));
+        assert_eq!(jobs.counts(), counts(2, 1));
         assert_eq!(jobs.enqueue(job("third")).await, Ok(Enqueued::Exists));
     });
 }
@@ -145,7 +149,7 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
 
         worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
 
-        until(&ctx, || jobs.counts() == (0, 1)).await;
+        until(&ctx, || jobs.counts() == counts(0, 1)).await;
         let error = "the worker or the node ended during the last attempt".to_owned();
         let dead = jobs.dead(10).await.unwrap();
         assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: AT_ONCE.attempts, error }]);
@@ -179,7 +183,7 @@ fn an_orderly_stop_waits_for_the_jobs_that_run_and_starts_no_more() {
 
         let down = ctx.receive_of::<Down>().await;
         assert_eq!((down.reference, down.reason), (end, ExitReason::Shutdown));
-        assert_eq!(jobs.counts(), (1, 0));
+        assert_eq!(jobs.counts(), counts(1, 0));
     });
 }
 
@@ -194,7 +198,7 @@ fn a_dead_job_is_enqueued_again_or_discarded_by_its_id() {
         for name in ["a", "b", "c"] {
             jobs.enqueue(NewJob::new(name)).await.unwrap();
         }
-        until(&ctx, || jobs.counts() == (0, 3)).await;
+        until(&ctx, || jobs.counts() == counts(0, 3)).await;
         ctx.unlink(worker);
         ctx.exit(worker, ExitReason::Killed);
 
@@ -207,7 +211,7 @@ fn a_dead_job_is_enqueued_again_or_discarded_by_its_id() {
         assert_eq!(jobs.revive_one(b).await, Ok(true));
         assert_eq!(ctx.spawn_blocking(blocking).await, (Ok(true), Ok(true)));
 
-        assert_eq!(jobs.counts(), (2, 0));
+        assert_eq!(jobs.counts(), counts(2, 0));
         assert_eq!((jobs.discard(a).await, jobs.revive_one(b).await), (Ok(false), Ok(false)));
         for text in ["", "7", "-7", "7-", "a-b", "1-2-3"] {
             assert_eq!(text.parse::<DeadJobId>(), Err(DeadJobIdError), "{text}");
@@ -246,7 +250,7 @@ fn a_delayed_job_waits_for_its_time_and_an_interval_comes_again() {
         clock.advance(Duration::from_mins(1));
         jobs.wake();
         assert_eq!(next().await, "later");
-        until(&ctx, || jobs.counts() == (1, 0)).await;
+        until(&ctx, || jobs.counts() == counts(1, 0)).await;
         assert_eq!(jobs.enqueue(hourly).await, Ok(Enqueued::Exists));
         clock.advance(Duration::from_hours(1));
         jobs.wake();
@@ -285,7 +289,7 @@ fn a_crontab_is_followed_in_its_time_zone_and_missed_times_are_made_up_for_once(
             for attempt in 1..=attempts {
                 assert_eq!(ctx.receive_of::<u32>().await, attempt);
             }
-            until(&ctx, || jobs.counts().0 == 1).await;
+            until(&ctx, || jobs.counts().pending == 1).await;
             assert!(ctx.receive_timeout(Duration::from_millis(20)).await.is_none());
         };
 
@@ -304,10 +308,10 @@ fn a_crontab_is_followed_in_its_time_zone_and_missed_times_are_made_up_for_once(
         failing.store(0, Ordering::Relaxed);
         advance(24);
         runs(1).await;
-        assert_eq!(jobs.counts(), (1, 1));
+        assert_eq!(jobs.counts(), counts(1, 1));
         assert_eq!(jobs.revive(1).await, Ok(1));
         assert_eq!(ctx.receive_of::<u32>().await, 1);
-        until(&ctx, || jobs.counts() == (1, 0)).await;
+        until(&ctx, || jobs.counts() == counts(1, 0)).await;
     });
 }
 
@@ -337,7 +341,7 @@ fn a_unique_job_is_there_once_and_a_transaction_adds_a_job_or_nothing() {
         Err::<(), StoreError>(StoreError::Closed)
     });
     assert!(refused.wait().is_err());
-    assert_eq!(jobs.counts(), (1, 0));
+    assert_eq!(jobs.counts(), counts(1, 0));
 }
 
 #[test]
@@ -362,6 +366,32 @@ fn a_job_that_runs_when_its_worker_ends_runs_again() {
         worker.start_link(&ctx).await.unwrap();
         let job = ctx.receive_of::<rusm_runtime::Pid>().await;
         ctx.send(job, ()).await;
-        until(&ctx, || jobs.counts() == (0, 0)).await;
+        until(&ctx, || jobs.counts() == counts(0, 0)).await;
+    });
+}
+
+#[test]
+fn a_worker_may_run_any_number_of_jobs_and_any_number_of_dead_ones_is_revived() {
+    const JOBS: u64 = 2_600;
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let config = StoreConfig { clock: clock.clone(), durability: Durability::None, ..StoreConfig::default() };
+    let (store, runtime) = (Store::open(home.path().join("jobs.redb"), config).unwrap(), runtime());
+    let jobs = Jobs::open(&store, "mails").unwrap();
+    let queue = jobs.clone();
+    let enqueued = store.transaction(move |tx| {
+        for _ in 0..JOBS {
+            queue.enqueue_in(tx, &NewJob::new("letter"))?;
+        }
+        Ok::<_, StoreError>(())
+    });
+    enqueued.wait().unwrap();
+    runtime.block_on(move |ctx| async move {
+        let failing = jobs.worker(|_, _| async { Err::<Done, _>("no stamp") }).retry(Retry { attempts: 1, ..AT_ONCE });
+        let worker = failing.concurrency(usize::MAX).start_link(&ctx).await.unwrap();
+        until(&ctx, || jobs.counts() == counts(0, JOBS)).await;
+        ctx.unlink(worker);
+        ctx.exit(worker, ExitReason::Shutdown);
+        assert_eq!(jobs.revive(JOBS as usize + 9).await, Ok(JOBS as usize));
+        assert_eq!(jobs.counts(), counts(JOBS, 0));
     });
 }

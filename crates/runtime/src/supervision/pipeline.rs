@@ -140,8 +140,9 @@ impl Pipeline<Lease> {
             let subscription = subscription.clone();
             async move {
                 let mut consumer = subscription.consumer();
+                let place = consumer.place();
                 while let Ok(lease) = consumer.next().await {
-                    let receipts = Receipts::of(Receipt::new(&subscription, lease.id));
+                    let receipts = Receipts::of(Receipt::new(&place, lease.id));
                     output.pass(&ctx, Item { value: lease, receipts }).await;
                 }
             }

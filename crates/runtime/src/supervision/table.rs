@@ -181,10 +181,13 @@ impl<K: Eq + Hash + Send + 'static, V: Send + 'static> Table<K, V> {
     /// Gives the table to another process, which receives no message. The heir stays.
     ///
     /// # Errors
-    /// [`NoNewOwner`] if that process has ended; the owner is then the same as before.
+    /// [`NoNewOwner`] if that process or the table has ended; the owner is then the same as before.
     pub fn give_to(&self, by: &impl Caller, to: Pid) -> Result<(), NoNewOwner> {
         by.with_shared(|shared| {
             let mut owners = self.0.owners.lock();
+            if self.has_ended() {
+                return Err(NoNewOwner { to });
+            }
             shared.hold(to, self.holding(), || ()).ok_or(NoNewOwner { to })?;
             if let Some(owner) = owners.owner.replace(to).filter(|owner| *owner != to) {
                 shared.release_holding(owner, &self.holding());

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::cursor::Cursor;
 use super::message::Message;
-use super::retention::Waiter;
+use super::retention::{DeferredWork, Waiter};
 use super::shared::TopicShared;
 use crate::stream::ring::park;
 use crate::stream::ring::shared::packed;
@@ -68,7 +68,11 @@ impl Subscriber {
             let state = Arc::new(SubscriberState::new(overflow, log.head, topic.log.limits()));
             log.push_subscribers.push(Arc::<SubscriberState>::clone(&state));
             log.had_subscriber = true;
+            // Publishers may have waited for a first subscriber.
+            let mut deferred = DeferredWork::default();
+            log.reclaim(&mut deferred);
             drop(log);
+            deferred.run();
             return Self::register(topic, state, None);
         }
         let state = Arc::new(SubscriberState::new(overflow, 0, topic.log.limits()));

@@ -39,7 +39,29 @@ use crate::stream::ring::turn;
 /// ```
 pub struct Consumer {
     subscription: Subscription,
-    consumer_id: u32,
+    id: u32,
+    place: Arc<ConsumerPlace>,
+}
+
+/// The place of a consumer in its subscription. When the last reference is dropped, leases that are left are returned.
+#[derive(Debug)]
+pub(crate) struct ConsumerPlace {
+    subscription: Subscription,
+    id: u32,
+}
+
+impl ConsumerPlace {
+    pub(crate) const fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+}
+
+impl Drop for ConsumerPlace {
+    fn drop(&mut self) {
+        let inner = &self.subscription.0;
+        let now_ns = inner.topic.now_ns();
+        inner.change(|state| state.remove_consumer(self.id, now_ns));
+    }
 }
 
 impl fmt::Debug for Consumer {
@@ -58,7 +80,14 @@ impl Subscription {
 impl Consumer {
     fn new(inner: Arc<SubscriptionInner>) -> Self {
         let consumer_id = inner.state.lock().add_consumer(turn::running_pid());
-        Self { subscription: Subscription(inner), consumer_id }
+        let subscription = Subscription(inner);
+        let place = Arc::new(ConsumerPlace { subscription: subscription.clone(), id: consumer_id });
+        Self { subscription, id: consumer_id, place }
+    }
+
+    /// Returns the place of this consumer: leases that it took stay leased while a reference to it exists.
+    pub(crate) fn place(&self) -> Arc<ConsumerPlace> {
+        Arc::clone(&self.place)
     }
 
     /// Returns the subscription.
@@ -136,8 +165,8 @@ impl Consumer {
         let inner = &self.subscription.0;
         let now_ns = inner.topic.now_ns();
         let mut state = inner.state.lock();
-        state.stop_waiting(self.consumer_id);
-        let taken = take(&mut state, inner, self.consumer_id, now_ns);
+        state.stop_waiting(self.id);
+        let taken = take(&mut state, inner, self.id, now_ns);
         let ended = if taken.is_none() { ended(&state, inner) } else { None };
         inner.after_change(state);
         ended.map_or(Ok(taken), Err)
@@ -168,7 +197,7 @@ impl Consumer {
     #[doc(hidden)]
     pub fn may_settle(&self, id: AckId) -> bool {
         let state = self.subscription.0.state.lock();
-        state.in_flight.find_lease(id).map_or(true, |slot| state.in_flight.item(slot).consumer == self.consumer_id)
+        state.in_flight.find_lease(id).map_or(true, |slot| state.in_flight.item(slot).consumer == self.id)
     }
 
     /// Returns a message, which will be delivered again.
@@ -194,9 +223,8 @@ impl Stream for Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let inner = &self.subscription.0;
-        let now_ns = inner.topic.now_ns();
-        inner.change(|state| state.remove_consumer(self.consumer_id, now_ns));
+        // A stream may have been dropped while it waited.
+        self.subscription.0.change(|state| state.stop_waiting(self.id));
     }
 }
 
@@ -225,7 +253,7 @@ impl<'a> Waits<'a> {
         if cooperative && !turn::may_proceed(cx) {
             return Poll::Pending;
         }
-        let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.consumer_id);
+        let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.id);
         let now_ns = inner.topic.now_ns();
         let mut state = inner.state.lock();
         state.stop_waiting(consumer_id);
@@ -252,7 +280,7 @@ impl<'a> Waits<'a> {
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if self.pending {
-            let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.consumer_id);
+            let (inner, consumer_id) = (&self.consumer.subscription.0, self.consumer.id);
             let mut state = inner.state.lock();
             let unused = state.consumers[consumer_id as usize].woken;
             state.stop_waiting(consumer_id);

@@ -68,6 +68,26 @@ fn the_least_loaded_worker_gets_the_next_message() {
 }
 
 #[test]
+fn of_many_workers_one_that_has_room_gets_the_next_message() {
+    ask(&runtime(), |ctx| async move {
+        let pool = Pool::bounded("worker", 16, 1, worker).routing(Routing::LeastLoaded);
+        pool.start_link(&ctx).await.unwrap();
+        let workers = pool.workers();
+        let (free, busy) = workers.split_last().unwrap();
+        for worker in busy {
+            assert!(worker.call_within(&ctx, Duration::ZERO, Job::Block).await.is_err());
+            // Accepted when the worker has taken the job before, and then its mailbox is full.
+            while ctx.try_send(worker.pid(), 0_u8).is_err() {
+                ctx.yield_now().await;
+            }
+        }
+        for _ in 0..32 {
+            assert_eq!(pool.call(&ctx, Job::Who).await, Ok(free.pid()));
+        }
+    });
+}
+
+#[test]
 fn a_restarted_worker_takes_the_place_of_the_one_before() {
     ask(&runtime(), |ctx| async move {
         let pool = Pool::new("worker", 1, worker);

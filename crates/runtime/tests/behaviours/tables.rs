@@ -79,6 +79,7 @@ fn a_table_ends_with_its_owner_before_anybody_hears_of_it() {
         ctx.receive_of::<Down>().await;
         assert!(table.has_ended() && table.get(&1).is_none() && value.upgrade().is_none());
         assert_eq!(table.insert(2, Arc::new(())), Err(TableEnded { table: "owned".into() }));
+        assert_eq!(table.give_to(&ctx, ctx.pid()), Err(NoNewOwner { to: ctx.pid() }));
     });
 }
 

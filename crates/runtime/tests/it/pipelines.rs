@@ -106,6 +106,42 @@ fn an_item_that_fails_comes_again_and_becomes_a_dead_letter() {
 }
 
 #[test]
+fn the_end_of_a_pipeline_counts_an_attempt_only_of_what_was_handled() {
+    let runtime = runtime();
+    let topics = runtime.topics();
+    let (topic, _failed) = (topics.create("numbers").unwrap(), topics.create("failed").unwrap());
+    let dead_letter = Some(DeadLetter { topic: "failed".to_owned(), attempts_max: 1 });
+    let work =
+        topic.create_subscription("work", SubscriptionConfig { dead_letter, ..SubscriptionConfig::default() }).unwrap();
+    let (passed, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (passing, beginning) = (Arc::clone(&passed), Arc::clone(&begun));
+    let pipeline = Pipeline::from_subscription("source", &work)
+        .stage("pass", Stage::workers(1), move |lease| {
+            passing.fetch_add(1, Ordering::Relaxed);
+            async move { Ok::<_, ExitReason>(lease) }
+        })
+        .stage("hold", Stage::workers(1), move |_lease| {
+            beginning.store(true, Ordering::Relaxed);
+            std::future::pending::<Result<(), ExitReason>>()
+        });
+    let tree = start(&runtime, pipeline);
+    publish(&topic, 0..3);
+    eventually("one is handled, and the others wait", || {
+        begun.load(Ordering::Relaxed) && passed.load(Ordering::Relaxed) == 3
+    });
+
+    let end = runtime.watch(tree.pid());
+    runtime.exit(tree.pid(), ExitReason::Shutdown);
+    end.wait();
+
+    eventually("the one that was handled is a dead letter", || work.account().dead_lettered == 1);
+    let mut consumer = work.consumer();
+    let again: Vec<_> = (0..2).map(|_| consumer.blocking_next().unwrap()).collect();
+    assert_eq!(again.iter().map(|lease| (number(lease), lease.attempt)).collect::<Vec<_>>(), [(1, 1), (2, 1)]);
+    assert_eq!(work.account().dead_lettered, 1);
+}
+
+#[test]
 fn the_crash_of_a_worker_loses_nothing_and_counts_no_attempt_of_the_items_that_waited() {
     let runtime = runtime();
     let topics = runtime.topics();

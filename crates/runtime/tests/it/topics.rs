@@ -500,3 +500,21 @@ fn one_that_drops_the_newest_holds_no_more_than_its_topic_may() {
         assert_eq!((account.backlog, account.is_exact()), (8, true), "{account:?}");
     });
 }
+
+#[test]
+fn publishers_that_wait_for_a_first_subscriber_go_on_whatever_it_does_when_it_is_full() {
+    test::explore(0..50, |ctx| async move {
+        let topic = bounded(&ctx, 2, 1 << 20, Retention::KeepAll);
+        let (publisher, me) = (topic.clone(), ctx.pid());
+        ctx.spawn(move |ctx| async move {
+            for number in 0..5 {
+                publisher.publish(numbered(number)).await.expect("open");
+            }
+            ctx.send(me, "published").await;
+        });
+        ctx.sleep(SECOND).await;
+        let subscriber = topic.subscribe(Overflow::DropNewest { capacity: 1 });
+        assert_eq!(ctx.receive_of::<&str>().await, "published");
+        drop(subscriber);
+    });
+}

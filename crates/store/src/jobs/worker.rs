@@ -12,6 +12,7 @@ use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid};
 
 use super::Jobs;
 use super::record::{KEY, Record, parts};
+use crate::config::defaults::SCAN_ROWS_MAX;
 use crate::error::StoreError;
 use crate::transaction::Transaction;
 
@@ -133,7 +134,7 @@ type Handler = dyn Fn(Context, Job) -> Pin<Box<dyn Future<Output = Result<Done, 
 ///         async move { Ok::<_, String>(Done::with(move |tx| tx.put(&sent, job.payload(), "sent"))) }
 ///     });
 ///     worker.start_link(&ctx).await.expect("there is room for a process");
-///     while jobs.counts() != (0, 0) {
+///     while jobs.counts().pending > 0 {
 ///         ctx.yield_now().await;
 ///     }
 /// });
@@ -189,7 +190,7 @@ impl Worker {
     /// Starts the worker, linked to this process.
     ///
     /// # Errors
-    /// [`InitError`] if the process limit is reached.
+    /// [`InitError`](rusm_runtime::InitError) if the process limit is reached.
     pub async fn start_link(self, ctx: &Context) -> Result<Pid, InitError> {
         ctx.start_link(|ctx, starting| async move {
             self.register(&ctx);
@@ -246,7 +247,7 @@ impl Worker {
     /// The failure, if the store does not work any more.
     fn wait_out(&self, failed: StoreError) -> Result<(), ExitReason> {
         match failed {
-            StoreError::Full | StoreError::Failed(_) => {
+            StoreError::Full | StoreError::Failed(_) | StoreError::Unavailable(_) => {
                 tracing::warn!(queue = self.jobs.queue(), error = %failed, "the worker of jobs waits for the disk");
                 Ok(())
             }
@@ -315,7 +316,14 @@ impl Worker {
         let mut after = Bytes::new();
         // Rows of running jobs, and rows that a newer version wrote, may fill pages.
         while running.len() < self.concurrency {
-            let page = self.jobs.rows.scan("", &after, self.concurrency + running.len()).await?;
+            let limit = self.concurrency.saturating_add(running.len()).min(SCAN_ROWS_MAX);
+            let page = match self.jobs.rows.scan("", &after, limit).await {
+                Ok(page) => page,
+                Err(failed) => {
+                    self.wait_out(failed)?;
+                    return Ok(LOOK);
+                }
+            };
             for row in page.rows {
                 let (Some((due_ms, _)), Some(record)) = (parts(&row.key), Record::decode(&row.value)) else { continue };
                 if due_ms > now_ms {

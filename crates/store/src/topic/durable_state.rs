@@ -21,6 +21,8 @@ use rusm_runtime::topic::{Retention, TopicConfig};
 
 /// Maximum number of rows deleted by one commit.
 const DELETES_MAX: u64 = 4096;
+/// Maximum number of rows of subscriptions and deleted messages in a commit, so that a transaction has room for them.
+const ROWS_MAX: u64 = 9_000;
 /// Maximum number of subscriptions written by one commit, not counting ended ones.
 const SUBSCRIPTIONS_MAX: usize = 500;
 
@@ -95,6 +97,10 @@ impl DurableState {
     pub(super) fn apply(&mut self, changes: BTreeMap<Arc<str>, Changes>, recorded: u64) {
         for (name, Changes { ended, begun, outcomes }) in changes {
             let floor = self.progress.get(&name).map(|progress| progress.floor);
+            if ended && begun.is_none() && floor.is_none() && !self.dirty.contains_key(&name) {
+                // It began and ended since the last changes, so it was never written.
+                continue;
+            }
             let dirty = self.dirty.entry(Arc::clone(&name)).or_insert(Dirty { recorded: self.recorded, floor });
             if ended {
                 self.progress.remove(&name);
@@ -143,7 +149,8 @@ impl DurableState {
     /// Returns the rows that the next commit writes.
     pub(super) fn rows(&self, batch: &[Message]) -> Rows {
         let mut rows = Rows { subscriptions: self.next_subscriptions(), ..Rows::default() };
-        rows.oldest = self.floor_after(&rows.subscriptions).min(self.floor).min(self.head.oldest + DELETES_MAX);
+        let deletes = DELETES_MAX.min(ROWS_MAX.saturating_sub(rows.subscriptions.len() as u64));
+        rows.oldest = self.floor_after(&rows.subscriptions).min(self.floor).min(self.head.oldest + deletes);
         rows.writes.extend((self.head.oldest..rows.oldest).map(|position| (record::message_key(position), None)));
         if self.retains() {
             let rows_of = (self.head.next..).zip(batch);

@@ -170,3 +170,26 @@ fn a_kill_loses_nothing_that_was_acknowledged_and_not_more_than_was_counted_sinc
         assert!((acknowledged..=acknowledged + 2_000).contains(&has), "{acknowledged} acknowledged, {has} stored");
     }
 }
+
+#[test]
+fn a_stored_key_is_free_again_when_its_set_is_dropped_and_a_bucket_is_opened_once() {
+    let runtime = runtime();
+    let directory = tempfile::tempdir().expect("there is room");
+    let store = Store::open(directory.path().join("node.redb"), StoreConfig::default()).expect("the file opens");
+    let kept = Arc::new(counters(&store, Durability::Immediate));
+    let error = DurableCounters::open(&store, "counters", Durability::None).expect_err("it is open");
+    assert_eq!(error.to_string(), "the counters of bucket \"counters\" are open already");
+    let start = || {
+        let options = CommitOptions::default();
+        Counters::<Vsa, _>::with_store(&runtime, Arc::clone(&kept), options).expect("the options are valid")
+    };
+    let (one, other) = (start(), start());
+    let stock = one.counter("stock", 10).expect("the key is free");
+    assert!(stock.try_consume(7));
+    let flusher = runtime.watch(one.flusher());
+    drop(one);
+    flusher.wait();
+    drop(stock);
+
+    assert_eq!(other.counter("stock", 10).map(|stock| Vsa::available(&stock)), Ok(3));
+}

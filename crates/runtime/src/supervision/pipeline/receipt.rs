@@ -1,12 +1,16 @@
 //! Receipts: what an item owes to its subscription, until it is acknowledged or dropped.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
+use crate::topic::consumer::ConsumerPlace;
 use crate::topic::{AckId, Subscription};
 
 /// The lease of one message. Dropping it returns the message.
 pub(super) struct Receipt {
-    subscription: Subscription,
+    /// Also of a source that has ended, so that the item is settled by what happens to it.
+    consumer: Arc<ConsumerPlace>,
     id: AckId,
     /// True while a worker handles the item: only then does its failure count as an attempt.
     is_begun: bool,
@@ -14,8 +18,8 @@ pub(super) struct Receipt {
 }
 
 impl Receipt {
-    pub(super) fn new(subscription: &Subscription, id: AckId) -> Self {
-        Self { subscription: subscription.clone(), id, is_begun: false, is_acked: false }
+    pub(super) fn new(consumer: &Arc<ConsumerPlace>, id: AckId) -> Self {
+        Self { consumer: Arc::clone(consumer), id, is_begun: false, is_acked: false }
     }
 }
 
@@ -26,7 +30,7 @@ impl Drop for Receipt {
         }
         // The status does not matter: a lease that is over has been returned already.
         let settle = if self.is_begun { Subscription::nack } else { Subscription::give_back };
-        let _status = settle(&self.subscription, self.id);
+        let _status = settle(self.consumer.subscription(), self.id);
     }
 }
 
@@ -53,7 +57,7 @@ impl Receipts {
 
     /// Acknowledges the messages, all in one change of the subscription.
     pub(super) fn ack(mut self) {
-        let Some(subscription) = self.0.first().map(|receipt| receipt.subscription.clone()) else { return };
+        let Some(subscription) = self.0.first().map(|receipt| receipt.consumer.subscription().clone()) else { return };
         for receipt in &mut self.0 {
             receipt.is_acked = true;
         }

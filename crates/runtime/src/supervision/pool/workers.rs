@@ -46,13 +46,24 @@ impl Workers {
         turn
     }
 
-    /// Returns the worker with the shortest mailbox, the next one of several.
+    /// Returns the worker with the shortest mailbox, the next one of several. Of many workers, two are compared, and all if
+    /// neither has room.
     pub(super) fn least_loaded(&self, shared: &RuntimeShared) -> Pid {
         let (first, compared) = (self.turn(), self.pids.len().min(COMPARED_MAX));
         let compared = if self.pids.len() > COMPARED_MAX { 2 } else { compared };
-        let workers = (0..compared).map(|offset| self.at((first + offset) % self.pids.len()));
-        workers.min_by_key(|pid| load(shared, *pid)).unwrap_or(Pid::NONE)
+        let least = |compared| {
+            let workers = (0..compared).map(|offset| self.at((first + offset) % self.pids.len()));
+            workers.min_by_key(|pid| load(shared, *pid)).unwrap_or(Pid::NONE)
+        };
+        let best = least(compared);
+        if compared < self.pids.len() && !has_room(shared, best) { least(self.pids.len()) } else { best }
     }
+}
+
+/// Returns true if a process is alive and its mailbox has room.
+fn has_room(shared: &RuntimeShared, pid: Pid) -> bool {
+    let slot = shared.table.slot(pid).filter(|_| shared.is_alive(pid));
+    slot.is_some_and(|slot| slot.header().mailbox_len() < u64::from(slot.header().capacity.load(Ordering::Relaxed)))
 }
 
 /// Returns the length of a mailbox; that of a process that has ended is the longest.
