@@ -16,6 +16,7 @@ pub mod remote;
 pub(crate) mod shared;
 pub(crate) mod tear_down;
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
+use crate::process::table::Slot;
 use crate::runtime::config::{Config, StartError};
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
@@ -82,6 +84,8 @@ pub struct ShutdownReport {
 
 /// Time that killed processes have to end before their schedulers count as stuck.
 const KILL_GRACE: Duration = Duration::from_secs(1);
+/// Time without the end of a process, after which a shutdown looks at the children of those that have ended.
+const ROUND: Duration = Duration::from_millis(2);
 /// Longest wait for a deadline, in effect unlimited.
 const FAR_FUTURE: Duration = Duration::from_hours(30 * 365 * 24);
 /// Number of checks with a yield in between before a waiting thread starts to sleep.
@@ -108,7 +112,9 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Ends all processes, those started from outside one by one in reverse order of their start, and the schedulers.
+    /// Ends all processes, and the schedulers: those started from outside, and supervisors that have outlived the process
+    /// that started them, one by one in reverse order of their start, and then all others. Children of a process that traps
+    /// exits, such as a supervisor, are left to it.
     ///
     /// Processes first receive the exit signal `shutdown`. If one of them does not end, all others receive it when nine
     /// tenths of `deadline` are over. Those still alive after `deadline` are killed.
@@ -144,13 +150,13 @@ impl Runtime {
         let (in_order_until, until) = (start + deadline / 10 * 9, start + deadline);
         // Wait only for a limited time: creating a process may take long, and its closure may itself end this runtime.
         wait_until(Instant::now() + KILL_GRACE, || shared.spawns_in_progress.load(Ordering::SeqCst) == 0);
-        while let Some(root) = shared.side_tables.newest_root() {
-            shared.exit(None, root, ExitReason::Shutdown);
-            if !wait_until(in_order_until, || !shared.is_alive(root) && shared.side_tables.newest_root() != Some(root))
-            {
+        while let Some(next) = shared.newest_to_end() {
+            shared.exit(None, next, ExitReason::Shutdown);
+            if !wait_until(in_order_until, || !shared.is_alive(next) && shared.newest_to_end() != Some(next)) {
                 break;
             }
         }
+        end_those_without_keeper(&shared, in_order_until);
         for_each_live(&shared, |pid| shared.exit(None, pid, ExitReason::Shutdown));
         wait_until(until, || shared.live() == 0);
         let killed = shared.live();
@@ -177,7 +183,29 @@ impl Runtime {
     }
 }
 
-pub(crate) fn for_each_live(shared: &RuntimeShared, act: impl Fn(Pid)) {
+/// Ends processes in any order, except the children of a process that traps exits: it ends them itself, or they follow
+/// it.
+fn end_those_without_keeper(shared: &RuntimeShared, until: Instant) {
+    let mut trapping = HashSet::new();
+    while shared.live() > 0 && Instant::now() < until {
+        let mut told = Vec::new();
+        for_each_live(shared, |pid| {
+            let parent = shared.table.slot(pid).and_then(Slot::parent_pid);
+            if !trapping.contains(&pid) && !parent.is_some_and(|parent| shared.traps_exits(parent)) {
+                shared.exit(None, pid, ExitReason::Shutdown);
+                told.extend(shared.traps_exits(pid).then_some(pid));
+            }
+        });
+        trapping.extend(told);
+        let mut left = u64::MAX;
+        while shared.live() < left && Instant::now() < until {
+            left = shared.live();
+            wait_until(until.min(Instant::now() + ROUND), || shared.live() == 0);
+        }
+    }
+}
+
+pub(crate) fn for_each_live(shared: &RuntimeShared, mut act: impl FnMut(Pid)) {
     for slot in shared.table.slots() {
         if !slot.header().gate.is_closed() {
             act(slot.pid());

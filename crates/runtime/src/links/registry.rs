@@ -352,9 +352,9 @@ impl SideTables {
         });
     }
 
-    /// Returns the newest live process that was spawned from outside.
-    pub(crate) fn newest_root(&self) -> Option<Pid> {
-        self.roots.lock().last_key_value().map(|(_, pid)| *pid)
+    /// Returns the newest live process that was spawned from outside, with its order.
+    pub(crate) fn newest_root(&self) -> Option<(u64, Pid)> {
+        self.roots.lock().last_key_value().map(|(order, pid)| (*order, *pid))
     }
 }
 

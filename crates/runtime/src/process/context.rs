@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::links::bonds::LinkOptions;
 use crate::links::registry::{RegisterError, SideTables};
-use crate::links::signal::{Down, MonitorRef};
+use crate::links::signal::{Down, Exit, MonitorRef};
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::Envelope;
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
@@ -21,6 +21,7 @@ use crate::process::header::{WAIT_SEND, WAIT_SLEEP};
 use crate::process::pid::Pid;
 use crate::process::running::{Running, Search};
 use crate::process::table::Slot;
+use crate::runtime::crashes::Called;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
 
@@ -82,6 +83,11 @@ impl Context {
     #[inline]
     pub const fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Returns the name of this process for log lines.
+    pub(crate) fn called(&self) -> Called {
+        self.running().local.shared.called(self.pid)
     }
 
     /// Returns the pid of the process that spawned this one; `None` if it was spawned from outside.
@@ -273,6 +279,13 @@ impl Context {
             shared.ended.note(pid, EndedBy::Process(self.pid));
         }
         shared.exit(Some(self.pid), pid, reason);
+    }
+
+    /// Notes that this process ends because of an exit signal that it has trapped, and not by itself.
+    pub(crate) fn note_end(&self, exit: &Exit) {
+        if exit.from != Pid::NONE && !exit.reason.is_normal() {
+            self.running().local.shared.ended.note(self.pid, EndedBy::Link(exit.from));
+        }
     }
 
     /// Spawns a process and links it to this one, atomically.

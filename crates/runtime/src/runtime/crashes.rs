@@ -62,7 +62,7 @@ pub struct Crash {
     pub name: Option<Arc<str>>,
     /// Label, or else its id as a child, or the source of its body, such as the module of a guest.
     pub label: Option<Arc<str>>,
-    /// Processes that had spawned it, its parent first, at most 8, with their names or labels while they are alive.
+    /// Processes that had spawned it, its parent first, at most 8, with their names, labels or ids as children while they are alive.
     pub ancestors: Vec<(Pid, Option<Arc<str>>)>,
     /// Rust type of its future.
     pub future_type: &'static str,
@@ -74,6 +74,20 @@ pub struct Crash {
     pub at: Duration,
 }
 
+/// A process in a log line: its pid, and its name if it has one.
+pub(crate) struct Called {
+    pub(crate) pid: Pid,
+    pub(crate) name: Option<Arc<str>>,
+}
+
+/// Writes the name escaped.
+impl fmt::Display for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.pid)?;
+        self.name.iter().try_for_each(|name| write!(f, " {}", escaped(name).within(NAME_MAX_BYTES)))
+    }
+}
+
 /// Writes one line, with the names escaped.
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,13 +97,17 @@ impl fmt::Display for Crash {
             write!(f, " {}", escaped(name).within(NAME_MAX_BYTES))?;
         }
         write!(f, " crashed: {} ({}", self.reason, self.future_type)?;
-        for (pid, name) in &self.ancestors {
-            write!(f, " < {pid}")?;
-            if let Some(name) = name {
-                write!(f, " {}", escaped(name).within(NAME_MAX_BYTES))?;
-            }
+        if !self.ancestors.is_empty() {
+            write!(f, " < {}", self.ancestor_list())?;
         }
         f.write_str(")")
+    }
+}
+
+impl Crash {
+    fn ancestor_list(&self) -> String {
+        let called = |(pid, name): &(Pid, Option<Arc<str>>)| Called { pid: *pid, name: name.clone() }.to_string();
+        self.ancestors.iter().map(called).collect::<Vec<_>>().join(" < ")
     }
 }
 
@@ -206,7 +224,7 @@ pub(crate) fn log(crash: &Crash, skipped: u64) {
             name = crash.name.as_deref(),
             label = crash.label.as_deref(),
             reason = %crash.reason,
-            ancestors = %crash.ancestors.iter().map(|(pid, _)| pid.to_string()).collect::<Vec<_>>().join(" "),
+            ancestors = %crash.ancestor_list(),
             future = crash.future_type,
             not_logged = (skipped > 0).then_some(skipped),
             backtrace = backtrace.map(|backtrace| text_of(backtrace)),
@@ -220,10 +238,11 @@ pub(crate) fn log(crash: &Crash, skipped: u64) {
 
 /// Logs that a supervisor gives up; `skipped` others have done so without a line.
 #[cold]
-pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display, skipped: u64) {
+pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: u64) {
     if tracing::dispatcher::has_been_set() {
         let not_logged = (skipped > 0).then_some(skipped);
-        tracing::error!(%supervisor, reason = %why, not_logged, "supervisor gave up");
+        let (pid, name) = (supervisor.pid, supervisor.name.as_deref());
+        tracing::error!(supervisor = %pid, name, reason = %why, not_logged, "supervisor gave up");
     } else {
         print(&format!("supervisor {supervisor} gave up: {why}"), None);
     }
@@ -231,9 +250,10 @@ pub(crate) fn log_gave_up(supervisor: Pid, why: &dyn fmt::Display, skipped: u64)
 
 /// Logs that a process does not handle a message; `total` counts such messages of that process.
 #[cold]
-pub(crate) fn log_unmatched(receiver: Pid, type_name: &'static str, total: u64) {
+pub(crate) fn log_unmatched(receiver: &Called, type_name: &'static str, total: u64) {
     if tracing::dispatcher::has_been_set() {
-        tracing::warn!(pid = %receiver, message = type_name, total, "process does not handle a message");
+        let (pid, name) = (receiver.pid, receiver.name.as_deref());
+        tracing::warn!(%pid, name, message = type_name, total, "process does not handle a message");
     } else {
         print(&format!("process {receiver} does not handle a message of type {type_name} ({total} in all)"), None);
     }
@@ -243,14 +263,16 @@ pub(crate) fn log_unmatched(receiver: Pid, type_name: &'static str, total: u64) 
 /// the oldest one's type; `skipped` others do so without a line.
 #[cold]
 pub(crate) fn log_unreceived(
-    receiver: Pid,
+    receiver: &Called,
     wanted: &'static str,
     (waiting, oldest): (u64, &'static str),
     skipped: u64,
 ) {
     if tracing::dispatcher::has_been_set() {
         let not_logged = (skipped > 0).then_some(skipped);
-        tracing::warn!(pid = %receiver, wanted, waiting, oldest, not_logged, "process receives none of the messages in its mailbox");
+        let (pid, name) = (receiver.pid, receiver.name.as_deref());
+        let what = "process receives none of the messages in its mailbox";
+        tracing::warn!(%pid, name, wanted, waiting, oldest, not_logged, "{what}");
     } else {
         print(
             &format!(
@@ -264,9 +286,10 @@ pub(crate) fn log_unreceived(
 
 /// Logs that an item of a pipeline has failed; `total` counts such items of that worker.
 #[cold]
-pub(crate) fn log_failed_item(worker: Pid, reason: &ExitReason, total: u64) {
+pub(crate) fn log_failed_item(worker: &Called, reason: &ExitReason, total: u64) {
     if tracing::dispatcher::has_been_set() {
-        tracing::warn!(pid = %worker, %reason, total, "item of a pipeline failed");
+        let (pid, name) = (worker.pid, worker.name.as_deref());
+        tracing::warn!(%pid, name, %reason, total, "item of a pipeline failed");
     } else {
         print(&format!("process {worker} failed to handle an item: {reason} ({total} in all)"), None);
     }

@@ -30,11 +30,11 @@ use crate::observe::inspect::watch::Watches;
 use crate::observe::metrics::family::MetricsRegistry;
 use crate::process::error::SpawnError;
 use crate::process::free_list::{FreeList, SharedPool};
-use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, WATCHED, pinned_to};
+use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, TRAPS, WATCHED, pinned_to};
 use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
-use crate::runtime::crashes::{CrashLog, LineBudget};
+use crate::runtime::crashes::{Called, CrashLog, LineBudget};
 use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::peers::Peers;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
@@ -322,6 +322,31 @@ impl RuntimeShared {
         self.table.slot(pid).is_some_and(|slot| {
             slot.header().generation.load(Ordering::Acquire) == pid.generation() && !slot.header().gate.is_closed()
         })
+    }
+
+    /// Returns the name of a live process for log lines.
+    pub(crate) fn called(&self, pid: Pid) -> Called {
+        Called { pid, name: self.name_of(pid) }
+    }
+
+    /// Returns the first registered name of a live process, its label, or the id under which its supervisor has
+    /// started it.
+    pub(crate) fn name_of(&self, pid: Pid) -> Option<Arc<str>> {
+        let slot = self.table.slot(pid).filter(|_| self.is_alive(pid))?;
+        SideTables::name(slot, pid).or_else(|| self.tree.id_of(slot.parent_pid()?, pid))
+    }
+
+    /// Returns the process that a shutdown ends next: the newest of those that were spawned from outside, and of the
+    /// supervisors that have outlived the process that started them.
+    pub(crate) fn newest_to_end(&self) -> Option<Pid> {
+        let orphan = self.tree.newest_orphan(|pid| self.is_alive(pid));
+        self.side_tables.newest_root().max(orphan).map(|(_, pid)| pid)
+    }
+
+    /// Returns true if a live process traps exits, so that it may end others before itself.
+    pub(crate) fn traps_exits(&self, pid: Pid) -> bool {
+        let slot = self.table.slot(pid).filter(|_| self.is_alive(pid));
+        slot.is_some_and(|slot| slot.header().flags.load(Ordering::Relaxed) & TRAPS != 0)
     }
 
     pub(crate) fn spawned(&self) -> u64 {

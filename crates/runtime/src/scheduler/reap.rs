@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
-use crate::links::registry::{Released, SideTables};
+use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
@@ -23,7 +23,7 @@ use crate::observe::inspect::ended::{EndedBy, EndedProcess, LastFigures};
 use crate::observe::inspect::watch::{MARK_EVERY_NS, PREVIEW_MAX, Preview, PreviewedMessage, Watch};
 use crate::observe::kinds::{GroupKey, ProcessKind};
 use crate::process::exit::{ExitReason, panic_reason};
-use crate::process::header::{NAMED, WATCHED, bump};
+use crate::process::header::{WATCHED, bump};
 use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
 use crate::process::table::{CONTROL_BLOCK_BYTES, Slot};
@@ -220,10 +220,8 @@ impl Local {
         let mut parent = slot.parent();
         while parent.0 != 0 && ancestors.len() < ANCESTORS_MAX {
             let pid = Pid::local(parent.0, parent.1);
-            let alive = self.shared.table.slot(pid).filter(|_| self.shared.is_alive(pid));
-            let named = alive.filter(|slot| slot.header().flags.load(Ordering::Relaxed) & NAMED != 0);
-            ancestors.push((pid, named.and_then(|slot| SideTables::name(slot, pid))));
-            let Some(alive) = alive else { break };
+            ancestors.push((pid, self.shared.name_of(pid)));
+            let Some(alive) = self.shared.table.slot(pid).filter(|_| self.shared.is_alive(pid)) else { break };
             parent = alive.parent();
         }
         ancestors
@@ -374,10 +372,11 @@ impl Local {
 }
 
 /// Returns the origin of an end: of the signal that the process obeyed, if any. A note names the observer or the
-/// killer; if the process has trapped that signal and fails later, it does so by itself.
+/// killer; if the process has trapped that signal and fails later, it does so by itself. A note of a link was made by a
+/// process that traps the signal and ends because of it.
 fn origin(obeyed: Option<EndedBy>, note: Option<EndedBy>, reason: &ExitReason) -> EndedBy {
     match (obeyed, note) {
-        (Some(EndedBy::Outside), Some(note)) => note,
+        (Some(EndedBy::Outside), Some(note)) | (None, Some(note @ EndedBy::Link(_))) => note,
         (Some(by), _) => by,
         (None, Some(note)) if reason.is_normal() || *reason == ExitReason::Killed => note,
         (None, _) => EndedBy::Itself,

@@ -70,7 +70,8 @@ fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
     }
     slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
     if let Some(skipped) = shared.notice_log.take(shared.started) {
-        crashes::log_unreceived(wait.pid, (wait.wanted)(), (header.mailbox_len(), wait.oldest), skipped);
+        let waiting = (header.mailbox_len(), wait.oldest);
+        crashes::log_unreceived(&shared.called(wait.pid), (wait.wanted)(), waiting, skipped);
     }
 }
 

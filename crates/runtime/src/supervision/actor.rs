@@ -219,11 +219,12 @@ async fn handle_other<A: Actor>(actor: &mut A, ctx: &Context, message: Message, 
     };
     match message.downcast_ref::<Exit>() {
         Some(exit) if exit.from == ctx.parent().unwrap_or(Pid::NONE) || exit.from == Pid::NONE => {
+            ctx.note_end(exit);
             Flow::Stop(exit.reason.clone())
         }
         _ => match actor.handle_info(ctx, message).await {
             Ok(flow) => flow,
-            Err(message) => unmatched.handle(A::UNMATCHED, ctx.pid(), &message),
+            Err(message) => unmatched.handle(A::UNMATCHED, ctx, &message),
         },
     }
 }

@@ -339,10 +339,13 @@ async fn handle_other<S: Server>(
         Err(message) => message,
     };
     match message.downcast_ref::<Exit>() {
-        Some(exit) if exit.from == parent || exit.from == Pid::NONE => Flow::Stop(exit.reason.clone()),
+        Some(exit) if exit.from == parent || exit.from == Pid::NONE => {
+            ctx.note_end(exit);
+            Flow::Stop(exit.reason.clone())
+        }
         _ => match server.handle_info(ctx, message).await {
             Ok(flow) => flow,
-            Err(message) => unmatched.handle(S::UNMATCHED, ctx.pid(), &message),
+            Err(message) => unmatched.handle(S::UNMATCHED, ctx, &message),
         },
     }
 }

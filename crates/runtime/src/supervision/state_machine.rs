@@ -357,13 +357,13 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
             },
             event => event,
         };
-        let step = match stop_reason(&event, parent) {
+        let step = match stop_reason(&ctx, &event, parent) {
             Some(reason) => Step::Stop(reason),
             None if machine.handler.postpones(&machine.state, &event) => Step::Postpone(event),
             None => machine.handler.handle(&ctx, &machine.state, event).await,
         };
         let step = match step {
-            Step::Unmatched(message) => match unmatched.handle(M::UNMATCHED, ctx.pid(), &message) {
+            Step::Unmatched(message) => match unmatched.handle(M::UNMATCHED, &ctx, &message) {
                 Flow::Continue => Step::Keep,
                 Flow::Stop(reason) => Step::Stop(reason),
             },
@@ -378,13 +378,16 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
 }
 
 /// Returns the reason of an event that ends the machine: a request to stop, or an exit signal of its parent.
-fn stop_reason<M: StateMachine>(event: &Event<M>, parent: Pid) -> Option<ExitReason> {
+fn stop_reason<M: StateMachine>(ctx: &Context, event: &Event<M>, parent: Pid) -> Option<ExitReason> {
     let Event::Info(message) = event else { return None };
     if let Some(Stop(reason)) = message.downcast_ref() {
         return Some(reason.clone());
     }
     let exit = message.downcast_ref::<Exit>()?;
-    (exit.from == parent || exit.from == Pid::NONE).then(|| exit.reason.clone())
+    (exit.from == parent || exit.from == Pid::NONE).then(|| {
+        ctx.note_end(exit);
+        exit.reason.clone()
+    })
 }
 
 fn deadline<M: StateMachine>(handler: &M, state: &M::State) -> Option<Instant> {

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rusm_runtime::supervisor::{ChildSpec, GaveUp, Intensity, Strategy, Supervisor};
-use rusm_runtime::{Config, Crash, CrashHook, Exit, ExitReason, Runtime};
+use rusm_runtime::{Config, Context, Crash, CrashHook, Exit, ExitReason, Runtime};
 
 /// Starts a runtime that logs nothing and passes its crashes on.
 fn told() -> (Runtime, mpsc::Receiver<Crash>) {
@@ -34,6 +34,43 @@ fn a_panic_is_told_with_name_label_ancestors_and_backtrace() {
     assert_eq!(info.message, "out of paper");
     assert!(crash.backtrace.is_some());
     assert!(crash.future_type.contains("crashes"), "{}", crash.future_type);
+}
+
+#[test]
+fn the_ancestors_of_a_crash_have_their_ids_as_children() {
+    let (runtime, crashes) = told();
+    runtime.block_on(|ctx| async move {
+        ctx.trap_exits(true);
+        let failing = ChildSpec::new("db", |_| async { ExitReason::other("no disk") });
+        let stores = Supervisor::new(Strategy::OneForOne).child(failing);
+        let tree = Supervisor::new(Strategy::OneForOne).named("shop").child(ChildSpec::supervisor("stores", stores));
+        tree.start_link(&ctx).await.expect("the child fails later");
+        ctx.receive_of::<Exit>().await;
+    });
+    let crash = crashes.recv().unwrap();
+    assert_eq!(crash.label.as_deref(), Some("db"));
+    let called: Vec<_> = crash.ancestors.iter().map(|(_, name)| name.as_deref()).collect();
+    assert_eq!(called, [Some("stores"), Some("shop"), None]);
+}
+
+#[test]
+fn a_crash_that_ends_a_tree_is_one_crash() {
+    let (runtime, crashes) = told();
+    let root = runtime.spawn(|ctx| async move {
+        let child = ChildSpec::new("child", |ctx: Context| async move {
+            ctx.trap_exits(true);
+            ctx.receive_of::<Exit>().await;
+        });
+        let inner = Supervisor::new(Strategy::OneForOne).child(child);
+        let tree = Supervisor::new(Strategy::OneForOne).child(ChildSpec::supervisor("inner", inner));
+        tree.start_link(&ctx).await.expect("it starts");
+        panic!("the root");
+    });
+    runtime.wait(root.unwrap());
+    runtime.shutdown(Duration::from_secs(30));
+
+    let reasons: Vec<_> = crashes.try_iter().map(|crash| crash.reason.to_string()).collect();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use crate::eventually::eventually;
 use rusm_runtime::observe::{self, CauseKind, EventKind, ProcessState};
-use rusm_runtime::{Config, ExitReason, Handle, NameError, Pid, RegisterError, Runtime, SpawnError, StartError};
+use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::{
+    Config, Context, Exit, ExitReason, Handle, NameError, Pid, RegisterError, Runtime, SpawnError, StartError, Starting,
+};
 
 fn runtime() -> Runtime {
     // A short stall of the machine must not make a process count as stuck.
@@ -251,6 +254,68 @@ fn shutdown_ends_roots_in_reverse_order_and_then_the_rest() {
     assert_eq!(shutdown, rusm_runtime::ShutdownReport::default());
     drop(ended);
     assert_eq!(order.iter().collect::<Vec<_>>(), [4, 3, 2, 1, 0]);
+}
+
+/// Starts a tree whose children need a moment to end, and tell when they have.
+async fn slow_tree(ctx: &Context, ended: &mpsc::Sender<u32>) -> SupervisorRef {
+    let child = |number: u32| {
+        let ended = ended.clone();
+        ChildSpec::acknowledged(format!("child {number}"), move |ctx: Context, starting: Starting| {
+            let ended = ended.clone();
+            async move {
+                ctx.trap_exits(true);
+                // Its own child must not be taken from it.
+                ctx.spawn_link(|_| std::future::pending::<()>())?;
+                starting.acknowledge();
+                let exit = ctx.receive_of::<Exit>().await;
+                assert_eq!(exit.reason, ExitReason::Shutdown);
+                ctx.sleep(Duration::from_millis(5)).await;
+                ended.send(number).map_err(ExitReason::other)
+            }
+        })
+    };
+    let tree = (0..3).map(child).fold(Supervisor::new(Strategy::OneForOne), Supervisor::child);
+    tree.start_link(ctx).await.unwrap()
+}
+
+#[test]
+fn a_tree_that_is_stopped_ends_in_order_and_its_starter_goes_on() {
+    let runtime = runtime();
+    let (ended, order) = mpsc::channel();
+    let stopped = runtime.block_on(move |ctx| async move {
+        let tree = slow_tree(&ctx, &ended).await;
+        tree.stop(&ctx, Duration::from_secs(30)).await
+    });
+
+    assert_eq!(stopped, Ok(ExitReason::Normal));
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 1, 0]);
+}
+
+#[test]
+fn shutdown_lets_a_tree_end_in_order_whether_its_starter_is_alive_or_not() {
+    for is_alive in [true, false] {
+        let runtime = runtime();
+        let (ended, order) = mpsc::channel();
+        let (tell, begun) = mpsc::channel();
+        let starter = runtime
+            .spawn(move |ctx| async move {
+                slow_tree(&ctx, &ended).await;
+                tell.send(()).unwrap();
+                if is_alive {
+                    ctx.receive().await;
+                }
+            })
+            .unwrap();
+        begun.recv().unwrap();
+        if !is_alive {
+            runtime.wait(starter);
+        }
+
+        let report = runtime.shutdown(Duration::from_secs(30));
+
+        assert_eq!(report, rusm_runtime::ShutdownReport::default());
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 1, 0], "starter alive: {is_alive}");
+    }
 }
 
 #[test]

@@ -43,16 +43,16 @@ impl Host for GuestState {
     }
 
     async fn read(&mut self, stream: u64, most: u32) -> Result<Vec<u8>, Error> {
+        self.record_call(HostCall::StreamRead);
         // Wait before the allocation: the memory of a waiting buffer would not be counted.
-        let available = if most == 0 { 0 } else { self.readable(stream).await? };
+        let available = self.readable(stream, most).await?;
         let len = available.min(most.min(READ_MAX) as usize);
         self.hold_result(len)?;
         let mut bytes = vec![0; len];
-        if len == 0 && most > 0 {
-            return Ok(bytes);
+        if len > 0 {
+            let count = self.reader(stream)?.try_read(&mut bytes).or_else(not_read)?;
+            bytes.truncate(count);
         }
-        let count = self.read_stream(stream, &mut bytes).await?;
-        bytes.truncate(count);
         Ok(bytes)
     }
 
@@ -109,11 +109,12 @@ impl GuestState {
         }
     }
 
-    /// Waits until a stream can be read; returns the number of bytes that are there, 0 at its end.
-    async fn readable(&mut self, stream: u64) -> Result<usize, Error> {
-        let StreamEnd::Reader(reader) = self.end(stream)? else {
-            return Err(Error::Invalid(format!("stream {stream} is a write end")));
-        };
+    /// Waits until a stream can be read; returns the number of bytes that are there, 0 at its end. `most` must not be 0.
+    async fn readable(&mut self, stream: u64, most: u32) -> Result<usize, Error> {
+        let reader = self.reader(stream)?;
+        if most == 0 {
+            return Err(reads_nothing());
+        }
         let available = match reader.try_peek().map(|bytes| bytes.len()) {
             Err(ReadError::Empty) => waiting(reader.peek()).await.map(|bytes| bytes.len()),
             available => available,
@@ -124,11 +125,9 @@ impl GuestState {
     /// Reads at least one byte; 0 at the end of the stream.
     pub(crate) async fn read_stream(&mut self, stream: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         self.record_call(HostCall::StreamRead);
-        let StreamEnd::Reader(reader) = self.end(stream)? else {
-            return Err(Error::Invalid(format!("stream {stream} is a write end")));
-        };
+        let reader = self.reader(stream)?;
         if bytes.is_empty() {
-            return Err(Error::Invalid("cannot read 0 bytes: read at least 1".to_owned()));
+            return Err(reads_nothing());
         }
         let read = match reader.try_read(bytes) {
             Err(ReadError::Empty) => waiting(reader.read(bytes)).await,
@@ -173,12 +172,23 @@ impl GuestState {
             .ok_or_else(|| Error::Invalid(format!("stream {stream} does not exist")))
     }
 
+    fn reader(&mut self, stream: u64) -> Result<&mut Reader<u8>, Error> {
+        match self.end(stream)? {
+            StreamEnd::Reader(reader) => Ok(reader),
+            StreamEnd::Writer(_) => Err(Error::Invalid(format!("stream {stream} is a write end"))),
+        }
+    }
+
     fn has_room_for_stream(&self) -> Result<(), Error> {
         if self.streams.as_ref().is_none_or(|streams| streams.ends.len() < ENDS_MAX) {
             return Ok(());
         }
         Err(Error::Limit(format!("a process may have at most {ENDS_MAX} stream ends: close some")))
     }
+}
+
+fn reads_nothing() -> Error {
+    Error::Invalid("cannot read 0 bytes: read at least 1".to_owned())
 }
 
 /// Returns 0 at the end of a stream, and otherwise why it cannot be read.

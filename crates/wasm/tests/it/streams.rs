@@ -1,6 +1,6 @@
 //! Byte streams to and from guests.
 
-use rusm_runtime::observe::{EventKind, events};
+use rusm_runtime::observe::{BodyFact, EventKind, body_info, events};
 use rusm_runtime::ring::Builder;
 use rusm_runtime::stream::{StreamError, StreamReader, pipe};
 use rusm_runtime::{Context, ExitReason};
@@ -64,6 +64,30 @@ fn a_component_reads_and_writes_streams() {
     let seen = Node::small().inside(|wasm, ctx| copied(wasm, ctx, component(), long_text()));
 
     assert!(seen == long_text(), "{} bytes of {}", seen.len(), long_text().len());
+}
+
+#[test]
+fn a_component_that_waits_for_bytes_shows_that_it_reads() {
+    let node = Node::small();
+    let (tell, told) = std::sync::mpsc::channel();
+    let module = node.load("copier", &component());
+    let wasm = node.wasm.clone();
+    let parent = node.runtime.spawn(move |ctx| async move {
+        let profile = GuestOptions::default().profile("network");
+        let (guest, _) = wasm.spawn_from(&ctx, &module, &profile).expect("there is room");
+        let (_writer, reader) = pipe(64).expect("a power of two");
+        ctx.send(guest, reader).await;
+        tell.send(guest).expect("the test waits");
+        let _opened = ctx.receive_of::<StreamReader>().await;
+        ctx.receive_of::<()>().await;
+    });
+    let guest = told.recv().expect("the guest was started");
+
+    let reads = ("last_host_call", BodyFact::Text("stream-read".into()));
+    node.until("it waits in the read", |node| {
+        body_info(&node.runtime, guest).is_some_and(|info| info.facts().contains(&reads))
+    });
+    node.runtime.exit(parent.expect("there is room"), ExitReason::Killed);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl<M: Send + 'static> Inbox<M> {
             match NextForInbox::of(ctx).await {
                 Ok(message) => return message,
                 Err(message) => {
-                    if let Some(reason) = self.unmatched.record(self.policy, ctx.pid(), &message) {
+                    if let Some(reason) = self.unmatched.record(self.policy, ctx, &message) {
                         ctx.exit(ctx.pid(), reason);
                         // The signal takes effect here.
                         ctx.yield_now().await;

@@ -1,8 +1,8 @@
 //! The policy for messages that their receiver does not handle.
 
 use crate::mailbox::message::Message;
+use crate::process::context::Context;
 use crate::process::exit::ExitReason;
-use crate::process::pid::Pid;
 use crate::runtime::crashes;
 use crate::supervision::server::Flow;
 
@@ -29,17 +29,17 @@ pub(crate) struct UnmatchedLog {
 
 impl UnmatchedLog {
     /// Handles a message by the policy of its receiver.
-    pub(crate) fn handle(&mut self, policy: Unmatched, receiver: Pid, message: &Message) -> Flow {
+    pub(crate) fn handle(&mut self, policy: Unmatched, receiver: &Context, message: &Message) -> Flow {
         self.record(policy, receiver, message).map_or(Flow::Continue, Flow::Stop)
     }
 
     /// Counts a message, and logs it if it is its turn. Returns the exit reason if the process must end.
     #[cold]
-    pub(crate) fn record(&mut self, policy: Unmatched, receiver: Pid, message: &Message) -> Option<ExitReason> {
+    pub(crate) fn record(&mut self, policy: Unmatched, receiver: &Context, message: &Message) -> Option<ExitReason> {
         self.total += 1;
         match policy {
             Unmatched::Warn if is_power_of_ten(self.total) => {
-                crashes::log_unmatched(receiver, message.type_name(), self.total);
+                crashes::log_unmatched(&receiver.called(), message.type_name(), self.total);
                 None
             }
             Unmatched::Warn | Unmatched::Drop => None,
@@ -60,6 +60,8 @@ const fn is_power_of_ten(mut number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Runtime;
+    use crate::runtime::config::Config;
 
     #[test]
     fn the_first_the_tenth_and_the_hundredth_are_logged() {
@@ -69,11 +71,14 @@ mod tests {
 
     #[test]
     fn a_crash_names_the_type() {
-        let mut log = UnmatchedLog::default();
-        let message = Message::new(7_u32);
-        assert_eq!(log.record(Unmatched::Drop, Pid::NONE, &message), None);
-        assert_eq!(log.record(Unmatched::Warn, Pid::NONE, &message), None);
-        let reason = log.record(Unmatched::Crash, Pid::NONE, &message).unwrap();
-        assert_eq!(reason.to_string(), "received a u32, which it does not handle");
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+        let reason = runtime.block_on(|ctx| async move {
+            let mut log = UnmatchedLog::default();
+            let message = Message::new(7_u32);
+            assert_eq!(log.record(Unmatched::Drop, &ctx, &message), None);
+            assert_eq!(log.record(Unmatched::Warn, &ctx, &message), None);
+            log.record(Unmatched::Crash, &ctx, &message)
+        });
+        assert_eq!(reason.unwrap().to_string(), "received a u32, which it does not handle");
     }
 }

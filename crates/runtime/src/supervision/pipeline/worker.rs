@@ -140,7 +140,7 @@ impl Failures {
         let now = Instant::now();
         if self.logged.is_none_or(|logged| now - logged >= LOG_INTERVAL) {
             self.logged = Some(now);
-            crashes::log_failed_item(ctx.pid(), reason, self.total);
+            crashes::log_failed_item(&ctx.called(), reason, self.total);
         }
     }
 }

@@ -17,6 +17,7 @@ use super::state::SupervisorState;
 use super::tree::{
     ChildCounts, ChildEnd, ChildKey, ChildPage, ChildReport, ChildStatus, ObservedSupervisor, SupervisorReport, Tree,
 };
+use crate::process::context::Context;
 use crate::process::pid::Pid;
 use crate::runtime::panics;
 
@@ -175,10 +176,13 @@ pub(super) struct TreeRegistration {
 
 impl TreeRegistration {
     /// Makes a supervisor visible to observers.
-    pub(super) fn new(tree: Arc<Tree>, pid: Pid, parent: Option<Pid>, state: SupervisorState) -> Self {
+    pub(super) fn new(ctx: &Context, state: SupervisorState) -> Self {
+        let (pid, parent) = (ctx.pid(), ctx.parent());
+        let shared = &ctx.running().local.shared;
+        let (tree, order) = (Arc::clone(&shared.tree), shared.next_root());
         let branch = Arc::new(SupervisorBranch { pid, parent, state: Mutex::new(state) });
         let observed: Weak<dyn ObservedSupervisor> = Arc::<SupervisorBranch>::downgrade(&branch);
-        tree.enter(pid, parent, observed);
+        tree.enter(pid, (parent, order), observed);
         Self { tree, branch }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use crate::links::signal::Exit;
 use crate::mailbox::call::{CallError, Caller};
 use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
@@ -250,6 +251,15 @@ impl SupervisorRef {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
+    }
+
+    /// Stops the supervisor, which stops its children in reverse order first, and waits at most `timeout` for its end. It ends
+    /// normally, so links to it are not affected.
+    ///
+    /// # Errors
+    /// [`CallError`] as of [`Context::call`](crate::Context::call).
+    pub async fn stop(self, by: &impl Caller, timeout: Duration) -> Result<ExitReason, CallError> {
+        by.stop(self.0, Exit { from: Pid::NONE, reason: ExitReason::Normal }, timeout).await
     }
 
     /// Stops a child and does not restart it. Its specification is kept, unless it is temporary or its supervisor is

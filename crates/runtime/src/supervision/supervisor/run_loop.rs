@@ -101,8 +101,7 @@ impl SupervisorLoop {
         let (parent, template) = (ctx.parent(), state.template.clone());
         let restarts_one = matches!(state.strategy, Strategy::OneForOne | Strategy::SimpleOneForOne);
         let backs_off = state.backs_off();
-        let tree = Arc::clone(&ctx.running().local.shared.tree);
-        let registration = TreeRegistration::new(tree, ctx.pid(), parent, state);
+        let registration = TreeRegistration::new(&ctx, state);
         let waiting = BinaryHeap::new();
         Self {
             ctx,
@@ -132,7 +131,10 @@ impl SupervisorLoop {
             let decision = match event {
                 Event::Due(key) => self.due(key).await,
                 Event::Message(message) => match message.downcast::<Exit>() {
-                    Ok(Exit { from, reason }) if from == Pid::NONE || Some(from) == self.parent => return reason,
+                    Ok(exit) if exit.from == Pid::NONE || Some(exit.from) == self.parent => {
+                        self.ctx.note_end(&exit);
+                        return exit.reason;
+                    }
                     Ok(Exit { from, reason }) => {
                         let at = now();
                         self.with_state(|state| state.exited(from, reason, at))

@@ -109,7 +109,7 @@ pub struct FailedChild {
 /// # Ok::<(), ExitReason>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("child {child:?} ended again after {} restarts within {:?}: {}", intensity.restarts, intensity.period, last(ends))]
+#[error("child {child:?} ended again after {} within {:?}: {}", restarts(*intensity), intensity.period, last(ends))]
 pub struct GaveUp {
     /// Id of the child that ended last.
     pub child: Arc<str>,
@@ -117,6 +117,13 @@ pub struct GaveUp {
     pub intensity: Intensity,
     /// Reasons of the last ends of that child, newest first, at most [`ENDS_KEPT`](super::ENDS_KEPT).
     pub ends: Vec<ExitReason>,
+}
+
+fn restarts(allowed: Intensity) -> String {
+    match allowed.restarts {
+        1 => "1 restart".to_owned(),
+        several => format!("{several} restarts"),
+    }
 }
 
 fn last(ends: &[ExitReason]) -> String {

@@ -170,6 +170,10 @@ pub(crate) trait ObservedSupervisor: Send + Sync {
 /// A supervisor in the tree.
 struct Branch {
     supervisor: Weak<dyn ObservedSupervisor>,
+    /// Process that has started it; `None` if it was started from outside.
+    parent: Option<Pid>,
+    /// Position in the order of all starts from outside and of all supervisors.
+    order: u64,
     /// Number among the top-level supervisors; `None` if a supervisor has started it.
     top: Option<u64>,
 }
@@ -188,7 +192,12 @@ struct Branches {
 
 impl Tree {
     /// Makes a supervisor visible to observers.
-    pub(super) fn enter(&self, pid: Pid, parent: Option<Pid>, supervisor: Weak<dyn ObservedSupervisor>) {
+    pub(super) fn enter(
+        &self,
+        pid: Pid,
+        (parent, order): (Option<Pid>, u64),
+        supervisor: Weak<dyn ObservedSupervisor>,
+    ) {
         let mut branches = self.0.write();
         let supervised = parent.is_some_and(|parent| branches.by_pid.contains_key(&parent));
         let top = (!supervised).then(|| {
@@ -197,7 +206,7 @@ impl Tree {
             branches.top.insert(number, pid);
             number
         });
-        branches.by_pid.insert(pid, Branch { supervisor, top });
+        branches.by_pid.insert(pid, Branch { supervisor, parent, order, top });
     }
 
     /// Removes a supervisor that has ended.
@@ -210,6 +219,14 @@ impl Tree {
 
     pub(crate) fn branch(&self, pid: Pid) -> Option<Arc<dyn ObservedSupervisor>> {
         self.0.read().by_pid.get(&pid)?.supervisor.upgrade()
+    }
+
+    /// Returns the newest top-level supervisor that has outlived the process that started it, with its order.
+    pub(crate) fn newest_orphan(&self, is_alive: impl Fn(Pid) -> bool) -> Option<(u64, Pid)> {
+        let branches = self.0.read();
+        let mut newest_first = branches.top.values().rev().filter_map(|pid| Some((*pid, branches.by_pid.get(pid)?)));
+        let (pid, branch) = newest_first.find(|(_, branch)| branch.parent.is_some_and(|parent| !is_alive(parent)))?;
+        Some((branch.order, pid))
     }
 
     /// Returns the id of a process that a supervisor has started as its child.

@@ -47,7 +47,7 @@ pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<LostChild>, why: Option
     if let Some(why) = why.filter(|_| local.shared.config.log_crashes)
         && let Some(skipped) = local.shared.notice_log.take(local.shared.started)
     {
-        panics::contain(|| crashes::log_gave_up(supervisor, why, skipped));
+        panics::contain(|| crashes::log_gave_up(&local.shared.called(supervisor), why, skipped));
     }
     // The events about the last child are sent even in a storm of events: each ends a supervisor, so there cannot be
     // many.
