@@ -216,11 +216,13 @@ impl Answer {
         }
         loop {
             ready!(self.timer.poll(self.deadline, task));
-            // The time for the handler begins when it has its body, which has a limit of its own.
-            let Some(received) = self.record.as_ref().and_then(|record| record.received()) else {
-                return Poll::Ready(());
-            };
-            let deadline = Instant::from_std(received) + self.inner.shared.limits.handler_timeout;
+            // The time for the handler begins when it has its body, at the latest when the time for that is over: a handler
+            // may have given up its wait.
+            let limits = &self.inner.shared.limits;
+            let begin =
+                |record: &Arc<RequestRecord>| Some(record.received()?.min(record.started + limits.body_timeout));
+            let Some(begin) = self.record.as_ref().and_then(begin) else { return Poll::Ready(()) };
+            let deadline = Instant::from_std(begin) + limits.handler_timeout;
             if deadline <= self.deadline {
                 return Poll::Ready(());
             }

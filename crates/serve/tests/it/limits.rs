@@ -162,14 +162,29 @@ fn checks_of_health_are_answered_beyond_all_limits() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a body arrives later than the limit for handlers")]
 fn the_time_for_a_handler_begins_when_it_has_the_body() {
     let (_runtime, server) = serve(router(), Limits { handler_timeout: 40 * SHORT, ..Limits::default() });
     let mut client = Client::connect(server.local_addr());
     client.write("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nsl");
-    thread::sleep(50 * SHORT);
+    // The limit of a later request passes after that of the first.
+    assert_eq!(Client::connect(server.local_addr()).get("/never").status, 504);
     client.write("ow");
 
     assert_eq!(client.answer().text(), "slow");
-    assert_eq!(server.limits_hit(), []);
+    assert_eq!(server.limits_hit(), [(Limit::HandlerTimeout, 1)]);
+}
+
+#[test]
+fn a_handler_that_gives_up_its_wait_for_the_body_keeps_its_limit() {
+    let router = Router::new().route("POST /", async |mut request: Request| {
+        let first = futures_util::FutureExt::now_or_never(request.body().chunk());
+        assert!(first.is_none(), "the body has not arrived");
+        std::future::pending::<()>().await;
+    });
+    let limits = Limits { handler_timeout: SHORT, body_timeout: SHORT, ..Limits::default() };
+    let (_runtime, server) = serve(router.expect("valid"), limits);
+    let mut client = Client::connect(server.local_addr());
+    client.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n");
+
+    assert_eq!(client.answer().status, 504);
 }
