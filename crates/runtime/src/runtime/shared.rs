@@ -317,6 +317,11 @@ impl RuntimeShared {
             && (!self.mailboxes.is_full() || waiting == 0)
     }
 
+    /// Returns the slot of a live process.
+    pub(crate) fn live_slot(&self, pid: Pid) -> Option<Slot> {
+        self.table.slot(pid).filter(|_| self.is_alive(pid))
+    }
+
     /// Returns true if `pid` is alive.
     pub(crate) fn is_alive(&self, pid: Pid) -> bool {
         self.table.slot(pid).is_some_and(|slot| {
@@ -332,7 +337,7 @@ impl RuntimeShared {
     /// Returns the first registered name of a live process, its label, or the id under which its supervisor has
     /// started it.
     pub(crate) fn name_of(&self, pid: Pid) -> Option<Arc<str>> {
-        let slot = self.table.slot(pid).filter(|_| self.is_alive(pid))?;
+        let slot = self.live_slot(pid)?;
         SideTables::name(slot, pid).or_else(|| self.tree.id_of(slot.parent_pid()?, pid))
     }
 
@@ -345,8 +350,7 @@ impl RuntimeShared {
 
     /// Returns true if a live process traps exits, so that it may end others before itself.
     pub(crate) fn traps_exits(&self, pid: Pid) -> bool {
-        let slot = self.table.slot(pid).filter(|_| self.is_alive(pid));
-        slot.is_some_and(|slot| slot.header().flags.load(Ordering::Relaxed) & TRAPS != 0)
+        self.live_slot(pid).is_some_and(|slot| slot.header().flags.load(Ordering::Relaxed) & TRAPS != 0)
     }
 
     pub(crate) fn spawned(&self) -> u64 {

@@ -221,7 +221,7 @@ impl Local {
         while parent.0 != 0 && ancestors.len() < ANCESTORS_MAX {
             let pid = Pid::local(parent.0, parent.1);
             ancestors.push((pid, self.shared.name_of(pid)));
-            let Some(alive) = self.shared.table.slot(pid).filter(|_| self.shared.is_alive(pid)) else { break };
+            let Some(alive) = self.shared.live_slot(pid) else { break };
             parent = alive.parent();
         }
         ancestors

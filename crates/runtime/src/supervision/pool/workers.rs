@@ -62,16 +62,14 @@ impl Workers {
 
 /// Returns true if a process is alive and its mailbox has room.
 fn has_room(shared: &RuntimeShared, pid: Pid) -> bool {
-    let slot = shared.table.slot(pid).filter(|_| shared.is_alive(pid));
-    slot.is_some_and(|slot| slot.header().mailbox_len() < u64::from(slot.header().capacity.load(Ordering::Relaxed)))
+    shared
+        .live_slot(pid)
+        .is_some_and(|slot| slot.header().mailbox_len() < u64::from(slot.header().capacity.load(Ordering::Relaxed)))
 }
 
 /// Returns the length of a mailbox; that of a process that has ended is the longest.
 fn load(shared: &RuntimeShared, pid: Pid) -> u64 {
-    match shared.table.slot(pid) {
-        Some(slot) if shared.is_alive(pid) => slot.header().mailbox_len(),
-        _ => u64::MAX,
-    }
+    shared.live_slot(pid).map_or(u64::MAX, |slot| slot.header().mailbox_len())
 }
 
 /// The place of one worker, which its supervisor fills at each start.
