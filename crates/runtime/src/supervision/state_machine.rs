@@ -31,7 +31,7 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::start::Starting;
 use crate::runtime::handle::Handle;
-use crate::supervision::actor::{Unmatched, UnmatchedLog};
+use crate::supervision::actor::{Next, Unmatched, UnmatchedLog};
 use crate::supervision::server::{Flow, Stop};
 use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
@@ -346,40 +346,44 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
     let until = deadline(&handler, &state);
     let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
     let mut unmatched = UnmatchedLog::default();
-    loop {
+    let reason = loop {
         let event = match machine.next(&ctx).await {
-            Event::Info(message) => match message.downcast::<GetState>() {
-                Ok(asked) => {
-                    asked.answer(&ctx, machine.handler.debug_state(&machine.state));
-                    continue;
+            Event::Info(message) => {
+                if let Some(reason) = stop_reason(&ctx, &message, parent) {
+                    break reason;
                 }
-                Err(message) => Event::Info(message),
-            },
+                match message.downcast::<GetState>() {
+                    Ok(asked) => {
+                        asked.answer(&ctx, machine.handler.debug_state(&machine.state));
+                        continue;
+                    }
+                    Err(message) => Event::Info(message),
+                }
+            }
             event => event,
         };
-        let step = match stop_reason(&ctx, &event, parent) {
-            Some(reason) => Step::Stop(reason),
-            None if machine.handler.postpones(&machine.state, &event) => Step::Postpone(event),
-            None => machine.handler.handle(&ctx, &machine.state, event).await,
-        };
-        let step = match step {
-            Step::Unmatched(message) => match unmatched.handle(M::UNMATCHED, &ctx, &message) {
-                Flow::Continue => Step::Keep,
-                Flow::Stop(reason) => Step::Stop(reason),
-            },
-            step => step,
-        };
-        if let Step::Stop(reason) = step {
-            machine.handler.terminate(&ctx, machine.state, &reason).await;
-            return reason;
+        if machine.handler.postpones(&machine.state, &event) {
+            machine.postponed.push_back(event);
+            continue;
         }
-        machine.take(step);
-    }
+        match machine.handler.handle(&ctx, &machine.state, event).await {
+            Step::Keep => {}
+            Step::Next(state) => machine.enter(state),
+            Step::Postpone(event) => machine.postponed.push_back(event),
+            Step::Unmatched(message) => {
+                if let Flow::Stop(reason) = unmatched.handle(M::UNMATCHED, &ctx, &message) {
+                    break reason;
+                }
+            }
+            Step::Stop(reason) => break reason,
+        }
+    };
+    machine.handler.terminate(&ctx, machine.state, &reason).await;
+    reason
 }
 
-/// Returns the reason of an event that ends the machine: a request to stop, or an exit signal of its parent.
-fn stop_reason<M: StateMachine>(ctx: &Context, event: &Event<M>, parent: Pid) -> Option<ExitReason> {
-    let Event::Info(message) = event else { return None };
+/// Returns the reason of a message that ends the machine: a request to stop, or an exit signal of its parent.
+fn stop_reason(ctx: &Context, message: &Message, parent: Pid) -> Option<ExitReason> {
     if let Some(Stop(reason)) = message.downcast_ref() {
         return Some(reason.clone());
     }
@@ -400,7 +404,12 @@ impl<M: StateMachine> StateMachineLoop<M> {
         if let Some(event) = self.replayed.pop_front() {
             return event;
         }
-        let Some(until) = self.until else { return event(ctx.receive().await) };
+        let Some(until) = self.until else {
+            return match Next::<Request<M::Call, M::Reply>>::of(ctx).await {
+                Ok(Request { request, reply }) => Event::Call(request, reply),
+                Err(message) => message.downcast::<M::Cast>().map_or_else(Event::Info, Event::Cast),
+            };
+        };
         let left = until.saturating_duration_since(Instant::now());
         if !left.is_zero()
             && let Some(message) = ctx.receive_timeout(left).await
@@ -411,18 +420,12 @@ impl<M: StateMachine> StateMachineLoop<M> {
         Event::Timeout
     }
 
-    fn take(&mut self, step: Step<M>) {
-        match step {
-            Step::Next(state) => {
-                self.until = deadline(&self.handler, &state);
-                self.state = state;
-                // Events postponed in this state are older than those still waiting in `again`, so they come first.
-                self.postponed.append(&mut self.replayed);
-                self.replayed = std::mem::take(&mut self.postponed);
-            }
-            Step::Postpone(event) => self.postponed.push_back(event),
-            Step::Keep | Step::Unmatched(_) | Step::Stop(_) => {}
-        }
+    fn enter(&mut self, state: M::State) {
+        self.until = deadline(&self.handler, &state);
+        self.state = state;
+        // Events postponed in the state before are older than those that still come again, so they come first.
+        self.postponed.append(&mut self.replayed);
+        self.replayed = std::mem::take(&mut self.postponed);
     }
 }
 
