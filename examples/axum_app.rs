@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("http://{} - press ctrl-c to stop", server.local_addr());
 
     interrupts.recv().await;
-    server.drain(Duration::from_secs(5));
+    server.drain_async(Duration::from_secs(5)).await;
     runtime.shutdown_async(Duration::from_secs(1)).await;
     Ok(())
 }

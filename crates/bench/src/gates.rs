@@ -63,8 +63,8 @@ fn of(scenario: &str) -> Vec<GateInfo> {
 fn gates(scenario: &str) -> Vec<Gate> {
     match scenario {
         "spawn-storm" => vec![gate("CPU time of a process", AtMost(150.0), Ns, |report| report.cpu_ns_per_op)],
-        "fan-in" => vec![peer("rate ÷ tokio's mpsc", "at least 1.2; see benches/peers")],
-        "ping-pong" => vec![peer("rate of one pair ÷ Erlang's", "at least 2; see benches/peers")],
+        "fan-in" => vec![peer("rate ÷ tokio's mpsc", "at least 1.2; see docs/benchmarks.md")],
+        "ping-pong" => vec![peer("rate of one pair ÷ tokio's on one thread", "at least 2; see docs/benchmarks.md")],
         "http-throughput" => vec![peer("rate ÷ plain hyper's", "at least 0.9; see docs/serving.md")],
         "http-throughput-ts" => vec![peer("rate of a pool ÷ plain hyper's", "at least 0.3; see docs/serving.md")],
         "ws-echo" => vec![peer("rate ÷ tokio-tungstenite's", "at least 1; see docs/serving.md")],
@@ -82,14 +82,16 @@ fn gates(scenario: &str) -> Vec<Gate> {
                 most(table, "held").filter(|held| *held >= 1_000.0).and_then(|_| most(table, "bytes/connection"))
             }),
         ],
-        "pubsub-fanout" => vec![peer("rate ÷ the peer's", "at least 2; see benches/peers")],
+        "pubsub-fanout" => vec![peer("rate ÷ tokio's broadcast", "at least 2; see docs/benchmarks.md")],
         "distributed-fanout" | "keyed-failover" => of_several_nodes(scenario),
         "parked" => vec![gate("bytes of a process", AtMost(512.0), Count, |report| {
             (report.params.get("body").is_none_or(|body| body == "native")).then_some(())?;
             let parked = Some(report.processes_peak).filter(|count| *count >= 100_000)?;
             Some(report.rss_peak_bytes? as f64 / parked as f64)
         })],
-        "component-storm" | "module-storm" => vec![peer("CPU time ÷ plain wasmtime", "at most 1.3; see benches")],
+        "component-storm" | "module-storm" => {
+            vec![peer("CPU time ÷ plain wasmtime", "at most 1.3; see docs/benchmarks.md")]
+        }
         "crypto-ops" => vec![gate("digests for each second of CPU", AtLeast(250_000.0), Amount, |report| {
             report.cpu_ns_per_op.map(|ns| 1e9 / ns)
         })],

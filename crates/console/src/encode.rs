@@ -28,6 +28,7 @@ use super::lints::waits::WaitGraph;
 use super::sampler::memory::control_block_bytes;
 use super::sampler::sample::Sample;
 use super::view::table::ranking::Ranked;
+use super::view::table::sort_key;
 use rusm_runtime::observe::{self, BodyInfo, CauseKind, ProcessRef, ProcessState};
 use rusm_runtime::{Handle, NAME_MAX_BYTES, Pid};
 use text::cut;
@@ -184,6 +185,7 @@ struct Seen {
     reductions: u64,
     busy_ns: u64,
     messages: u64,
+    arrivals: u64,
     /// Rates that were sent with these values.
     rates: Option<Rates>,
 }
@@ -203,6 +205,7 @@ struct Rates {
     reductions: f64,
     busy_pct: f64,
     messages: f64,
+    arrivals: f64,
 }
 
 impl RowEncoder {
@@ -248,6 +251,7 @@ impl RowEncoder {
             reductions: process_ref.reductions(),
             busy_ns: process_ref.busy_ns(),
             messages: process_ref.messages(),
+            arrivals: sort_key::arrivals(process_ref),
             rates: None,
         };
         let then = self.seen.get(&process_ref.slot()).filter(|then| then.generation == now.generation);
@@ -282,6 +286,7 @@ impl Seen {
             reductions: 0,
             busy_ns: 0,
             messages: 0,
+            arrivals: 0,
             rates: None,
             ..self
         };
@@ -299,8 +304,10 @@ impl Seen {
             reductions: rate(self.reductions, then.reductions),
             busy_pct: (rate(self.busy_ns, then.busy_ns) / 1e7).min(100.0),
             messages: rate(self.messages, then.messages),
+            arrivals: rate(self.arrivals, then.arrivals),
         };
-        Self { rates: Some(rates), ..self }
+        // The number of arrivals may be too high at one look.
+        Self { arrivals: self.arrivals.max(then.arrivals), rates: Some(rates), ..self }
     }
 }
 
@@ -328,6 +335,7 @@ fn cell(runtime: &Handle, seen: &ProcessRef<'_>, column: Column, rates: Option<R
         Column::Links => Cell::Count(observe::link_counts(seen).0),
         Column::Monitors => Cell::Count(observe::link_counts(seen).1),
         Column::MsgsPerSec => rate(|rates| rates.messages),
+        Column::ArrivalsPerSec => rate(|rates| rates.arrivals),
         Column::Messages => Cell::Count(seen.messages()),
         Column::AgeMs => Cell::Count((now_ns / 1_000_000).saturating_sub(seen.spawned_ms())),
         Column::Parent => parent(runtime, seen).map_or(Cell::Empty(()), Cell::Text),
@@ -429,14 +437,14 @@ mod tests {
     use super::*;
 
     fn look(at_ms: u64, reductions: u64) -> Seen {
-        Seen { generation: 1, at_ns: at_ms * 1_000_000, reductions, busy_ns: 0, messages: 0, rates: None }
+        Seen { generation: 1, at_ns: at_ms * 1_000_000, reductions, busy_ns: 0, messages: 0, arrivals: 0, rates: None }
     }
 
     #[test]
     fn a_rate_is_over_the_time_since_the_last_look() {
         let rates = look(250, 110).after(&look(50, 10)).rates;
 
-        assert_eq!(rates, Some(Rates { reductions: 500.0, busy_pct: 0.0, messages: 0.0 }));
+        assert_eq!(rates, Some(Rates { reductions: 500.0, busy_pct: 0.0, messages: 0.0, arrivals: 0.0 }));
     }
 
     #[test]
@@ -444,6 +452,8 @@ mod tests {
         let rates = |age_ms: u64| look(5_000, 40).since_spawn(age_ms * 1_000_000).rates.map(|rates| rates.reductions);
 
         assert_eq!([10, 100, 1_000, 1_001].map(rates), [None, Some(400.0), Some(40.0), None]);
+        let fed = Seen { arrivals: 5, ..look(5_000, 40) };
+        assert_eq!(fed.since_spawn(100_000_000).rates.map(|rates| rates.arrivals), Some(50.0));
     }
 
     #[test]

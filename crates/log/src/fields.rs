@@ -29,8 +29,9 @@ pub(crate) fn quoting() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static
 /// Writes a value, quoted if a reader could take it for more than one value.
 pub(crate) fn write_value(out: &mut dyn Write, value: &str, is_message: bool) -> fmt::Result {
     let must_quote = if is_message {
-        // Leave paired quotes as they are: many error messages put names in quotes.
-        value.contains(['=', '\\']) || value.matches('"').count() % 2 == 1
+        // Leave paired quotes as they are: many error messages put names in quotes. A backslash matters before a quote.
+        let quotes = value.matches('"').count();
+        value.contains('=') || quotes % 2 == 1 || (quotes > 0 && value.contains('\\'))
     } else {
         value.is_empty() || value.contains(|character: char| character.is_whitespace() || "=\"".contains(character))
     };
@@ -86,6 +87,7 @@ mod tests {
         assert_eq!(written("done pid=<0.1.1>", true), "\"done pid=<0.1.1>\"");
         assert_eq!(written("say \"hi", true), "\"say \\\"hi\"");
         assert_eq!(written("guest \"a\" has ended", true), "guest \"a\" has ended");
+        assert_eq!(written("panicked at a.rs:1:2:\\nno change", true), "panicked at a.rs:1:2:\\nno change");
         assert_eq!(written("\"\\\"", true), r#""\"\\\"""#, "an escaped quote is no end");
     }
 }

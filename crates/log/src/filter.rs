@@ -6,18 +6,29 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload::Handle;
 
-/// Returns the filter that a text describes, such as `info,rusm_store=debug`.
+/// Levels of a log, the quietest first.
+pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Returns the filter that a text describes: a level, or directives that each end in one, such as
+/// `info,rusm_store=debug`.
 ///
 /// Values of fields are compared as they are, not as regular expressions: compiling a short one can take minutes and
 /// gigabytes, and the text may come from an observer.
 ///
 /// # Errors
-/// If the text is not a list of directives.
-pub fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
-    EnvFilter::builder().with_regex(false).parse(text)
+/// A line that says what the text must be. The parser of the filter alone takes a mistyped level for the name of a module,
+/// and then almost nothing would be logged.
+pub fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    let has_level = |directive: &str| {
+        let level = directive.rsplit('=').next().unwrap_or("").trim();
+        LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
+    };
+    let filter = text.split(',').all(has_level).then(|| EnvFilter::builder().with_regex(false).parse(text).ok());
+    filter
+        .flatten()
+        .ok_or_else(|| format!("it must be a level ({}) or directives such as rusm_runtime=debug", LEVELS.join(", ")))
 }
 
 /// Handle to the filter of the running log; cheap to clone.
@@ -58,6 +69,18 @@ mod tests {
 
         assert!(parse_filter(&filter).is_ok());
         assert!(parse_filter("info,x=lots").is_err());
+    }
+
+    #[test]
+    fn a_filter_has_a_level_in_each_part() {
+        let due = "it must be a level (off, error, warn, info, debug, trace) or directives such as rusm_runtime=debug";
+
+        for good in ["warn", "INFO", "rusm_runtime=debug", "warn,rusm_runtime=debug", "info,a[b{c=1}]=trace"] {
+            assert!(parse_filter(good).is_ok(), "{good}");
+        }
+        for bad in ["", "loud", "rusm_store", "bogus=,", "warn,", "loud,rusm_runtime=debug", "a=b=info,=", "a=loud"] {
+            assert_eq!(parse_filter(bad).unwrap_err(), due, "{bad:?}");
+        }
     }
     use crate::RecentLines;
 

@@ -39,7 +39,7 @@ use crate::destination::Destination;
 pub use crate::destination::Rotation;
 pub use crate::dispositions::{ignore_file_size_signal, restore_child_signal, unblock_signals};
 pub use crate::extra::ExtraLayer;
-pub use crate::filter::{FilterHandle, parse_filter};
+pub use crate::filter::{FilterHandle, LEVELS, parse_filter};
 use crate::queue::Queue;
 pub use crate::recent::{RecentLine, RecentLines};
 use crate::writer::LogState;

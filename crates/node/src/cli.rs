@@ -72,14 +72,14 @@ pub(crate) enum Command {
     /// Exit code: 0 if all guests ended normally, 1 if a guest was given up or a temporary guest failed. After a
     /// signal: 0, or with --top 128 plus its number.
     Run(Box<RunFlags>),
-    /// Answers requests of HTTP with a component of `wasi:http` or with the files of a folder.
+    /// Answers HTTP requests with a component of `wasi:http` or with the files of a folder.
     ///
     /// Each connection and each request is a process, visible to observers. On SIGTERM or ctrl-c, `/readyz` turns off, no
     /// connection is accepted any more, and requests in flight end.
     ///
     /// Exit code: 0 after a signal, 1 if the address cannot be used, 2 if the component or a setting is wrong.
     Serve(Box<ServeFlags>),
-    /// Creates a project: a guest, or a component that answers requests of HTTP.
+    /// Creates a project: a guest, or a component that answers HTTP requests.
     New(NewFlags),
     /// Builds the component of a project, with cargo, npm or make.
     Build(BuildFlags),
@@ -95,10 +95,10 @@ pub(crate) enum Command {
     /// the limits, 6 if the figures should not be compared.
     Loadtest(Box<LoadFlags>),
     /// Checks, repairs or exports the file of a store that no node has open.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Store(StoreCommand),
     /// Creates the certificates of a cluster, or asks a node that has joined others.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Cluster(ClusterCommand),
     /// Checks what limits a node on this machine, and what disturbs measurements.
     Doctor {
@@ -112,8 +112,8 @@ pub(crate) enum Command {
         #[arg(default_value = "rusm.toml")]
         file: PathBuf,
     },
-    /// Prints files for operating a node: a unit of systemd, a container, a dashboard of Grafana, completions, a manual.
-    #[command(subcommand)]
+    /// Prints files for operating a node: a systemd unit, a container, a Grafana dashboard, completions, a manual.
+    #[command(subcommand, arg_required_else_help = false)]
     Ops(OpsCommand),
     /// Prints the completions of a shell.
     Completions {

@@ -20,7 +20,6 @@ mod private_socket;
 #[cfg(feature = "cluster")]
 mod scenario_node;
 #[cfg(feature = "cluster")]
-#[cfg(feature = "cluster")]
 pub(crate) use commands::run;
 #[cfg(feature = "cluster")]
 pub(crate) use join::{Joined, check, join};

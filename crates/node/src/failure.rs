@@ -36,12 +36,12 @@ pub(crate) enum Failure {
     Grid(#[from] GridError),
     /// `rusm loadtest` could not start: its options are wrong, or the server did not answer.
     #[error(transparent)]
-    Server(#[from] LoadError),
+    Loadtest(#[from] LoadError),
     #[error(transparent)]
     History(#[from] HistoryError),
     /// A run failed, or its program was killed: exit code 5.
     #[error("{0}")]
-    Load(String),
+    RunFailed(String),
     #[error("cannot {what}: {source}")]
     System { what: String, source: std::io::Error },
     #[error("{0}")]
@@ -109,7 +109,7 @@ impl Failure {
             | Self::Compare(_)
             | Self::Grid(_)
             | Self::Bench(HeadlessError::Duration { .. } | HeadlessError::Runs { .. }) => 2,
-            Self::Server(error) => {
+            Self::Loadtest(error) => {
                 if error.is_of_server() {
                     3
                 } else {
@@ -124,7 +124,7 @@ impl Failure {
             Self::Site(error) => {
                 if matches!(error, SiteError::Server(ServeError::Listen { .. } | ServeError::Spawn(_))) { 1 } else { 2 }
             }
-            Self::Bench(HeadlessError::Run(_)) | Self::Load(_) => 5,
+            Self::Bench(HeadlessError::Run(_)) | Self::RunFailed(_) => 5,
             Self::Start(_)
             | Self::Console(_)
             | Self::Bench(_)
@@ -166,7 +166,7 @@ impl From<SystemError> for Failure {
     fn from(error: SystemError) -> Self {
         match error {
             SystemError::Headless(error) => error.into(),
-            SystemError::Failed(line) => Self::Load(line),
+            SystemError::Failed(line) => Self::RunFailed(line),
         }
     }
 }

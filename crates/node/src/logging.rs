@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rusm_log::{FilterHandle, Log, LogConfig, RecentLines, parse_filter};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 use crate::failure::{Failure, system};
 pub(crate) use crate::logging::export::{export_metrics, keep_metrics};
@@ -117,7 +116,7 @@ fn start_filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
 /// Returns the filter for a level. Commands of observers are logged whatever the level, unless it names them. What WASI
 /// says about calls of guests, what the network between nodes says about strangers, and what libraries say about each
 /// wrong frame of a client are logged only if the level names them: a guest or a stranger could fill the log.
-fn filter(level: &str) -> Result<EnvFilter, ParseError> {
+fn filter(level: &str) -> Result<EnvFilter, String> {
     // A name stands for all that begin with it, such as `wasmtime_wasi_http` and `zenoh_codec`.
     const UNLESS_NAMED: [(&str, &str); 6] = [
         (AUDIT, "info"),

@@ -1,7 +1,7 @@
 //! The `rusm` binary: starts a node, observes it, measures it.
 //!
 //! ```text
-//!   flags, RUSM_*, rusm.toml ──▶ settings.rs ──▶ start.rs ──▶ Runtime + Engine + Console
+//!   flags, RUSM_*, rusm.toml ──▶ settings.rs ──▶ start.rs ──▶ Runtime + Engine of scenarios + Console
 //!                                                  │
 //!        rusm ──▶ attached.rs: the node, and rusm-top attached to it over its own socket
 //!        rusm node ──▶ headless.rs: the node until a signal, then drained

@@ -13,7 +13,7 @@
 mod exits;
 pub(crate) mod file_watcher;
 mod guests;
-mod modules;
+pub(crate) mod modules;
 pub(crate) mod plan;
 pub(crate) mod source;
 pub(crate) mod topics;
@@ -58,12 +58,9 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let mut signals = listen().map_err(system("wait for signals"))?;
         let mut service = if flags.top { None } else { Some(Service::start()?) };
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
-        let (settings, name, of) = (plan.settings.clone(), plan.name.clone(), store.clone());
-        let node =
-            start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), of)).await?;
-        topics::open(node.handle(), &app.topics, store.as_ref())?;
-        drop(store);
-        let mut node = node;
+        let (settings, name) = (plan.settings.clone(), plan.name.clone());
+        let mut node =
+            start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), store)).await?;
         let serving = node.serve(&app, Some(wasm.clone())).and_then(|()| node.follow_changes(flags.watch));
         if let Err(failure) = serving {
             drain(node, &mut signals).await?;

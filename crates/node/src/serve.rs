@@ -1,4 +1,4 @@
-//! `rusm serve`: a node that answers requests of HTTP with a component, a folder, or the `[[serve]]` entries of a file.
+//! `rusm serve`: a node that answers HTTP requests with a component, a folder, or the `[[serve]]` entries of a file.
 //!
 //! ```text
 //!   app.wasm │ folder │ rusm.toml ─▶ Sites ─▶ a line for each address ─▶ signal ─▶ drained, 0
@@ -16,7 +16,6 @@ use crate::cli::{NodeFlags, ObservedFlags, ServeFlags};
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::run::plan::{is_configuration, node_name};
-use crate::run::topics;
 use crate::settings::app::stem;
 use crate::settings::raw::{RawSetting, RawSettings};
 use crate::settings::{DEFAULT_NAME, Settings};
@@ -39,8 +38,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         let (of, watch) = (settings.clone(), flags.watch);
         let starting = move || {
             let store = open_store(&of)?;
-            let mut node = Node::without_scenarios(&of, DefaultName::Free(&name), store.clone())?;
-            topics::open(node.handle(), &of.app.topics, store.as_ref())?;
+            let mut node = Node::without_scenarios(&of, DefaultName::Free(&name), store)?;
             node.serve(&of.app, None)?;
             node.follow_changes(watch)?;
             node.set_ready();

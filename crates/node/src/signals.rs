@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::bench::output::{is_printing, writes};
 use crate::failure::{Failure, system};
 use crate::logging;
-use crate::signals::own_thread::OwnThread;
+use crate::signals::own_thread::{OwnThread, ReservedThread};
 use crate::start::Node;
 
 /// The signals that end the program.
@@ -38,6 +38,10 @@ const READER_CHECK: Duration = Duration::from_secs(3);
 
 /// Time limit for a start to finish after a signal, so that everything it has created is removed in order.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Tasks of threads, named in errors.
+const START: &str = "start the node";
+const STOP: &str = "stop the node";
 
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +68,8 @@ pub(crate) struct Signals {
     streams: Vec<(TerminationSignal, Signal)>,
     /// Signal received during the start, to be returned by the next call of `next`.
     early: Option<TerminationSignal>,
+    /// Thread on which the node will stop.
+    stopper: Option<ReservedThread>,
 }
 
 impl Signals {
@@ -84,7 +90,7 @@ impl Signals {
     fn listen_to(ends: impl Fn(SignalKind) -> bool) -> io::Result<Self> {
         let ending = TERMINATION_SIGNALS.into_iter().filter(|termination| ends(termination.kind));
         let streams = ending.map(|termination| Ok((termination, signal(termination.kind)?)));
-        Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None })
+        Ok(Self { streams: streams.collect::<io::Result<_>>()?, early: None, stopper: None })
     }
 
     /// Waits for the next signal.
@@ -192,7 +198,9 @@ pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Fa
 where
     F: FnOnce() -> Result<Node, Failure> + Send + 'static,
 {
-    let mut starting = OwnThread::start("start the node", start)?;
+    // Clients of a server take threads too: at the stop of the node all of them may be in use.
+    signals.stopper = Some(ReservedThread::start(START)?);
+    let mut starting = OwnThread::start(START, start)?;
     let joined = tokio::select! {
         biased;
         joined = &mut starting => joined,
@@ -218,7 +226,8 @@ where
 
 /// Ends the node once its processes have ended; a further signal ends the program without waiting for them.
 pub(crate) async fn drain(node: Node, signals: &mut Signals) -> Result<ShutdownReport, Failure> {
-    let mut stopping = OwnThread::start("stop the node", move || node.stop())?;
+    let thread = signals.stopper.take().map_or_else(|| ReservedThread::start(STOP), Ok)?;
+    let mut stopping = thread.run(STOP, move || node.stop());
     let duplicates_end = Instant::now() + DUPLICATES_WITHIN;
     loop {
         tokio::select! {

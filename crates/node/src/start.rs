@@ -17,6 +17,7 @@ use rusm_wasm::Wasm;
 use crate::cluster::{self, Joined, Observed};
 use crate::failure::{Failure, system};
 use crate::logging;
+use crate::run::topics;
 use crate::serve::sites::Sites;
 use crate::settings::Settings;
 use crate::settings::app::App;
@@ -79,8 +80,10 @@ impl Node {
         Ok(Self { console, readiness, engine: None, runtime, store, cluster, sites: None, drain })
     }
 
-    /// Starts the servers of an application. `wasm` is its engine of guests, if it has one already.
+    /// Creates the topics of an application, and starts its servers. `wasm` is its engine of guests, if it has one
+    /// already.
     pub(crate) fn serve(&mut self, app: &App, wasm: Option<Wasm>) -> Result<(), Failure> {
+        topics::open(&self.runtime, &app.topics, self.store.as_ref())?;
         if !app.sites.is_empty() {
             let sites = Sites::start(&self.runtime, &Arc::new(app.clone()), wasm, self.store.clone())?;
             self.sites = Some(Arc::new(sites));

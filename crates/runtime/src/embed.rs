@@ -14,9 +14,11 @@ use crate::observe::extensions::servers::HttpServer;
 use crate::observe::extensions::stores::Storage;
 pub use crate::observe::inspect::histogram::Histogram;
 use crate::process::context::Context;
+pub use crate::process::context::blocking::run as run_blocking;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;
 use crate::process::pid::Pid;
+use crate::process::spawn;
 pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
@@ -66,6 +68,20 @@ where
     F: Future<Output: Outcome> + Send + 'static,
 {
     context.running().spawn_next(body)
+}
+
+/// Spawns a process that serves others: a shutdown ends it after the processes of the application.
+///
+/// # Errors
+/// [`SpawnError`] if the process limit is reached or the runtime is shutting down.
+pub fn spawn_service<B, F>(handle: &Handle, body: B) -> Result<Pid, SpawnError>
+where
+    B: FnOnce(Context) -> F,
+    F: Future<Output: Outcome> + Send + 'static,
+{
+    let (slot, in_progress) = handle.shared.take_slot()?;
+    let end_last = |pid| handle.shared.side_tables.end_last(slot, pid);
+    Ok(spawn::spawn_external((slot, in_progress), 0, end_last, body))
 }
 
 /// Returns true on the threads of schedulers, which must not block.

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::links::registry::{FIRST_ROOT, FIRST_SERVICE};
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
@@ -114,7 +115,8 @@ impl Runtime {
 
     /// Ends all processes, and the schedulers: those started from outside, and supervisors that have outlived the process
     /// that started them, one by one in reverse order of their start, and then all others. Children of a process that traps
-    /// exits, such as a supervisor, are left to it.
+    /// exits, such as a supervisor, are left to it. Processes that serve others, such as the writer of a durable topic, end
+    /// last.
     ///
     /// Processes first receive the exit signal `shutdown`. If one of them does not end, all others receive it when nine
     /// tenths of `deadline` are over. Those still alive after `deadline` are killed.
@@ -150,13 +152,9 @@ impl Runtime {
         let (in_order_until, until) = (start + deadline / 10 * 9, start + deadline);
         // Wait only for a limited time: creating a process may take long, and its closure may itself end this runtime.
         wait_until(Instant::now() + KILL_GRACE, || shared.spawns_in_progress.load(Ordering::SeqCst) == 0);
-        while let Some(next) = shared.newest_to_end() {
-            shared.exit(None, next, ExitReason::Shutdown);
-            if !wait_until(in_order_until, || !shared.is_alive(next) && shared.newest_to_end() != Some(next)) {
-                break;
-            }
-        }
+        end_in_order(&shared, FIRST_ROOT, in_order_until);
         end_those_without_keeper(&shared, in_order_until);
+        end_in_order(&shared, FIRST_SERVICE, in_order_until);
         for_each_live(&shared, |pid| shared.exit(None, pid, ExitReason::Shutdown));
         wait_until(until, || shared.live() == 0);
         let killed = shared.live();
@@ -183,11 +181,23 @@ impl Runtime {
     }
 }
 
-/// Ends processes in any order, except the children of a process that traps exits: it ends them itself, or they follow
-/// it.
+/// Ends the processes that were spawned from outside one by one, newest first, down to one with the order `last`.
+fn end_in_order(shared: &RuntimeShared, last: u64, until: Instant) {
+    while let Some(next) = shared.newest_to_end(last) {
+        shared.exit(None, next, ExitReason::Shutdown);
+        if !wait_until(until, || !shared.is_alive(next) && shared.newest_to_end(last) != Some(next)) {
+            break;
+        }
+    }
+}
+
+/// Ends processes in any order, except services, and the children of a process that traps exits: it ends them itself, or
+/// they follow it.
 fn end_those_without_keeper(shared: &RuntimeShared, until: Instant) {
-    let mut trapping = HashSet::new();
-    while shared.live() > 0 && Instant::now() < until {
+    let services = shared.side_tables.services();
+    let live = || shared.live().saturating_sub(services.iter().filter(|pid| shared.is_alive(**pid)).count() as u64);
+    let mut trapping: HashSet<Pid> = services.iter().copied().collect();
+    while live() > 0 && Instant::now() < until {
         let mut told = Vec::new();
         for_each_live(shared, |pid| {
             let parent = shared.table.slot(pid).and_then(Slot::parent_pid);
@@ -198,9 +208,9 @@ fn end_those_without_keeper(shared: &RuntimeShared, until: Instant) {
         });
         trapping.extend(told);
         let mut left = u64::MAX;
-        while shared.live() < left && Instant::now() < until {
-            left = shared.live();
-            wait_until(until.min(Instant::now() + ROUND), || shared.live() == 0);
+        while live() < left && Instant::now() < until {
+            left = live();
+            wait_until(until.min(Instant::now() + ROUND), || live() == 0);
         }
     }
 }

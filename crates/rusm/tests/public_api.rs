@@ -150,6 +150,7 @@ impl Crate {
                     match inner {
                         TraitItem::Fn(inner) if !hidden(&inner.attrs) => add(source(&inner.sig)),
                         TraitItem::Type(inner) => add(source(inner)),
+                        TraitItem::Const(inner) => add(format!("const {}: {}", inner.ident, source(&inner.ty))),
                         _ => {}
                     }
                 }

@@ -199,7 +199,7 @@ impl Router {
     ///
     /// A panic still answers 500 to that request alone, and [`Limits::handler_timeout`](crate::Limits) drops the
     /// handler. A WebSocket or a streamed body has a process of its own from its start on. To exit the process of such a
-    /// request ends its connection. Requests of HTTP/2 always have a process.
+    /// request ends its connection. HTTP/2 requests always have a process.
     ///
     /// # Errors
     /// [`RouteError`] if the pattern is not valid, or exists already.

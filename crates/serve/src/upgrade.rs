@@ -63,7 +63,7 @@ impl Continuation {
     }
 
     /// Runs the WebSocket until its handler returns, or until the drain cuts it.
-    pub(crate) async fn run(self, shared: &Arc<Shared>, record: &RequestRecord, context: Arc<Context>) {
+    pub(crate) async fn run_socket(self, shared: &Arc<Shared>, record: &RequestRecord, context: Arc<Context>) {
         let Some(Kind::WebSocket { upgrade, run }) = self.0.lock().take() else { return };
         let upgraded = match upgrade.await {
             Ok(upgraded) => upgraded,
@@ -82,7 +82,7 @@ impl Continuation {
     }
 
     /// Streams events until the stream ends, or its turn in the drain has come.
-    pub(crate) async fn stream(
+    pub(crate) async fn stream_events(
         self,
         shared: &Arc<Shared>,
         record: &RequestRecord,

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::buckets::Buckets;
 use super::config::StoreConfig;
@@ -16,6 +16,7 @@ use super::file::salvage::Salvage;
 use super::writer::queue::{PushResult, Queue};
 use super::writer::work::Request;
 use rusm_runtime::observe::StorageReport;
+use rusm_runtime::{Handle, Pid};
 
 /// The shared state of a store. Relaxed throughout: figures are approximate.
 pub(super) struct Core {
@@ -27,6 +28,8 @@ pub(super) struct Core {
     pub(super) counters: WriteCounters,
     /// Names claimed with [`Store::claim`](super::Store::claim).
     pub(super) claims: Mutex<FxHashSet<Box<str>>>,
+    /// The worker of each queue of jobs, by the name of the queue.
+    pub(super) job_workers: Mutex<FxHashMap<Box<str>, (Handle, Pid)>>,
     last_error: Mutex<Option<Arc<str>>>,
     closed: AtomicBool,
 }
@@ -52,6 +55,7 @@ impl Core {
             waiting: AtomicU64::new(0),
             counters: WriteCounters::default(),
             claims: Mutex::default(),
+            job_workers: Mutex::default(),
             last_error: Mutex::new(None),
             closed: AtomicBool::new(false),
         }

@@ -223,6 +223,8 @@ impl Work for Update {
             }
         }
         drop(written);
+        // Its slots claim their keys, which the caller may let another set open at once.
+        drop(self.change);
         // The caller may have stopped waiting.
         drop(self.reply.send(outcome));
     }

@@ -16,12 +16,10 @@ mod record;
 mod worker;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use rusm_runtime::{Handle, Pid, check_name};
+use rusm_runtime::check_name;
 
 use crate::error::StoreError;
 use crate::read::Row;
@@ -81,7 +79,6 @@ pub struct Jobs {
     /// Errors of the dead jobs, by their keys.
     errors: Bucket,
     numbers: Bucket,
-    workers: Arc<Mutex<Vec<(Handle, Pid)>>>,
 }
 
 impl fmt::Debug for Jobs {
@@ -195,7 +192,6 @@ impl Jobs {
             dead: bucket("dead")?,
             errors: bucket("errors")?,
             numbers: bucket("numbers")?,
-            workers: Arc::default(),
         })
     }
 
@@ -222,7 +218,7 @@ impl Jobs {
     }
 
     /// Adds a job in a transaction of the program, so that it exists if and only if the other writes of that transaction
-    /// do. The workers find it after a second; [`wake`](Self::wake) after the commit lets them look at once.
+    /// do. The worker finds it after a second; [`wake`](Self::wake) after the commit lets it look at once.
     ///
     /// ```
     /// # mod rusm { pub use rusm_store as store; }
@@ -264,13 +260,12 @@ impl Jobs {
         Ok(Enqueued::New)
     }
 
-    /// Lets the workers look for jobs at once.
+    /// Lets the worker look for jobs at once.
     pub fn wake(&self) {
-        self.workers.lock().retain(|(runtime, pid)| {
+        if let Some((runtime, pid)) = self.store.0.core.job_workers.lock().get(self.queue()) {
             // A full mailbox has such a message already.
             drop(runtime.try_send(*pid, worker::Wake));
-            runtime.is_alive(*pid)
-        });
+        }
     }
 
     /// Returns how many jobs there are.

@@ -54,6 +54,7 @@ pub use clock::Clock;
 pub use config::{Durability, StoreConfig, defaults};
 pub use counters::DurableCounters;
 pub use error::{Damage, OpenError, StoreError};
+#[doc(hidden)]
 pub use file::database::{Panicked, SafeDatabase};
 pub use file::pages::KeyRange;
 pub use inspection::escaped;

@@ -10,12 +10,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
+use std::thread;
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, TableError};
 use rusm_runtime::embed;
 use tokio::runtime::Handle as Tokio;
-use tokio::task::JoinHandle;
 
 use super::buckets::BucketState;
 use super::config::defaults::SCAN_ROWS_MAX;
@@ -35,6 +35,9 @@ const EXPIRED_ROWS_MAX: usize = 10_000;
 
 type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 
+/// A read on a blocking thread.
+type Blocking<T> = Pin<Box<dyn Future<Output = Option<thread::Result<Result<T, StoreError>>>> + Send>>;
+
 /// A read that starts only when it is awaited or [waited](Self::wait) for.
 #[must_use = "a read starts only when it is awaited or `wait` is called"]
 pub struct Read<T> {
@@ -44,7 +47,7 @@ pub struct Read<T> {
 
 enum ReadState<T> {
     NotStarted { job: Job<T>, is_quick: bool },
-    Blocking(JoinHandle<Result<T, StoreError>>),
+    Blocking(Blocking<T>),
     Done,
 }
 
@@ -76,19 +79,19 @@ impl<T: Send + 'static> Future for Read<T> {
             ReadState::NotStarted { job, is_quick } => {
                 let would_block = embed::is_scheduler_thread() && (!is_quick || self.core.disk.is_slow());
                 match Tokio::try_current() {
-                    Ok(tokio) if would_block => tokio.spawn_blocking(job),
+                    Ok(_) if would_block => Box::pin(embed::run_blocking(job)),
                     _ => return Poll::Ready(job()),
                 }
             }
             ReadState::Blocking(task) => task,
             ReadState::Done => unreachable!("a read is not polled after completion"),
         };
-        let polled = Pin::new(&mut task).poll(cx);
+        let polled = task.as_mut().poll(cx);
         if polled.is_pending() {
             self.state = ReadState::Blocking(task);
         }
         // The task ends without an outcome only if the runtime shuts down.
-        polled.map(|outcome| outcome.unwrap_or(Err(StoreError::Closed)))
+        polled.map(|outcome| outcome.and_then(Result::ok).unwrap_or(Err(StoreError::Closed)))
     }
 }
 

@@ -31,6 +31,7 @@ use self::record::{RECORD_BYTES_MAX, TopicHeader};
 use crate::error::StoreError;
 use crate::store::{Bucket, Store};
 use rusm_runtime::SpawnError;
+use rusm_runtime::embed::spawn_service;
 use rusm_runtime::embed::topic::{SavedProgress, WeakTopic, check};
 use rusm_runtime::topic::{CreateError, Message, Retention, Topic, TopicConfig, TopicsHandle};
 
@@ -146,7 +147,8 @@ impl Store {
             claim: Some(claim),
         };
         let label = format!("topic {name}");
-        let spawned = topics.runtime().spawn(move |ctx| async move {
+        // The processes of an application may acknowledge messages until their end.
+        let spawned = spawn_service(&topics.runtime(), move |ctx| async move {
             ctx.set_label(label);
             writer.run().await;
         });

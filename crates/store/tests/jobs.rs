@@ -395,3 +395,29 @@ fn a_worker_may_run_any_number_of_jobs_and_any_number_of_dead_ones_is_revived() 
         assert_eq!(jobs.counts(), counts(JOBS, 0));
     });
 }
+
+#[test]
+fn a_queue_has_one_worker_which_is_woken_by_all_that_have_opened_it() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    runtime.block_on(move |ctx| async move {
+        // The end of the refused worker reaches this process through their link.
+        ctx.trap_exits(true);
+        let (jobs, other) = (Jobs::open(&store, "mails").unwrap(), Jobs::open(&store, "mails").unwrap());
+        let worker = jobs.worker(|_, _| async { Ok::<_, String>(Done::new()) });
+        let first = worker.clone().start_link(&ctx).await.unwrap();
+
+        let refused = worker.clone().start_link(&ctx).await.unwrap_err();
+        assert!(refused.to_string().contains("queue \"mails\" has a worker already"), "{refused}");
+
+        // The worker looks by itself each second, so a hundred jobs one after the other would take long without a wake.
+        for number in 0..100_u8 {
+            other.enqueue(NewJob::new(vec![number])).await.unwrap();
+            until(&ctx, || jobs.counts().pending == 0).await;
+        }
+        let end = ctx.monitor(first);
+        ctx.exit(first, ExitReason::Shutdown);
+        assert_eq!(ctx.receive_of::<Down>().await.reference, end);
+        worker.start_link(&ctx).await.unwrap();
+    });
+}

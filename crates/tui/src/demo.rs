@@ -465,7 +465,9 @@ impl Demo {
                 cores: SCHEDULERS as u32,
                 schedulers: SCHEDULERS as u32,
                 process_limit: 2 * PROCESSES,
-                features: ["bond_columns", "cluster", "console", "log_filter", "past"].map(str::to_owned).to_vec(),
+                features: ["arrivals_column", "bond_columns", "cluster", "console", "log_filter", "past"]
+                    .map(str::to_owned)
+                    .to_vec(),
                 build: "release".to_owned(),
             },
         }))

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, Hello, Past, PastView, ServerMessage};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::cli::options::{Export, Options};
+use crate::cli::options::{Export, Options, Source};
 use crate::connection::{ConnectionHandle, Inbox};
 use crate::exit::{Error, Exit};
 use crate::model::message::{LinkEvent, Msg};
@@ -77,6 +77,11 @@ async fn collect(options: &Options, until_ms: u64, last: Duration) -> Result<(Bo
         _ => None,
     })
     .await?;
+    if matches!(options.source, Source::Replay { .. }) {
+        // A recording answers only about the part that was played.
+        let end = ClientMessage::Past(PastView { id: 0, at_ms: u64::MAX });
+        drop(outgoing.commands.send(end).await);
+    }
     let newest = request(options, &inbox, &outgoing, 1, u64::MAX).await?;
     let end_ms = newest.newest_ms.min(until_ms);
     let mut at_ms = end_ms.saturating_sub(last.as_millis() as u64).max(newest.oldest_ms);
@@ -140,5 +145,35 @@ async fn wait<T>(
         if timeout_at(deadline, inbox.ready()).await.is_err() {
             return Err(Error::Connect(format!("the node {missing} in time")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::Demo;
+    use crate::replay::recording::{Entry, header};
+
+    #[tokio::test]
+    async fn the_trace_of_a_recording_covers_all_of_it() {
+        let mut demo = Demo::new(1);
+        let mut text = header("demo") + "\n";
+        let mut record = |message: ServerMessage, at: Duration| {
+            text.extend(Entry::of(&Msg::Server(message), at).map(|entry| entry.line() + "\n"));
+        };
+        record(demo.hello(), Duration::ZERO);
+        for second in 1..=6 {
+            let at = Duration::from_secs(second);
+            demo.poll(at).into_iter().for_each(|message| record(message, at));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.rec");
+        std::fs::write(&path, text).unwrap();
+        let options = Options { source: Source::Replay { path, speed: 1.0 }, ..Options::default() };
+
+        let (_, instants) = collect(&options, u64::MAX, Duration::from_mins(1)).await.unwrap();
+
+        let covered = instants.last().map(|last| last.at_ms).zip(instants.first().map(|first| first.at_ms));
+        assert!(covered.is_some_and(|(last, first)| last - first >= 4_000), "{covered:?}");
     }
 }

@@ -32,7 +32,8 @@ pub fn draw(frame: &mut Frame, model: &Model) {
 /// Draws the whole screen on a buffer. Returns the position of the terminal's cursor, if it is shown.
 fn draw_on(buffer: &mut Buffer, model: &Model) -> Option<(u16, u16)> {
     let theme = Theme::of(model.capabilities).with(model.palette);
-    let mut painter = Painter { buffer, theme, keys: &model.keys, cursor: None };
+    let mut painter =
+        Painter { buffer, theme, keys: &model.keys, is_past: model.past.shown_ms.is_some(), cursor: None };
     let area = painter.area();
     if layout::too_small(model.size) || layout::too_small(size(area)) {
         too_small(&mut painter, area, model.demo);

@@ -1,4 +1,4 @@
-//! Guests of `wasi:http` as handlers of a server: an instance for each request, in the process of that request.
+//! Guests of `wasi:http` and `rusm:http` as handlers of a server: an instance for each request, in the process of that request.
 //!
 //! ```text
 //!   Request ──▶ limits of the engine ──▶ instance ──▶ exchange ──▶ Response
@@ -6,7 +6,8 @@
 //!                                        └ a trap before the response: 500, and the process exits with the trap
 //! ```
 //!
-//! Components of `wasi:http/proxy` 0.2 and `wasi:http/service` 0.3 run unchanged. All of WASI is linked; calls without a
+//! Components of `wasi:http/proxy` 0.2 and `wasi:http/service` 0.3 run unchanged; those that export `rusm:http/handler`
+//! get each request as one record. All of WASI is linked; calls without a
 //! capability are denied when they are made. A route may reuse instances: see [`InstanceReuse`].
 
 mod bounded;
@@ -52,9 +53,10 @@ pub use warm::{InstanceReuse, REQUESTS_OF_POOLED};
 /// Reason why a module cannot handle requests.
 #[derive(Debug, Error)]
 pub enum HttpGuestError {
-    /// It is not a component of `wasi:http`.
+    /// It exports no handler of requests.
     #[error(
-        "{name} is a {kind} and answers no requests: it must export wasi:http/incoming-handler@0.2 or wasi:http/handler@0.3"
+        "{name} is a {kind} and answers no requests: it must export wasi:http/incoming-handler@0.2, \
+         wasi:http/handler@0.3 or rusm:http/handler"
     )]
     NotHttp {
         /// Name of the module.
@@ -117,7 +119,7 @@ impl Wasm {
 }
 
 impl Module {
-    /// Returns true if it answers requests of HTTP.
+    /// Returns true if it answers HTTP requests.
     pub fn is_http(&self) -> bool {
         matches!(self.0.code, Code::Http(_) | Code::Service(_) | Code::Handler(_))
     }

@@ -28,6 +28,9 @@ use super::engine::counters::ModuleCounters;
 use super::engine::inner::EngineInner;
 use super::guest::state::GuestState;
 
+/// Maximum length of a reason in the text of an error: a file may have names of any length.
+const REASON_BYTES_MAX: usize = 2048;
+
 /// Error returned if a file could not be loaded as a module.
 #[derive(Debug, Error)]
 pub enum ModuleError {
@@ -40,7 +43,7 @@ pub enum ModuleError {
         error: std::io::Error,
     },
     /// The bytes are not a module or component that this node supports: truncated, malformed, or too new.
-    #[error("{} is not valid WebAssembly: {}", escaped(name), escaped(why))]
+    #[error("{} is not valid WebAssembly: {}", escaped(name), escaped(why).within(REASON_BYTES_MAX))]
     Invalid {
         /// Name of the module.
         name: String,
@@ -49,7 +52,7 @@ pub enum ModuleError {
     },
     /// The program of [`WasmConfig::compiler`](crate::WasmConfig::compiler) did not compile it: it needs more memory than
     /// that may take, or the program failed.
-    #[error("{} cannot be compiled: {why}", escaped(name))]
+    #[error("{} cannot be compiled: {}", escaped(name), escaped(why).within(REASON_BYTES_MAX))]
     Compile {
         /// Name of the module.
         name: String,
@@ -57,7 +60,7 @@ pub enum ModuleError {
         why: String,
     },
     /// It imports something that the node does not provide, or provides with another type.
-    #[error("{} imports what this node does not have: {}", escaped(name), escaped(why))]
+    #[error("{} imports what this node does not have: {}", escaped(name), escaped(why).within(REASON_BYTES_MAX))]
     Imports {
         /// Name of the module.
         name: String,
@@ -65,7 +68,7 @@ pub enum ModuleError {
         why: String,
     },
     /// It exports no function with which a process could start.
-    #[error("{} {}", escaped(name), escaped(why))]
+    #[error("{} {}", escaped(name), escaped(why).within(REASON_BYTES_MAX))]
     NoEntry {
         /// Name of the module.
         name: String,

@@ -17,7 +17,7 @@ use super::socket::Socket;
 /// Bytes that the server may send before this side has read them, of a stream and of the connection.
 const WINDOW: u32 = 1 << 20;
 
-/// A request of HTTP/2.
+/// An HTTP/2 request.
 #[derive(Clone, Debug)]
 pub(crate) struct H2Request {
     head: Request<()>,

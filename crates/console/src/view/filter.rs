@@ -49,6 +49,7 @@ fn rate_column(field: FilterField) -> Option<Column> {
     match field {
         FilterField::RedsPerSec => Some(Column::RedsPerSec),
         FilterField::MsgsPerSec => Some(Column::MsgsPerSec),
+        FilterField::ArrivalsPerSec => Some(Column::ArrivalsPerSec),
         FilterField::BusyMilliPct => Some(Column::BusyPct),
         _ => None,
     }

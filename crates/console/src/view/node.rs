@@ -145,6 +145,7 @@ impl Node {
     /// Lists the parts that this node has now.
     fn features(&self) -> Vec<String> {
         let parts = [
+            ("arrivals_column", true),
             ("bond_columns", true),
             ("cluster", self.runtime.node().is_some()),
             ("console", true),

@@ -65,7 +65,7 @@ fn encode(runtime: &Handle, graph: &WaitGraph, row: &GraphRow, now_ms: u64) -> W
             let name = seen.as_ref().and_then(|seen| observe::display_name(runtime, seen));
             let name = name.map(|name| cut(&name, NAME_MAX_BYTES));
             let state = seen.map_or_else(
-                || "exited".to_owned(),
+                || if pid.node() == 0 { "exited" } else { "remote" }.to_owned(),
                 |seen| match graph.target(*pid) {
                     Some(target) => word(target),
                     None => seen.state().word().to_owned(),

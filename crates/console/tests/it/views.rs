@@ -164,6 +164,33 @@ async fn an_order_by_rate_puts_those_on_top_that_work_now() {
 }
 
 #[tokio::test]
+async fn a_process_that_receives_nothing_is_found_by_what_arrives_at_it() {
+    let node = node();
+    let deaf = node.parked();
+    let feeder = move |ctx: rusm_runtime::Context| async move {
+        loop {
+            ctx.sleep(Duration::from_millis(50)).await;
+            ctx.send(deaf, ()).await;
+        }
+    };
+    node.runtime.spawn(feeder).unwrap();
+    let mut client = node.attach().await;
+
+    for (id, filter) in ["", "in/s>0"].into_iter().enumerate() {
+        let mut view = view(id, "arrivals_per_sec", true, filter, 0, 5);
+        view["columns"] = json!(["pid", "arrivals_per_sec", "msgs_per_sec"]);
+        client.send(&view.to_string()).await;
+        client
+            .pick(|message| {
+                let top = &message["rows"][0];
+                let arrives = top[1].as_f64().is_some_and(|rate| rate > 0.0);
+                (message["id"] == id && top[0] == deaf.to_string() && arrives && top[2] == 0.0).then_some(())
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_has_ended_is_gone_from_a_small_table_at_its_next_order() {
     let node = node();
     let processes: Vec<Pid> = (0..10).map(|_| node.parked()).collect();

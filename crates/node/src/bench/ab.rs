@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, order};
+use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, Verdict, order};
 
 use crate::bench::compare::{json, options};
 use crate::bench::container::Container;
@@ -27,6 +27,8 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
             flags.rounds
         )));
     }
+    let judge = options(&flags.judge);
+    judge.check()?;
     // Check the recipe before any run, so that a mistake costs no time. A scenario that runs cases in turn is an error:
     // its rate cannot be compared.
     let given = given(&flags.recipe);
@@ -49,6 +51,10 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
                 _ => failure,
             });
             let (report, machine) = ran?;
+            // A failed run is without figures: the comparison tells why it failed.
+            if rounds.is_empty() && runs.is_empty() && report.verdict != Verdict::Failed {
+                judge.check_figure(&report)?;
+            }
             machines[usize::from(is_candidate)].get_or_insert(machine);
             progress(&format!(
                 "round {} of {}: {side:?} {:.0} {}",
@@ -62,7 +68,7 @@ pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
         rounds.extend(Round::try_from(runs).ok());
     }
     let [before, after] = machines.map(Option::unwrap_or_default);
-    let judged = Interleaved::of(rounds, &options(&flags.judge))?;
+    let judged = Interleaved::of(rounds, &judge)?;
     let judged = judged.made(Origin::of(recipe.clone(), before.clone()), after.commit.clone());
     for (side, machine) in [(Side::Baseline, before), (Side::Candidate, after)] {
         history::keep(
@@ -130,7 +136,7 @@ impl Program {
             .output()
             .map_err(system(format!("run {}", self.path.display())))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        // Exit codes 5 and 6 come with a report.
+        // Exit codes 5 and 6 come with a report; a failed run makes the outcome inconclusive.
         let document = Document::read(&text, "its report").map_err(|error| self.failed(&output, &error.to_string()))?;
         let run = document.runs.into_iter().next();
         let run = run.ok_or_else(|| self.failed(&output, "its report contains no run"))?;
@@ -139,7 +145,7 @@ impl Program {
 
     fn failed(&self, output: &Output, otherwise: &str) -> Failure {
         if let Some(signal) = output.status.signal() {
-            return Failure::Load(format!("{} was killed by signal {signal}", shown(&self.path)));
+            return Failure::RunFailed(format!("{} was killed by signal {signal}", shown(&self.path)));
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
         let line = stderr.lines().next_back().unwrap_or(otherwise);

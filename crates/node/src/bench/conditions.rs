@@ -3,8 +3,10 @@
 //! Without a control group that this user may write, or without `perf`, the command fails and nothing runs: otherwise a
 //! figure without its limit would look like a figure with it.
 
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -47,8 +49,9 @@ impl Conditions {
         kill_process(Pid::from_child(&perf), Signal::INT).map_err(|error| system("end perf")(error.into()))?;
         let deadline = Instant::now() + PERF_TIMEOUT;
         loop {
-            if perf.try_wait().map_err(system("wait for perf"))?.is_some() {
-                return Ok(());
+            if let Some(status) = perf.try_wait().map_err(system("wait for perf"))? {
+                let is_interrupt = status.signal() == Some(Signal::INT.as_raw());
+                return if status.success() || is_interrupt { Ok(()) } else { Err(ended(status, perf.stderr.take())) };
             }
             if Instant::now() >= deadline {
                 drop(perf.kill());
@@ -67,6 +70,16 @@ impl Drop for Conditions {
             drop(perf.wait());
         }
     }
+}
+
+/// Says why `perf` ended, in its words.
+fn ended(status: ExitStatus, stderr: Option<ChildStderr>) -> Failure {
+    let mut output = String::new();
+    if let Some(mut stderr) = stderr {
+        drop(stderr.read_to_string(&mut output));
+    }
+    let line = output.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error");
+    Failure::Usage(format!("perf ended with {status}: {line}"))
 }
 
 /// Starts a profiler of this program.
@@ -101,12 +114,7 @@ fn perf(path: &Path) -> Result<Child, Failure> {
     let deadline = Instant::now() + Duration::from_millis(500);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().map_err(system("wait for perf"))? {
-            let mut output = String::new();
-            if let Some(mut stderr) = child.stderr.take() {
-                drop(std::io::Read::read_to_string(&mut stderr, &mut output));
-            }
-            let line = output.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error").to_owned();
-            return Err(Failure::Usage(format!("perf ended with {status}: {line}")));
+            return Err(ended(status, child.stderr.take()));
         }
         std::thread::park_timeout(Duration::from_millis(20));
     }

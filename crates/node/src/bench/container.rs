@@ -5,6 +5,8 @@
 //!   version 1   one group below our own for each    cpu/cpu.cfs_quota_us, memory/memory.limit_in_bytes
 //! ```
 //!
+//! With `--memory`, `container_parent.rs` starts this command again, and that child enters the groups.
+//!
 //! This user must be able to write the groups, like root or a program started by `systemd-run --user -p Delegate=yes`.
 
 use std::fs;

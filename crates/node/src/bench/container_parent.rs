@@ -37,14 +37,14 @@ pub(super) fn run(flags: Option<&ContainerFlags>) -> Result<Option<u8>, Failure>
         (Some(code), _) => Ok(Some(u8::try_from(code).unwrap_or(1))),
         (None, true) => Err(exceeded(memory)),
         (None, false) => {
-            Err(Failure::Load(format!("the program under --memory {memory} ended without a report: {status}")))
+            Err(Failure::RunFailed(format!("the program under --memory {memory} ended without a report: {status}")))
         }
     }
 }
 
 /// The failure of a run that needed more memory than `--memory` gave it.
 pub(super) fn exceeded(memory: &str) -> Failure {
-    Failure::Load(format!(
+    Failure::RunFailed(format!(
         "--memory {memory}: the scenario exceeded this limit, and the system killed it: raise the limit or lower the parameters"
     ))
 }

@@ -19,7 +19,7 @@ pub(crate) struct Prepared {
     pub(crate) recipe: Recipe,
     /// Parameters that were set, without those that have default values.
     pub(crate) given: BTreeMap<String, String>,
-    /// Settings of the runtime.
+    /// Settings of the node, for what the recipe does not say: its own come before them.
     pub(crate) runtime: Config,
 }
 
@@ -79,12 +79,15 @@ pub(crate) fn set_runtime(recipe: &mut Recipe, flags: &CommonFlags, runtime: &Co
 
 /// Parses the time of a flag, in milliseconds.
 pub(crate) fn millis(flag: &str, text: &str) -> Result<u64, Failure> {
-    Ok(time(flag, text)?.as_millis() as u64)
+    match time(flag, text)?.as_millis() as u64 {
+        0 => Err(Failure::Usage(format!("{flag} of {text:?} must be at least 1ms"))),
+        millis => Ok(millis),
+    }
 }
 
 /// Parses the time of a flag.
 pub(crate) fn time(flag: &str, text: &str) -> Result<Duration, Failure> {
     parse_duration(text)
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| Failure::Usage(format!("{flag} of {text:?} must be a time such as 500ms, 5s or 2m")))
+        .ok_or_else(|| Failure::Usage(format!("{flag} of {text:?} must be a time above zero, such as 500ms, 5s or 2m")))
 }

@@ -63,7 +63,7 @@ pub(crate) fn slo_p99_ns(text: &str) -> Result<u64, Failure> {
         |micros| {
             let micros = micros.parse::<u64>().ok().filter(|micros| *micros > 0);
             micros
-                .map(|micros| micros * 1_000)
+                .and_then(|micros| micros.checked_mul(1_000))
                 .ok_or_else(|| Failure::Usage(format!("--slo of {text:?} must be a time such as p99=250us")))
         },
     )?;

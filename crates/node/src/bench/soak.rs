@@ -14,8 +14,9 @@ use crate::signals::StopOnSignal;
 const DURATION: &str = "30m";
 
 pub(super) fn run(flags: SoakFlags) -> Result<u8, Failure> {
-    let given = flags.long.as_ref().or(flags.recipe.duration.as_ref());
-    let duration_ms = millis("--duration", given.map_or(DURATION, String::as_str))?;
+    let of_recipe = flags.recipe.duration.as_ref().map(|time| ("--for", time));
+    let given = flags.long.as_ref().map(|time| ("--duration", time)).or(of_recipe);
+    let duration_ms = given.map_or_else(|| millis("--duration", DURATION), |(flag, time)| millis(flag, time))?;
     let mut prepared = prepare(None, Some(flags.id), flags.recipe)?;
     prepared.recipe.duration_ms = duration_ms;
     prepared.recipe.runs = 1;

@@ -13,7 +13,8 @@ use super::shell::print;
 use super::{CommonFlags, NodeFlags, ObservedFlags};
 use crate::cluster;
 use crate::failure::{Failure, system};
-use crate::run::source::{self, load_error};
+use crate::run::modules::Modules;
+use crate::run::topics;
 use crate::serve::sites::Sites;
 use crate::settings::app::App;
 use crate::settings::{DEFAULT_NAME, Settings};
@@ -41,6 +42,7 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
         cluster::check(settings.name.as_deref().unwrap_or(DEFAULT_NAME), cluster).map_err(of_file)?;
     }
     let app = Arc::new(settings.app);
+    topics::check(&app.topics, settings.store.is_some()).map_err(of_file)?;
     if processes + sites + app.modules.len() > 0 {
         check(&app, store).map_err(of_file)?;
     }
@@ -50,11 +52,7 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
 /// Checks what a start does with an application before it runs.
 fn check(app: &Arc<App>, store: Option<Store>) -> Result<(), Failure> {
     let wasm = Wasm::start(WasmConfig { store, ..app.wasm.clone() })?;
-    let of_processes = app.processes.iter().map(|process| process.module.as_path());
-    for path in of_processes.chain(app.modules.values().map(PathBuf::as_path)) {
-        let bytes = source::read(path)?;
-        wasm.load(path.display().to_string(), &bytes).map_err(|error| load_error(path, error))?;
-    }
+    Modules::load(&wasm, app)?;
     Ok(Sites::check(app, wasm)?)
 }
 
@@ -63,8 +61,16 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn create() -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("rusm-check-{}", std::process::id()));
-        fs::create_dir(&path).map(|()| Self(path))
+        let name = format!("rusm-check-{}", std::process::id());
+        // An interrupted check may have left its folder. In a container, the next one often has the same process id.
+        let mut unused = (0..).map(|number| std::env::temp_dir().join(format!("{name}-{number}")));
+        loop {
+            let path = unused.next().unwrap_or_default();
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                created => return created.map(|()| Self(path)),
+            }
+        }
     }
 
     fn store(&self) -> Result<Store, Failure> {

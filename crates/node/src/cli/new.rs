@@ -9,7 +9,7 @@ pub(crate) struct NewFlags {
     /// Language of a guest, which `rusm run` starts as a process.
     #[arg(long, value_name = "LANGUAGE", required_unless_present = "http", conflicts_with = "http")]
     pub(crate) guest: Option<Language>,
-    /// Language of a component that answers requests of HTTP, for `rusm serve`.
+    /// Language of a component that answers HTTP requests, for `rusm serve`.
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) http: Option<Language>,
     /// Folder to create; its name is that of the component.

@@ -1,4 +1,4 @@
-//! Files for operating a node: a unit of systemd, a container, a dashboard of Grafana.
+//! Files for operating a node: a systemd unit, a container, a Grafana dashboard.
 
 use clap::{Command, Subcommand};
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ const CONTAINERFILE: &str = include_str!("ops/Containerfile");
 /// Files that `rusm ops` prints.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum OpsCommand {
-    /// Prints a hardened unit of systemd that runs /etc/rusm/rusm.toml.
+    /// Prints a hardened systemd unit that runs /etc/rusm/rusm.toml.
     Systemd,
     /// Prints a Containerfile of a small image without a shell.
     Container,
-    /// Prints a dashboard of Grafana for the metrics of `GET /metrics`.
+    /// Prints a Grafana dashboard for the metrics of `GET /metrics`.
     Grafana,
     /// Prints the completions of a shell, as `rusm completions` does.
     Completions {

@@ -43,7 +43,8 @@ pub(crate) fn manual(mut root: Command, words: &[String]) -> Result<u8, Failure>
     let mut command = &root;
     for word in words {
         command = command.find_subcommand(word).ok_or_else(|| {
-            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            let known: Vec<&str> = shown.map(Command::get_name).collect();
             Failure::Usage(format!("unknown command {word:?}: {}", rusm_text::suggestion(word, known)))
         })?;
     }

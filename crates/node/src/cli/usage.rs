@@ -70,7 +70,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        assert_eq!(answer("rusm bench"), "rusm bench needs a command: see rusm bench --help");
+        for command in ["bench", "store", "cluster", "ops"] {
+            let expected = format!("rusm {command} needs a command: see rusm {command} --help");
+            assert_eq!(answer(&format!("rusm {command}")), expected);
+        }
         assert_eq!(answer("rusm bench run"), "missing <ID>: see rusm bench run --help");
     }
 

@@ -5,7 +5,7 @@ use super::kind::{Kind, Project};
 /// Programs that a project starts with. The guest is also an example that tests run.
 const GUEST: &str = include_str!("../../../../examples/guests/c/hello.c");
 const HTTP: &str = "\
-/* Answers requests of HTTP: curl http://127.0.0.1:8080/you */
+/* Answers HTTP requests: curl http://127.0.0.1:8080/you */
 #include \"rusm_http.h\"
 
 rusm_response handle(rusm_request request) {

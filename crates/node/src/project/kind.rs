@@ -5,7 +5,7 @@
 pub(super) enum Kind {
     /// A process, for `rusm run`.
     Guest,
-    /// A handler of requests of HTTP, for `rusm serve`.
+    /// A handler of HTTP requests, for `rusm serve`.
     Http,
 }
 

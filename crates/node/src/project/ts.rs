@@ -5,7 +5,7 @@ use super::kind::{Kind, Project};
 /// Programs that a project starts with. The guest is also an example that tests run.
 const GUEST: &str = include_str!("../../../../examples/guests/ts/hello.ts");
 const HTTP: &str = "\
-// Answers requests of HTTP: curl http://127.0.0.1:8080/you
+// Answers HTTP requests: curl http://127.0.0.1:8080/you
 
 import { Response, serve } from \"rusm/http\";
 

@@ -9,6 +9,16 @@ use rusm_store::Store;
 use crate::failure::Failure;
 use crate::settings::app::TopicStorage;
 
+/// Checks that there is a store for the topics that need one.
+pub(crate) fn check(topics: &BTreeMap<String, TopicStorage>, has_store: bool) -> Result<(), Failure> {
+    let on_disk = topics.iter().find(|(_, storage)| matches!(storage, TopicStorage::OnDisk));
+    on_disk.filter(|_| !has_store).map_or(Ok(()), |(name, _)| Err(without_store(name)))
+}
+
+fn without_store(name: &str) -> Failure {
+    Failure::Usage(format!("topics.{name}: it is on disk, and the node has no store: set store.path"))
+}
+
 /// Creates the topics, or opens those that the store already has.
 pub(crate) fn open(
     runtime: &Handle,
@@ -27,7 +37,7 @@ pub(crate) fn open(
                 tracing::info!(topic = %name, messages = topic.view(0).messages, "topic is open");
             }
             (TopicStorage::OnDisk, None) => {
-                return Err(failed("it is on disk, and the node has no store: set store.path".to_owned()));
+                return Err(without_store(name));
             }
         }
     }

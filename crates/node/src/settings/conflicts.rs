@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 /// Symbolic links that are followed at most, as many as Linux follows.
 const LINKS_MAX: usize = 40;
 
-/// Returns the first file of a log, with this number of files that are kept, that is also a file of a store.
-pub(super) fn shared_file(log: &Path, kept: u32, store: &Path) -> Option<PathBuf> {
+/// Returns the first file of a log that is also a file of a store; `kept` is the number of files that its rotation
+/// keeps, if it is rotated.
+pub(super) fn shared_file(log: &Path, kept: Option<u32>, store: &Path) -> Option<PathBuf> {
     let log_file = resolved(log);
-    let log_files =
-        std::iter::once(log_file.clone()).chain((1..=kept).map(|n| with_suffix(&log_file, &format!(".{n}"))));
+    // A rotation that keeps files writes a new one beside the log, and renames it.
+    let suffixes = kept
+        .into_iter()
+        .flat_map(|kept| (1..=kept).map(|n| format!(".{n}")).chain((kept > 0).then(|| ".new".to_owned())));
+    let log_files = std::iter::once(log_file.clone()).chain(suffixes.map(|suffix| with_suffix(&log_file, &suffix)));
     let store_file = resolved(store);
     let store_files = [store, &store_file]
         .map(|path| resolved(&with_suffix(path, "-journal")))
@@ -64,17 +68,19 @@ mod tests {
         fs::create_dir(folder.path().join("sub")).expect("a folder");
         symlink(".", folder.path().join("link")).expect("a link");
         symlink("s.redb", folder.path().join("dangling")).expect("a link");
-        let shared = |log: &str, keep: u32, store: &str| {
-            shared_file(&folder.path().join(log), keep, &folder.path().join(store))
+        let shared = |log: &str, kept: Option<u32>, store: &str| {
+            shared_file(&folder.path().join(log), kept, &folder.path().join(store))
                 .map(|path| path.file_name().expect("a name").to_owned())
         };
 
-        assert_eq!(shared("n.log", 3, "s.redb"), None);
-        assert_eq!(shared("n.log", 3, "n.log.4"), None);
+        assert_eq!(shared("n.log", Some(3), "s.redb"), None);
+        assert_eq!(shared("n.log", Some(3), "n.log.4"), None);
+        assert_eq!(shared("n.log", None, "n.log.new"), None);
         for (log, store, file) in [
             ("s.redb", "s.redb", "s.redb"),
             ("n.log", "n.log.3", "n.log.3"),
             ("s.redb-journal", "s.redb", "s.redb-journal"),
+            ("n.log", "n.log.new", "n.log.new"),
             ("n", "n.1", "n.1"),
             ("link/s.redb", "s.redb", "s.redb"),
             ("sub/../s.redb", "s.redb", "s.redb"),
@@ -82,7 +88,7 @@ mod tests {
             ("s.redb", "dangling", "s.redb"),
             ("dangling-journal", "dangling", "dangling-journal"),
         ] {
-            assert_eq!(shared(log, 3, store).as_deref(), Some(file.as_ref()), "{log} and {store}");
+            assert_eq!(shared(log, Some(3), store).as_deref(), Some(file.as_ref()), "{log} and {store}");
         }
     }
 }

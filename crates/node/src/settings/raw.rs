@@ -39,6 +39,11 @@ impl RawSetting {
         Self { key: key.to_owned(), origin: origin.to_owned(), is_text: false, value }
     }
 
+    /// Returns where the value was given: a file, a variable or a flag.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// Returns the value, if it is a string.
     pub(super) fn text(&self) -> Result<&str, SettingsError> {
         self.value.as_str().ok_or_else(|| self.wrong_type("a string"))

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, ready};
 use std::thread::Builder;
 
@@ -19,17 +20,43 @@ pub(crate) struct OwnThread<T> {
     result: oneshot::Receiver<T>,
 }
 
-impl<T: Send + 'static> OwnThread<T> {
-    /// Starts the code; `what` says what it does, in an error.
-    pub(crate) fn start(what: &'static str, code: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
+/// A thread that waits for code, which then runs even if the system starts no further thread.
+#[derive(Debug)]
+pub(crate) struct ReservedThread {
+    code: Sender<Box<dyn FnOnce() + Send>>,
+}
+
+impl ReservedThread {
+    /// Starts the thread; `what` says what needs it, in an error.
+    pub(crate) fn start(what: &'static str) -> Result<Self, Failure> {
+        let (code, given) = channel::<Box<dyn FnOnce() + Send>>();
+        let run = move || given.into_iter().for_each(|code| code());
+        Builder::new().name("rusm-command".to_owned()).spawn(run).map_err(system(what))?;
+        Ok(Self { code })
+    }
+
+    /// Runs the code; `what` says what it does, in an error.
+    pub(crate) fn run<T: Send + 'static>(
+        self,
+        what: &'static str,
+        code: impl FnOnce() -> T + Send + 'static,
+    ) -> OwnThread<T> {
         let (sender, result) = oneshot::channel();
         let reactor = tokio::runtime::Handle::current();
         let run = move || {
             let _entered = reactor.enter();
             drop(sender.send(code()));
         };
-        Builder::new().name("rusm-command".to_owned()).spawn(run).map_err(system(what))?;
-        Ok(Self { what, result })
+        // If the thread is gone, so is the sender, and the result says so.
+        drop(self.code.send(Box::new(run)));
+        OwnThread { what, result }
+    }
+}
+
+impl<T: Send + 'static> OwnThread<T> {
+    /// Starts the code; `what` says what it does, in an error.
+    pub(crate) fn start(what: &'static str, code: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
+        ReservedThread::start(what).map(|thread| thread.run(what, code))
     }
 }
 

@@ -135,6 +135,10 @@ fn runs_with_mistakes_are_refused_before_they_start() {
             &["bench", "ab", "fan-in", "--baseline", "/bin/true", "--rounds", "1"],
             "--rounds of 1 is not between 2 and 100",
         ),
+        (
+            &["bench", "ab", "fan-in", "--baseline", "/bin/true", "--threshold", "200"],
+            "threshold of 200 % is not between 0.1 and 100",
+        ),
     ] {
         assert_refused(dir.path(), args, wanted);
     }

@@ -94,7 +94,7 @@ fn bad_input_gets_one_line_and_the_usage_code() {
         (&["bench", "run", "ping-pong", "--param", "pear=1"], "pair"),
         (&["bench", "run", "ping-pong", "--param", "pairs=0"], "1"),
         (&["bench", "run", "ping-pong", "--param", "pairs"], "name=value"),
-        (&["bench", "run", "ping-pong", "--for", "soon"], "must be a time such as"),
+        (&["bench", "run", "ping-pong", "--for", "soon"], "must be a time above zero, such as"),
         (&["bench"], "rusm: rusm bench needs a command: see rusm bench --help"),
         (&["bench", "run"], "rusm: missing <ID>: see rusm bench run --help"),
         (&["--profil", "max"], "rusm: unknown argument \"--profil\": did you mean \"--profile\"?"),
@@ -196,6 +196,9 @@ fn mistakes_in_the_file_get_the_same_words_from_a_node_and_from_a_run() {
 fn what_a_start_refuses_is_not_valid_for_check() {
     let cases = [
         ("[node]\nlisten = \"0.0.0.0:1\"\n", "address 0.0.0.0:1 is neither 127.0.0.1 nor [::1]"),
+        ("[topics]\norders = \"disk\"\n", "topics.orders: it is on disk, and the node has no store: set store.path"),
+        ("[store]\ncache = \"1MB\"\n", "store.cache of \"1MB\" in rusm.toml needs store.path: set it too"),
+        ("[log]\nkeep = 3\n", "log.keep of \"3\" in rusm.toml needs log.max_bytes: set it too"),
         #[cfg(feature = "cluster")]
         ("[cluster]\njoin = [\"10.0.0.4\"]\n", "10.0.0.4:7447 is not a loopback address"),
         #[cfg(feature = "cluster")]

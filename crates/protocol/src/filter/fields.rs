@@ -45,6 +45,8 @@ pub enum FilterField {
     RedsPerSec,
     /// Messages received per second.
     MsgsPerSec,
+    /// Messages that arrived per second.
+    ArrivalsPerSec,
     /// Share of one scheduler, in thousandths of a per cent.
     BusyMilliPct,
 }
@@ -52,7 +54,7 @@ pub enum FilterField {
 impl FilterField {
     /// Returns true if the field is a rate, for which each process must be read twice.
     pub const fn is_rate(self) -> bool {
-        matches!(self, Self::RedsPerSec | Self::MsgsPerSec | Self::BusyMilliPct)
+        matches!(self, Self::RedsPerSec | Self::MsgsPerSec | Self::ArrivalsPerSec | Self::BusyMilliPct)
     }
 }
 
@@ -133,7 +135,7 @@ const fn info(
 }
 
 /// All fields.
-pub const FILTER_FIELDS: [FilterFieldInfo; 21] = [
+pub const FILTER_FIELDS: [FilterFieldInfo; 22] = [
     info(FilterField::Name, &["name", "label"], FilterValues::Text, "registered name or label"),
     info(FilterField::Module, &["module"], FilterValues::Text, "module of a guest"),
     info(FilterField::Kind, &["kind"], FilterValues::Kind, "native or wasm"),
@@ -149,6 +151,12 @@ pub const FILTER_FIELDS: [FilterFieldInfo; 21] = [
     info(FilterField::RedsPerSec, &["reds/s", "reds_per_sec"], FilterValues::Count, "reductions per second"),
     info(FilterField::Messages, &["msgs", "messages"], FilterValues::Count, "messages received since the spawn"),
     info(FilterField::MsgsPerSec, &["msgs/s", "msgs_per_sec"], FilterValues::Count, "messages received per second"),
+    info(
+        FilterField::ArrivalsPerSec,
+        &["in/s", "arrivals_per_sec"],
+        FilterValues::Count,
+        "messages that arrived per second",
+    ),
     info(FilterField::BusyNs, &["busy"], FilterValues::Nanos, "time inside polls since the spawn"),
     info(
         FilterField::BusyMilliPct,

@@ -55,11 +55,13 @@ pub enum Column {
     Links,
     /// Number of processes that it monitors.
     Monitors,
+    /// Messages that arrived per second since the client's last rows; empty for a process that was not among them.
+    ArrivalsPerSec,
 }
 
 impl Column {
     /// All columns, in the order used if a view requests no particular columns.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Pid,
         Self::Name,
         Self::State,
@@ -83,6 +85,7 @@ impl Column {
         Self::MailboxBytes,
         Self::Links,
         Self::Monitors,
+        Self::ArrivalsPerSec,
     ];
 
     /// Returns the name of the column on the wire and in a filter.
@@ -98,6 +101,7 @@ impl Column {
             Self::MailboxLen => "mailbox_len",
             Self::MailboxBytes => "mailbox_bytes",
             Self::MsgsPerSec => "msgs_per_sec",
+            Self::ArrivalsPerSec => "arrivals_per_sec",
             Self::Messages => "messages",
             Self::AgeMs => "age_ms",
             Self::Parent => "parent",
@@ -118,13 +122,14 @@ impl Column {
     pub const fn feature(self) -> Option<&'static str> {
         match self {
             Self::MailboxBytes | Self::Links | Self::Monitors => Some("bond_columns"),
+            Self::ArrivalsPerSec => Some("arrivals_column"),
             _ => None,
         }
     }
 
     /// Returns true if the values are rates, for which the node must sample each process twice.
     pub const fn is_rate(self) -> bool {
-        matches!(self, Self::RedsPerSec | Self::BusyPct | Self::MsgsPerSec)
+        matches!(self, Self::RedsPerSec | Self::BusyPct | Self::MsgsPerSec | Self::ArrivalsPerSec)
     }
 }
 

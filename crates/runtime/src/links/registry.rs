@@ -49,6 +49,11 @@ pub enum RegisterError {
 /// Maximum number of processes that one process knows; ended processes are removed to make room.
 const ACQUAINTANCES_MAX: usize = 1_024;
 
+/// Order of the first root of the application, above those of all services.
+pub(crate) const FIRST_ROOT: u64 = 1 << 32;
+/// Order of the first service: a root that a shutdown ends after all other processes.
+pub(crate) const FIRST_SERVICE: u64 = 0;
+
 /// Registered names of a runtime, and its root processes: those spawned from outside.
 #[derive(Default)]
 pub(crate) struct SideTables {
@@ -350,6 +355,22 @@ impl SideTables {
             side_table.rare().root = Some(order);
             self.roots.lock().insert(order, pid);
         });
+    }
+
+    /// Makes a process that was spawned from outside a service: a shutdown ends it after all others.
+    pub(crate) fn end_last(&self, slot: Slot, pid: Pid) {
+        Self::change(slot, pid, |side_table| {
+            let Some(order) = side_table.rare().root.as_mut().filter(|order| **order >= FIRST_ROOT) else { return };
+            let mut roots = self.roots.lock();
+            roots.remove(order);
+            *order -= FIRST_ROOT;
+            roots.insert(*order, pid);
+        });
+    }
+
+    /// Returns the live services.
+    pub(crate) fn services(&self) -> Vec<Pid> {
+        self.roots.lock().range(..FIRST_ROOT).map(|(_, pid)| *pid).collect()
     }
 
     /// Returns the newest live process that was spawned from outside, with its order.

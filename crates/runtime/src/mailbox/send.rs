@@ -130,6 +130,11 @@ fn push_flagged(shared: &RuntimeShared, local: Option<&Local>, slot: Slot, to: P
 /// is woken only then.
 pub(crate) fn force_send(slot: Slot, envelope: Envelope, unlock: impl FnOnce()) {
     let (header, heap) = (slot.header(), envelope.heap());
+    let charge = || {
+        if heap != 0 {
+            slot.shared().charge_mail(slot.shared().local(), heap);
+        }
+    };
     if traced::is_on(slot.shared(), None) {
         traced::note_forced(slot, &envelope);
     }
@@ -142,12 +147,12 @@ pub(crate) fn force_send(slot: Slot, envelope: Envelope, unlock: impl FnOnce()) 
     match header.gate.force_push(envelope.address(), |newest| envelope.link(newest)) {
         Push::Queued => {
             envelope.leak();
-            slot.shared().charge_mail(None, heap);
+            charge();
             unlock();
         }
         Push::Wake => {
             envelope.leak();
-            slot.shared().charge_mail(None, heap);
+            charge();
             unlock();
             enqueue(slot, true);
         }

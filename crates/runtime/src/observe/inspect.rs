@@ -163,10 +163,11 @@ pub fn end_reach(runtime: &Handle, pid: Pid, limit: usize) -> EndReach {
         let read = SideTables::read(process.table_slot(), pid, |side_table| {
             let links: Vec<Pid> = side_table.links.iter().map(|(other, ())| *other).take(limit).collect();
             let watchers: Vec<Pid> = side_table.monitored_by.iter().map(|(_, other)| *other).take(limit).collect();
-            (side_table.links.len(), links, watchers)
+            (side_table.links.len(), links, side_table.monitored_by.len(), watchers)
         });
-        let Some((link_count, links, watchers)) = read else { continue };
-        told.extend(watchers.into_iter().take(limit.saturating_sub(told.len())));
+        let Some((link_count, links, watcher_count, watchers)) = read else { continue };
+        reach.is_more |= watcher_count > watchers.len();
+        told.extend(watchers);
         if link_count > links.len() {
             // Too many to follow: count them, and do not look which of them trap exits.
             reach.ends += link_count - links.len();
@@ -177,16 +178,19 @@ pub fn end_reach(runtime: &Handle, pid: Pid, limit: usize) -> EndReach {
                 reach.is_more = true;
                 break;
             }
-            let traps = process_ref(runtime, other).is_some_and(|other| other.traps_exits());
-            if traps {
+            let is_remote = other.node() != 0;
+            if is_remote || process_ref(runtime, other).is_some_and(|other| other.traps_exits()) {
                 told.insert(other);
+                // Nothing more is known here about a process on another node.
+                reach.is_more |= is_remote;
             } else if seen.insert(other) {
                 reach.ends += 1;
                 next.push(other);
             }
         }
     }
-    reach.told = told.len();
+    // Processes that end as well are not told.
+    reach.told = told.difference(&seen).count();
     reach
 }
 

@@ -80,8 +80,11 @@ pub fn process_in_slot(runtime: &Handle, slot: u32) -> Option<ProcessRef<'_>> {
     (header.gate.phase() != Phase::Closed).then_some(ProcessRef { slot, header })
 }
 
-/// Returns a view of a process; `None` if it has ended.
+/// Returns a view of a process; `None` if it has ended, or belongs to another node.
 pub fn process_ref(runtime: &Handle, pid: Pid) -> Option<ProcessRef<'_>> {
+    if pid.node() != 0 {
+        return None;
+    }
     process_in_slot(runtime, pid.slot()).filter(|seen| seen.generation() == pid.generation())
 }
 

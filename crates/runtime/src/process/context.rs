@@ -1,5 +1,7 @@
 //! [`Context`]: the handle that the body of a process receives to act on itself and on other processes.
 
+pub(crate) mod blocking;
+
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -231,17 +233,16 @@ impl Context {
         .await;
     }
 
-    /// Runs blocking code on a thread outside the schedulers, so that it blocks no scheduler.
+    /// Runs blocking code on a thread outside the schedulers, so that it blocks no scheduler. If the system starts no
+    /// thread, the code waits until it does.
     ///
     /// # Panics
     /// If the code panics, with the same panic.
     pub async fn spawn_blocking<T: Send + 'static>(&self, code: impl FnOnce() -> T + Send + 'static) -> T {
-        match tokio::task::spawn_blocking(code).await {
-            Ok(value) => value,
-            Err(error) => match error.try_into_panic() {
-                Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => unreachable!("blocking code is cancelled only after its process has ended"),
-            },
+        match blocking::run(code).await {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => std::panic::resume_unwind(payload),
+            None => unreachable!("blocking code is cancelled only after its process has ended"),
         }
     }
 

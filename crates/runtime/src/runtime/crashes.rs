@@ -114,14 +114,6 @@ impl Crash {
 /// Function that is called with each crash; see [`Config::on_crash`](crate::Config::on_crash).
 pub type CrashHook = Hook<Crash>;
 
-/// When each cause was last logged, and what was not.
-struct LoggedCause {
-    /// In nanoseconds since the start of the runtime; 0 for never.
-    at_ns: AtomicU64,
-    /// Crashes since then that were not logged.
-    skipped: AtomicU64,
-}
-
 /// A number of lines for each second, for all processes together.
 #[derive(Default)]
 pub(crate) struct LineBudget {
@@ -154,37 +146,47 @@ impl LineBudget {
 
 /// The log of the crashes of a runtime.
 pub(crate) struct CrashLog {
-    /// By number of the cause; the last one stands for all causes beyond the limit.
-    causes: Box<[LoggedCause]>,
+    /// Time at which each cause was last logged, in nanoseconds since the start of the runtime; 0 for never. The last one
+    /// stands for all causes beyond the limit.
+    logged_ns: Box<[AtomicU64]>,
+    /// Crashes of each cause since then that were not logged, by scheduler: in a storm, all of them count.
+    skipped: Box<[Box<[AtomicU64]>]>,
     has_skipped: AtomicBool,
     budget: LineBudget,
 }
 
-impl Default for CrashLog {
-    fn default() -> Self {
-        let new = || LoggedCause { at_ns: AtomicU64::new(0), skipped: AtomicU64::new(0) };
-        let causes = (0..=CAUSES_MAX).map(|_| new()).collect();
-        Self { causes, has_skipped: AtomicBool::new(false), budget: LineBudget::default() }
-    }
-}
-
 impl CrashLog {
+    pub(crate) fn new(schedulers: usize) -> Self {
+        let of_causes = || (0..=CAUSES_MAX).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            logged_ns: of_causes(),
+            skipped: (0..schedulers).map(|_| of_causes()).collect(),
+            has_skipped: AtomicBool::new(false),
+            budget: LineBudget::default(),
+        }
+    }
+
     /// Returns how many crashes of a cause were not logged before this one; `None` if this one must wait as well.
-    pub(crate) fn take_turn(&self, cause: Option<u16>, now_ns: u64) -> Option<u64> {
-        let cause = &self.causes[cause.map_or(CAUSES_MAX, usize::from)];
-        let before = cause.at_ns.load(Ordering::Relaxed);
+    pub(crate) fn take_turn(&self, scheduler: usize, cause: Option<u16>, now_ns: u64) -> Option<u64> {
+        let cause = cause.map_or(CAUSES_MAX, usize::from);
+        let logged_ns = &self.logged_ns[cause];
+        let before = logged_ns.load(Ordering::Relaxed);
         let is_due = before == 0 || now_ns.saturating_sub(before) >= LOG_INTERVAL_NS;
         let won = is_due
             && self.budget.has_room(now_ns)
-            && cause.at_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            && logged_ns.compare_exchange(before, now_ns.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if won {
-            return Some(cause.skipped.swap(0, Ordering::Relaxed));
+            return Some(self.take_skipped(cause));
         }
-        cause.skipped.fetch_add(1, Ordering::Relaxed);
+        self.skipped[scheduler][cause].fetch_add(1, Ordering::Relaxed);
         if !self.has_skipped.load(Ordering::Relaxed) {
             self.has_skipped.store(true, Ordering::Relaxed);
         }
         None
+    }
+
+    fn take_skipped(&self, cause: usize) -> u64 {
+        self.skipped.iter().map(|scheduler| scheduler[cause].swap(0, Ordering::Relaxed)).sum()
     }
 
     /// Logs the numbers of crashes that no later crash has told. `describe` returns kind and reason of a cause.
@@ -192,17 +194,18 @@ impl CrashLog {
         if !self.has_skipped.swap(false, Ordering::Relaxed) {
             return;
         }
-        for (number, cause) in self.causes.iter().enumerate() {
-            if cause.skipped.load(Ordering::Relaxed) == 0 {
+        for (number, logged_ns) in self.logged_ns.iter().enumerate() {
+            if self.skipped.iter().all(|scheduler| scheduler[number].load(Ordering::Relaxed) == 0) {
                 continue;
             }
-            let logged_ns = cause.at_ns.load(Ordering::Relaxed);
-            if now_ns.saturating_sub(logged_ns) < LOG_INTERVAL_NS || !self.budget.has_room(now_ns) {
+            if now_ns.saturating_sub(logged_ns.load(Ordering::Relaxed)) < LOG_INTERVAL_NS
+                || !self.budget.has_room(now_ns)
+            {
                 self.has_skipped.store(true, Ordering::Relaxed);
                 continue;
             }
-            cause.at_ns.store(now_ns.max(1), Ordering::Relaxed);
-            let skipped = cause.skipped.swap(0, Ordering::Relaxed);
+            logged_ns.store(now_ns.max(1), Ordering::Relaxed);
+            let skipped = self.take_skipped(number);
             let (who, why) = describe(number as u16).unwrap_or_else(|| ("others".into(), "various reasons".into()));
             let (who, why) = (escaped(&who).within(NAME_MAX_BYTES), escaped(&why).within(NAME_MAX_BYTES));
             if tracing::dispatcher::has_been_set() {
@@ -333,20 +336,20 @@ mod tests {
 
     #[test]
     fn a_storm_of_one_cause_is_logged_once_in_a_second_with_the_number() {
-        let log = CrashLog::default();
-        assert_eq!(log.take_turn(Some(3), 5), Some(0));
-        let logged = (0..1_000).filter_map(|n| log.take_turn(Some(3), 5 + n)).count();
+        let log = CrashLog::new(2);
+        assert_eq!(log.take_turn(1, Some(3), 5), Some(0));
+        let logged = (0..1_000).filter_map(|n| log.take_turn(1, Some(3), 5 + n)).count();
         assert_eq!(logged, 0);
-        assert_eq!(log.take_turn(Some(4), 6), Some(0), "another cause does not wait");
-        assert_eq!(log.take_turn(Some(3), 5 + SECOND), Some(1_000));
+        assert_eq!(log.take_turn(1, Some(4), 6), Some(0), "another cause does not wait");
+        assert_eq!(log.take_turn(1, Some(3), 5 + SECOND), Some(1_000));
     }
 
     #[test]
     fn a_storm_of_many_causes_is_bounded_too() {
-        let log = CrashLog::default();
-        let logged = (0..CAUSES_MAX as u16).filter_map(|cause| log.take_turn(Some(cause), 1)).count();
+        let log = CrashLog::new(2);
+        let logged = (0..CAUSES_MAX as u16).filter_map(|cause| log.take_turn(1, Some(cause), 1)).count();
         assert_eq!(logged as u64, LINES_PER_SECOND);
-        assert_eq!(log.take_turn(Some(200), SECOND + 1), Some(1));
+        assert_eq!(log.take_turn(1, Some(200), SECOND + 1), Some(1));
     }
 
     #[test]
@@ -368,20 +371,20 @@ mod tests {
 
     #[test]
     fn rare_crashes_are_all_logged() {
-        let log = CrashLog::default();
-        let turns: Vec<_> = (1..100).map(|n| log.take_turn(None, n * SECOND)).collect();
+        let log = CrashLog::new(2);
+        let turns: Vec<_> = (1..100).map(|n| log.take_turn(0, None, n * SECOND)).collect();
         assert!(turns.iter().all(|turn| *turn == Some(0)), "{turns:?}");
     }
 
     #[test]
     fn the_rest_of_a_storm_is_told_after_a_second() {
-        let log = CrashLog::default();
+        let log = CrashLog::new(2);
         for _ in 0..10 {
-            log.take_turn(Some(0), 1);
+            log.take_turn(1, Some(0), 1);
         }
         log.flush(2, |_| None);
-        assert_eq!(log.causes[0].skipped.load(Ordering::Relaxed), 9, "too early");
+        assert_eq!(log.skipped[1][0].load(Ordering::Relaxed), 9, "too early");
         log.flush(1 + SECOND, |_| None);
-        assert_eq!(log.causes[0].skipped.load(Ordering::Relaxed), 0);
+        assert_eq!(log.skipped[1][0].load(Ordering::Relaxed), 0);
     }
 }

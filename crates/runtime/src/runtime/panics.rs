@@ -36,6 +36,14 @@ pub fn silence_panics<T>(code: impl FnOnce() -> T) -> T {
     with_silenced(true, code)
 }
 
+/// Runs code that may panic as one of its answers: `None` then. The panic is not printed, and leaves no location.
+pub(crate) fn without_panic<T>(code: impl FnOnce() -> T) -> Option<T> {
+    let location = LAST_PANIC_LOCATION.take();
+    let outcome = silence_panics(|| catch_unwind(AssertUnwindSafe(code))).ok();
+    LAST_PANIC_LOCATION.set(location);
+    outcome
+}
+
 /// Runs code of the program within [`silence_panics`] and prints its panics as usual.
 pub fn print_panics<T>(code: impl FnOnce() -> T) -> T {
     with_silenced(false, code)

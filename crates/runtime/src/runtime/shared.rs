@@ -13,7 +13,7 @@ use crossbeam_deque::{Injector, Worker};
 use parking_lot::{Condvar, Mutex};
 
 use crate::links::memberships::Groups;
-use crate::links::registry::SideTables;
+use crate::links::registry::{FIRST_ROOT, SideTables};
 use crate::links::signal::ReferenceAllocator;
 use crate::mailbox::budget::MailboxBudget;
 use crate::mailbox::queue::SharedNodePool;
@@ -140,7 +140,7 @@ impl RuntimeShared {
             events: Events::new(started),
             ended: EndedMemory::default(),
             causes: Causes::new(config.schedulers),
-            crash_log: CrashLog::default(),
+            crash_log: CrashLog::new(config.schedulers),
             notice_log: LineBudget::default(),
             unreceived: Unreceived::default(),
             watches: Watches::new(started, config.schedulers),
@@ -160,7 +160,7 @@ impl RuntimeShared {
             mailboxes: MailboxBudget::new(config.mailbox_total_bytes),
             outside_slots: Mutex::new(FreeList::new()),
             outside_spawned: AtomicU64::new(0),
-            root_order: AtomicU64::new(0),
+            root_order: AtomicU64::new(FIRST_ROOT),
             closing: AtomicBool::new(false),
             spawns_in_progress: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
@@ -342,10 +342,10 @@ impl RuntimeShared {
     }
 
     /// Returns the process that a shutdown ends next: the newest of those that were spawned from outside, and of the
-    /// supervisors that have outlived the process that started them.
-    pub(crate) fn newest_to_end(&self) -> Option<Pid> {
+    /// supervisors that have outlived the process that started them, down to one with the order `last`.
+    pub(crate) fn newest_to_end(&self, last: u64) -> Option<Pid> {
         let orphan = self.tree.newest_orphan(|pid| self.is_alive(pid));
-        self.side_tables.newest_root().max(orphan).map(|(_, pid)| pid)
+        self.side_tables.newest_root().max(orphan).filter(|(order, _)| *order >= last).map(|(_, pid)| pid)
     }
 
     /// Returns true if a live process traps exits, so that it may end others before itself.

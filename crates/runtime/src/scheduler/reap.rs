@@ -240,11 +240,13 @@ impl Local {
         let body_info = released.and_then(|released| released.side_table.body_info.as_ref());
         let is_logged = shared.config.log_crashes && !body_info.is_some_and(|info| info.logs_own_end());
         // The last time that was read is exact enough for an interval of a second.
-        let turn = || shared.crash_log.take_turn(cause, self.busy_timer.last_ns());
+        let turn = || shared.crash_log.take_turn(self.id, cause, self.busy_timer.last_ns());
         let turn = if is_logged { turn() } else { None };
         if turn.is_none() && shared.config.on_crash.is_none() {
             return;
         }
+        // The report may take long: a backtrace has to be resolved, and the hook is the program's.
+        self.me.counters.crashed_generation.store(pid.generation(), Ordering::Relaxed);
         let rare = released.and_then(|released| released.rare.as_ref());
         let (parent, generation) = slot.parent();
         let id = || shared.tree.id_of(Pid::local(parent, generation), pid);
@@ -268,6 +270,7 @@ impl Local {
         if let Some(skipped) = turn {
             panics::contain(|| crashes::log(&crash, skipped));
         }
+        self.me.counters.crashed_generation.store(0, Ordering::Relaxed);
     }
 
     /// Describes a process that has just ended.

@@ -89,6 +89,8 @@ pub(crate) struct Counters {
     pub(crate) busy_since_ns: AtomicU64,
     /// Header of the running process; null between two polls.
     pub(crate) current: AtomicPtr<ProcessHeader>,
+    /// Generation of the running process while its crash is reported, because its slot has the next one already; else 0.
+    pub(crate) crashed_generation: AtomicU32,
 }
 
 impl SchedulerShared {
@@ -125,7 +127,11 @@ impl SchedulerShared {
         let header = self.counters.current.load(Ordering::Acquire);
         // SAFETY: a scheduler stores only headers of its own runtime. Their chunks exist until its thread has ended,
         // and it stores none after that.
-        unsafe { Slot::from_ptr(header) }.map(Slot::pid)
+        let slot = unsafe { Slot::from_ptr(header) }?;
+        // Its slot may already belong to another process.
+        let crashed = self.counters.crashed_generation.load(Ordering::Acquire);
+        let is_same = self.counters.current.load(Ordering::Relaxed) == header;
+        Some(if crashed == 0 || !is_same { slot.pid() } else { Pid::local(slot.number(), crashed) })
     }
 
     /// Takes the process in the LIFO slot, while this scheduler is stuck.

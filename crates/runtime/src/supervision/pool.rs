@@ -55,7 +55,8 @@ pub enum Routing {
     /// Each worker in its turn. Senders on several threads may choose the same worker at the same time.
     #[default]
     RoundRobin,
-    /// The worker with the shortest mailbox; in a pool of more than 8 workers, the better one of two in turn.
+    /// The worker with the shortest mailbox, and of several the one that handles no message; in a pool of more than 8
+    /// workers, the better one of two in turn.
     LeastLoaded,
 }
 

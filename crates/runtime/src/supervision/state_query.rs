@@ -13,7 +13,7 @@ use crate::runtime::handle::Handle;
 const STATE_BYTES_MAX: usize = 64 * 1024;
 
 /// Message that asks for the state.
-pub(super) struct GetState(ReplyTo<String>);
+pub(crate) struct GetState(ReplyTo<String>);
 
 impl GetState {
     /// Answers with a state, truncated to the maximum length.
@@ -30,8 +30,9 @@ impl Context {
     /// The attribute `actor` shows states that implement `Debug`. Otherwise the state is what `debug_state` returns.
     ///
     /// # Errors
-    /// [`CallError`] if the process has ended. A process of another kind does not answer: the call times out after
-    /// [5 s](crate::defaults::CALL_TIMEOUT).
+    /// [`CallError`] if the process has ended, and [`CallError::Dropped`] from one that receives typed messages or
+    /// supervises others, without a state to show. A process of another kind gets a message of a private type from its own
+    /// `receive`: if it keeps it, the call times out after [5 s](crate::defaults::CALL_TIMEOUT).
     pub async fn state_of(&self, pid: Pid) -> Result<String, CallError> {
         self.call_with(pid, CALL_TIMEOUT, GetState).await
     }

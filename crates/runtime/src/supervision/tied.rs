@@ -37,7 +37,7 @@ impl<T> fmt::Debug for Tied<T> {
 
 impl Context {
     /// Starts a task of tokio on this scheduler, and ties it to this process: it is aborted when the returned future is
-    /// dropped, at the latest when the process ends. The future returns the value of the task, or its panic.
+    /// dropped: at the latest when the process ends, unless the future was given to other code. The future returns the value of the task, or its panic.
     ///
     /// It is for libraries that require a task. A task is no process: it has no mailbox, and observers do not see it.
     /// [`task`](Self::task) starts a process.

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use rusm_runtime::supervisor::{ChildSpec, ChildState, StartChildError, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::supervisor::{ChildSpec, ChildState, Restart, StartChildError, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Context, Down, ExitReason, observe};
 
 use crate::ask::{ask, runtime};
@@ -91,6 +91,18 @@ fn a_full_supervisor_starts_no_further_child() {
         assert_eq!(supervisor.start_one(&ctx, ()).await, Err(StartChildError::MaxChildren { limit: 2 }));
         supervisor.terminate_child(&ctx, first).await.unwrap();
         assert!(supervisor.start_one(&ctx, ()).await.is_ok());
+    });
+}
+
+#[test]
+fn a_child_whose_arguments_exist_once_must_be_temporary() {
+    ask(&runtime(), |ctx| async move {
+        let template =
+            ChildSpec::template_once("connection", |_: Context, (): ()| async {}).restart(Restart::Permanent);
+
+        let refused = Supervisor::simple_one_for_one(template).start_link(&ctx).await.unwrap_err();
+
+        assert!(refused.to_string().contains("child \"connection\" must be temporary"), "{refused}");
     });
 }
 

@@ -6,13 +6,14 @@ use std::time::Duration;
 use rusm_runtime::actor::Inbox;
 use rusm_runtime::pool::{PartitionSupervisor, Pool, Routing};
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
-use rusm_runtime::{Context, Down, ExitReason, Pid, ReplyTo};
+use rusm_runtime::{Context, Down, ExitReason, Pid, ReplyTo, observe};
 
 use crate::ask::{ask, runtime};
 
 enum Job {
     Who(ReplyTo<Pid>),
     Block(ReplyTo<()>),
+    Work(ReplyTo<()>),
 }
 
 async fn worker(ctx: Context, mut inbox: Inbox<Job>) {
@@ -20,6 +21,10 @@ async fn worker(ctx: Context, mut inbox: Inbox<Job>) {
     loop {
         match inbox.receive(&ctx).await {
             Job::Who(reply) => _ = reply.send(&ctx, ctx.pid()),
+            Job::Work(reply) => {
+                blocked.push(reply);
+                std::future::pending::<()>().await;
+            }
             Job::Block(reply) => {
                 // Leaves what comes after it in its mailbox.
                 blocked.push(reply);
@@ -60,6 +65,25 @@ fn the_least_loaded_worker_gets_the_next_message() {
         for _ in 0..3 {
             let wait = busy.call_within(&ctx, Duration::ZERO, Job::Block).await;
             assert!(wait.is_err());
+        }
+        for _ in 0..4 {
+            assert_eq!(pool.call(&ctx, Job::Who).await, Ok(pool.workers()[1].pid()));
+        }
+    });
+}
+
+#[test]
+fn a_worker_that_handles_a_message_is_not_the_least_loaded() {
+    ask(&runtime(), |ctx| async move {
+        let pool = Pool::new("worker", 2, worker).routing(Routing::LeastLoaded);
+        pool.start_link(&ctx).await.unwrap();
+        for worker in pool.workers() {
+            assert_eq!(worker.call(&ctx, Job::Who).await, Ok(worker.pid()));
+        }
+        let busy = pool.workers()[0];
+        assert!(busy.call_within(&ctx, Duration::ZERO, Job::Work).await.is_err());
+        while observe::process_ref(&ctx.runtime(), busy.pid()).is_some_and(|seen| seen.mailbox_len() > 0) {
+            ctx.yield_now().await;
         }
         for _ in 0..4 {
             assert_eq!(pool.call(&ctx, Job::Who).await, Ok(pool.workers()[1].pid()));

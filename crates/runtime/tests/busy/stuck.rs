@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::eventually::eventually;
-use rusm_runtime::{Config, Runtime, observe};
+use rusm_runtime::{Config, CrashHook, Runtime, observe};
 
 #[test]
 fn s14_a_stuck_process_is_named_and_its_scheduler_is_emptied_by_the_others() {
@@ -38,6 +38,21 @@ fn s14_a_stuck_process_is_named_and_its_scheduler_is_emptied_by_the_others() {
 
     stop.store(true, Ordering::Release);
     eventually("it is stuck no longer", || observe::stuck(&runtime).is_empty());
+}
+
+#[test]
+fn s14_a_process_whose_crash_takes_long_to_report_is_named_and_not_the_next_one_of_its_slot() {
+    let (reported, waiting) = mpsc::channel::<()>();
+    let waiting = parking_lot::Mutex::new(waiting);
+    let on_crash = CrashHook::new(move |_| waiting.lock().recv().unwrap_or(()));
+    let config = Config { schedulers: 1, stuck_after: Duration::from_millis(100), ..Config::default() };
+    let runtime = Runtime::start(Config { on_crash: Some(on_crash), log_crashes: false, ..config }).unwrap();
+
+    let crashed = runtime.spawn(|_| async { Err::<(), _>("no change") }).unwrap();
+
+    eventually("something is called stuck", || !observe::stuck(&runtime).is_empty());
+    assert_eq!(observe::stuck(&runtime), [crashed]);
+    drop(reported);
 }
 
 #[test]

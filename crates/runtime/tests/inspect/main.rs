@@ -71,6 +71,8 @@ fn the_reach_of_an_end_follows_links_and_stops_at_those_that_trap_exits() {
         });
         let first = ctx.spawn(move |ctx: Context| async move {
             ctx.link(middle);
+            // It ends itself, so it is not told.
+            ctx.monitor(middle);
             pending::<()>().await;
         });
         (first, guard)
@@ -83,6 +85,16 @@ fn the_reach_of_an_end_follows_links_and_stops_at_those_that_trap_exits() {
     let reach = observe::end_reach(&runtime, first, 100);
 
     assert_eq!((reach.ends, reach.told, reach.is_more), (1, 1, false));
+}
+
+#[test]
+fn a_pid_of_another_node_is_not_that_of_a_local_process() {
+    let runtime = runtime();
+    let local = runtime.spawn(|_| async { pending::<()>().await }).unwrap();
+    let remote: Pid = local.to_string().replace("<0.", "<1.").parse().unwrap();
+
+    assert_eq!(observe::process_ref(&runtime, local).map(|seen| seen.pid()), Some(local));
+    assert!(observe::process_ref(&runtime, remote).is_none());
 }
 
 #[test]

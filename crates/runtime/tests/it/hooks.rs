@@ -3,8 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rusm_runtime::actor::{Inbox, Unmatched};
 use rusm_runtime::server::{Flow, Server, ServerRef};
-use rusm_runtime::{Config, Context, ExitReason, Hook, Pid, ProcessExit, ReplyTo, Runtime, SpawnOptions};
+use rusm_runtime::{CallError, Config, Context, ExitReason, Hook, Pid, ProcessExit, ReplyTo, Runtime, SpawnOptions};
 
 #[derive(Clone, Debug)]
 enum Told {
@@ -154,5 +155,19 @@ fn the_state_of_a_server_is_read_after_the_messages_before_it() {
         assert_eq!(ctx.state_of(open.pid()).await.unwrap(), "Open(42)");
         assert_eq!(ctx.runtime().state_of(closed.pid()).await.unwrap(), "it::hooks::Closed { .. }");
         assert!(ctx.state_of(Pid::NONE).await.is_err());
+    });
+}
+
+#[test]
+fn a_process_without_a_state_to_show_says_so_at_once_and_goes_on() {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).unwrap();
+    runtime.block_on(|ctx| async move {
+        let strict = ctx.spawn_link(|ctx| async move {
+            Inbox::<()>::new().unmatched(Unmatched::Crash).receive(&ctx).await;
+        });
+        let strict = strict.unwrap();
+
+        assert_eq!(ctx.state_of(strict).await, Err(CallError::Dropped { to: strict }));
+        assert!(ctx.runtime().is_alive(strict));
     });
 }

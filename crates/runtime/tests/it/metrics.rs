@@ -74,6 +74,29 @@ fn names_kinds_labels_and_bounds_are_checked_when_given() {
 }
 
 #[test]
+fn what_would_break_the_text_of_all_metrics_is_refused_or_left_out() {
+    let runtime = runtime();
+    let metrics = runtime.metrics();
+    let orders = metrics.counter("orders", "Two\nlines").unwrap();
+    let times = metrics.histogram("times", "", &[1.0]).unwrap();
+    metrics.gauge("open_count", "").unwrap();
+
+    assert_eq!(&*observe::metrics(&runtime)[1].help, "Two lines");
+    for name in ["orders_created", "times_count", "times_sum", "times_bucket", "times_created"] {
+        assert!(matches!(metrics.gauge(name, ""), Err(MetricError::Taken { .. })), "{name}");
+    }
+    assert!(matches!(metrics.gauge("orders_total", ""), Err(MetricError::Taken { .. })));
+    assert!(matches!(metrics.histogram("open", "", &[1.0]), Err(MetricError::Taken { .. })));
+    assert!(matches!(metrics.counter_with("a", "", ["x", "x"]), Err(MetricError::Label { .. })));
+    assert!(matches!(metrics.histogram_with("a", "", &[1.0], ["le"]), Err(MetricError::Label { .. })));
+    assert!(matches!(metrics.gauge_with("a", "", ["__name__"]), Err(MetricError::Name { .. })));
+    for value in [f64::NAN, -5.0, 0.5] {
+        times.observe(value);
+    }
+    assert_eq!((orders.get(), times.count()), (0, 1));
+}
+
+#[test]
 fn label_values_and_metrics_are_bounded() {
     let runtime = runtime();
     let metrics = runtime.metrics();

@@ -88,7 +88,7 @@ impl Service<http::Request<Incoming>> for RequestService {
     }
 }
 
-/// Returns false for a request of HTTP/2 without `:path`, which only `CONNECT` may lack (RFC 9113, 8.3.1).
+/// Returns false for an HTTP/2 request without `:path`, which only `CONNECT` may lack (RFC 9113, 8.3.1).
 fn has_path(head: &Parts) -> bool {
     head.version != Version::HTTP_2 || head.method == Method::CONNECT || !head.uri.path().is_empty()
 }

@@ -33,7 +33,7 @@ use crate::upgrade::Continuation;
 
 /// Number of chunks of a streamed response that may wait for the client.
 const CHUNKS_WAITING: usize = 2;
-/// Size up to which a chunk of a response of HTTP/2 is sent as a whole. A client must accept that much in `write_timeout`.
+/// Size up to which a chunk of an HTTP/2 response is sent as a whole. A client must accept that much in `write_timeout`.
 pub(crate) const PIECE_BYTES: usize = 16 * 1024;
 
 /// Resources of a request until its process ends: its connection, which is not idle, a permit of those in flight, and a
@@ -177,7 +177,7 @@ impl After {
                 handling.end_flight();
                 handling.end_activity(false);
                 if let Some(continuation) = continuation {
-                    continuation.run(&shared, &record, context).await;
+                    continuation.run_socket(&shared, &record, context).await;
                 }
             }
             (Some((body, chunks)), Some(continuation)) => {
@@ -188,7 +188,7 @@ impl After {
                     pass_on(body, &chunks).await;
                     is_passed = true;
                 };
-                Box::pin(continuation.stream(&shared, &record, context.pid(), stream)).await;
+                Box::pin(continuation.stream_events(&shared, &record, context.pid(), stream)).await;
                 if !is_passed {
                     // The drain ends the stream. Ignored if the client has gone.
                     let _is_taken = chunks.send(Produced::End).await;

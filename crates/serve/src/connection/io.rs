@@ -59,13 +59,13 @@ pub(crate) struct Activity {
     requests: AtomicU64,
     /// Current request of the stream; none for HTTP/2, where requests share it.
     current: Mutex<Option<Arc<RequestRecord>>>,
-    /// True between the head of a request of HTTP/1.1 and the last byte of its response: `current` has it.
+    /// True between the head of an HTTP/1.1 request and the last byte of its response: `current` has it.
     is_responding: AtomicBool,
     /// Number of bytes received that belong to the next request.
     unclaimed_in: AtomicU64,
     /// The client has closed the connection during a request.
     is_client_gone: AtomicBool,
-    /// Responses of HTTP/1.1 that wait for the client.
+    /// HTTP/1.1 responses that wait for the client.
     held: Arc<Held>,
     /// Streams of HTTP/2 that wait for the client, each on its own.
     held_streams: Mutex<Vec<Weak<Held>>>,

@@ -33,7 +33,7 @@ pub(crate) struct ConnectionState {
     pub(crate) context: Option<Arc<Context>>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) activity: Arc<Activity>,
-    /// For the deadline of a handler; while a request of HTTP/2 uses it, others create their own.
+    /// For the deadline of a handler; while an HTTP/2 request uses it, others create their own.
     pub(crate) handler_timer: Mutex<LazyTimer>,
     /// The routes with their version: a copy, so that connections do not contend for the count of references.
     router: Mutex<(u64, Arc<Router>)>,

@@ -1,6 +1,7 @@
 //! The process that runs jobs: it looks for due ones, and starts a process for each.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid};
 use super::Jobs;
 use super::record::{KEY, Record, parts};
 use crate::config::defaults::SCAN_ROWS_MAX;
+use crate::core::Core;
 use crate::error::StoreError;
 use crate::transaction::Transaction;
 
@@ -110,9 +112,21 @@ impl Retry {
     }
 }
 
+/// The place of the worker of a queue, until it is dropped.
+struct Place {
+    core: Arc<Core>,
+    queue: Box<str>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.core.job_workers.lock().remove(&self.queue);
+    }
+}
+
 type Handler = dyn Fn(Context, Job) -> Pin<Box<dyn Future<Output = Result<Done, String>> + Send>> + Send + Sync;
 
-/// Specification of a worker; see [`Jobs::worker`]. Several workers of one queue must not run at the same time.
+/// Specification of a worker; see [`Jobs::worker`]. A queue has one worker at a time: a second one ends at its start.
 ///
 /// ```
 /// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
@@ -190,10 +204,13 @@ impl Worker {
     /// Starts the worker, linked to this process.
     ///
     /// # Errors
-    /// [`InitError`](rusm_runtime::InitError) if the process limit is reached.
+    /// [`InitError`](rusm_runtime::InitError) if the queue has a worker, or the process limit is reached.
     pub async fn start_link(self, ctx: &Context) -> Result<Pid, InitError> {
         ctx.start_link(|ctx, starting| async move {
-            self.register(&ctx);
+            let _place = match self.place(&ctx) {
+                Ok(place) => place,
+                Err(taken) => return taken,
+            };
             starting.acknowledge();
             self.run(ctx).await
         })
@@ -224,15 +241,25 @@ impl Worker {
         ChildSpec::new(id, move |ctx| {
             let worker = self.clone();
             async move {
-                worker.register(&ctx);
-                worker.run(ctx).await
+                match worker.place(&ctx) {
+                    Ok(_place) => worker.run(ctx).await,
+                    Err(taken) => taken,
+                }
             }
         })
     }
 
-    fn register(&self, ctx: &Context) {
-        let mut workers = self.jobs.workers.lock();
-        workers.push((ctx.runtime(), ctx.pid()));
+    /// Makes this process the worker of the queue.
+    ///
+    /// # Errors
+    /// An exit reason, if there is one already.
+    fn place(&self, ctx: &Context) -> Result<Place, ExitReason> {
+        let (core, queue) = (Arc::clone(&self.jobs.store.0.core), self.jobs.queue());
+        match core.job_workers.lock().entry(queue.into()) {
+            Entry::Occupied(_) => return Err(ExitReason::other(format_args!("queue {queue:?} has a worker already"))),
+            Entry::Vacant(place) => place.insert((ctx.runtime(), ctx.pid())),
+        };
+        Ok(Place { core, queue: queue.into() })
     }
 
     /// Runs jobs until the store is closed or damaged, or the process is stopped. An orderly stop waits for the jobs that run,

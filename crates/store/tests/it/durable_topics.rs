@@ -1,6 +1,8 @@
 //! Durable topics: what was acknowledged to a publisher or a consumer survives a power cut, within bounds, with exact
 //! counters.
 
+mod at_shutdown;
+
 use std::time::Duration;
 
 use crate::disk::Disk;

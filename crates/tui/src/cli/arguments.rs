@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rusm_protocol::{Column, SortKey};
@@ -194,7 +195,7 @@ pub(super) enum Colors {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
     /// Create, check or find the config file
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigTask),
     /// List the keys of all actions, as the config file has them
     Keys,
@@ -235,6 +236,10 @@ pub(super) fn known_options(command: &Command) -> Vec<&str> {
 
 /// Formats a parser error as one line, without the usage and the pointer to the help.
 pub fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::MissingSubcommand {
+        // Only `config` needs a command.
+        return "rusm-top config needs a command: init, check or path".to_owned();
+    }
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
     let parts: Vec<String> = paragraphs

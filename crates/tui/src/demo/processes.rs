@@ -232,6 +232,7 @@ impl Processes {
             Column::Links => Cell::Count(1 + i % 3),
             Column::Monitors => Cell::Count(i % 2),
             Column::MsgsPerSec => Cell::Rate((steep(88_000.0) * noise).floor()),
+            Column::ArrivalsPerSec => Cell::Rate((steep(89_000.0) * noise).floor()),
             Column::Messages => Cell::Count(steep(4.0e8) as u64 + ms / 10),
             Column::AgeMs => Cell::Count(ms + share.mul_add(8.0e6, 1_000.0) as u64),
             Column::Parent => Cell::Text(pid(i % 13)),
@@ -281,7 +282,9 @@ impl Processes {
 fn order(seed: u64, column: Column) -> Order {
     // These columns share an order, because an active process has high values in all of them.
     let column = match column {
-        Column::Reds | Column::BusyPct | Column::MsgsPerSec | Column::Messages => Column::RedsPerSec,
+        Column::Reds | Column::BusyPct | Column::MsgsPerSec | Column::ArrivalsPerSec | Column::Messages => {
+            Column::RedsPerSec
+        }
         other => other,
     };
     let salt = column as u64 + 100;
@@ -344,6 +347,7 @@ impl FilterSubject for Subject<'_> {
             FilterField::RedsPerSec => value(Column::RedsPerSec),
             FilterField::Messages => value(Column::Messages),
             FilterField::MsgsPerSec => value(Column::MsgsPerSec),
+            FilterField::ArrivalsPerSec => value(Column::ArrivalsPerSec),
             FilterField::AgeMs => value(Column::AgeMs),
             FilterField::BusyMilliPct => value(Column::BusyPct) * 1_000,
             FilterField::Parent => self.i % 13 + 1,

@@ -191,7 +191,7 @@ fn turns(ended: RunResult) -> RunResult {
         gates: vec![
             gate("failed operations", "at most 0", Some("0"), Some(true)),
             gate("ring ÷ memcpy", "at least 0.90", Some("0.86"), Some(false)),
-            gate("rate ÷ the peer's", "at least 2; see benches", None, None),
+            gate("rate ÷ Go's channels", "at least 2; see docs/benchmarks.md", None, None),
         ],
         rows_total: rows.len() as u64,
         tables: vec![ResultTable {

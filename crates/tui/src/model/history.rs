@@ -1,7 +1,7 @@
 //! Values of the last fifteen minutes: tenths of a second for the last two minutes, seconds before.
 //!
 //! Slots are aligned to the node's clock and not to the newest value, so that a chart shifts by whole columns and does
-//! not flicker.
+//! not flicker. The modules below show recorded instants: the past, what is live beside it, and two instants compared.
 
 pub(crate) mod compare;
 pub(crate) mod live;
@@ -90,11 +90,13 @@ impl Series {
         }
         // Fine charts need them too, as far as they reach.
         let first = self.fine.front().map_or(u64::MAX, |(slot, ..)| *slot);
-        let newest = self.fine.back().or_else(|| self.coarse.back()).map_or(0, |(slot, ..)| *slot);
+        let of_coarse = |slot: u64| slot * (COARSE_MS / SLOT_MS);
+        let newest = self.fine.back().map(|(slot, ..)| *slot);
+        let newest = newest.or_else(|| self.coarse.back().map(|(slot, ..)| of_coarse(*slot))).unwrap_or(0);
         let earlier: Vec<(u64, f64, u32)> = self
             .coarse
             .iter()
-            .map(|(slot, sum, n)| (slot * (COARSE_MS / SLOT_MS), *sum, *n))
+            .map(|(slot, sum, n)| (of_coarse(*slot), *sum, *n))
             .filter(|(slot, ..)| *slot < first && slot + FINE_MAX as u64 > newest)
             .collect();
         for point in earlier.into_iter().rev() {

@@ -23,7 +23,7 @@ mod waits_and_trace;
 
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, View, ViewWindow};
+use rusm_protocol::{ClientMessage, Column, View, ViewWindow};
 
 use crate::model::detail::requests::Wanted;
 use crate::model::input::key::{Key, KeyCode};
@@ -347,18 +347,24 @@ fn inspected(model: &Model) -> Option<Wanted> {
 
 /// Returns the part of the process table that is visible; `None` if the open view does not show it.
 fn query(model: &Model) -> Option<View> {
+    let mut view = visible_table(model)?;
+    // An older node would refuse the view.
+    let is_known = |column: Column| column.feature().is_none_or(|feature| model.has_feature(feature));
+    view.columns.retain(|column| is_known(*column));
+    if !is_known(view.sort.key) {
+        view.sort = columns::BY_CPU;
+    }
+    Some(view)
+}
+
+fn visible_table(model: &Model) -> Option<View> {
     if !model.rows_wanted || layout::too_small(model.size) {
         return None;
     }
     match model.tab {
         Tab::Processes => {
             let (visible, width) = (model.visible_rows(), model.table_width());
-            (visible > 0).then(|| {
-                let mut view = model.table.query(model.subscription.sent(), visible, width);
-                // An older node would refuse the view.
-                view.columns.retain(|column| column.feature().is_none_or(|feature| model.has_feature(feature)));
-                view
-            })
+            (visible > 0).then(|| model.table.query(model.subscription.sent(), visible, width))
         }
         Tab::Node => {
             let table = layout::zoom::node(model).table.inner();

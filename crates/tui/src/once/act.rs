@@ -124,7 +124,7 @@ fn command(id: u64, act: &Act) -> (ClientMessage, String) {
         Act::KillAll { filter, reason } => {
             (ClientMessage::KillAll { filter: filter.clone(), reason: *reason, id }, String::new())
         }
-        Act::Stop => (ClientMessage::Stop { id }, "the run is stopped".to_owned()),
+        Act::Stop => (ClientMessage::Stop { id }, "no scenario is running any more".to_owned()),
         Act::LogFilter(filter) => {
             (ClientMessage::SetLogFilter { filter: filter.clone(), id }, format!("the log has the filter {filter}"))
         }

@@ -87,7 +87,9 @@ impl Drop for Guard {
 fn give_back(output: &Output, taken: &AtomicBool) {
     if taken.swap(false, Ordering::SeqCst) {
         // Errors are ignored: nothing else can be done if the terminal cannot be restored.
-        if !write(output, LEAVE).unwrap_or(true) {
+        // The first attempt may return the error of an earlier write, and write nothing.
+        let is_taken = write(output, LEAVE).or_else(|_earlier| write(output, LEAVE));
+        if !is_taken.unwrap_or(true) {
             // The terminal reads nothing now: make room, so that it is restored when it reads again.
             output.abandon();
             write(output, LEAVE).ok();

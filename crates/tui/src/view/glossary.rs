@@ -7,7 +7,7 @@ type Term = (&'static str, &'static str, &'static [Tab]);
 
 const TERMS: [Term; 38] = [
     ("reductions", "polls plus messages handled: how often a process ran, not how long", &[Tab::Processes, Tab::Node]),
-    ("BUSY%", "share of one scheduler that a process used", &[Tab::Processes, Tab::Node]),
+    ("CPU%", "share of one scheduler that a process used", &[Tab::Processes, Tab::Node]),
     ("MAILQ", "messages that wait in the mailbox", &[Tab::Processes, Tab::Node]),
     ("MEM", "control block, future and mailbox of a process", &[Tab::Processes, Tab::Node]),
     ("STATE", "what a process does; if it waits, for what: a call, a timer, room", &[Tab::Processes, Tab::Node]),

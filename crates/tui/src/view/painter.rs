@@ -23,6 +23,8 @@ pub(crate) struct Painter<'a> {
     pub(crate) theme: Theme,
     /// The keys that the screen shows.
     pub(crate) keys: &'a KeyMap,
+    /// True if a recorded instant is shown.
+    pub(crate) is_past: bool,
     /// Position of the terminal's cursor, if it is shown.
     pub(crate) cursor: Option<(u16, u16)>,
 }
@@ -153,6 +155,13 @@ impl Painter<'_> {
         let x = area.width.saturating_sub(text.width() as u16) / 2;
         let right = Rect { x: area.x + x, width: area.width - x, ..area };
         self.line(right, area.height / 2, &Line::from(text));
+    }
+
+    /// Says that the node has not sent something yet, or that it was not recorded.
+    pub(crate) fn missing(&mut self, area: Rect, what: &str) {
+        let text =
+            if self.is_past { format!("not recorded at this time: {what}") } else { format!("waiting for {what}") };
+        self.note(area, &text);
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn draw(frame: &mut Frame, nodes: &[ShownNode<'_>], count: usize) {
             buffer: frame.buffer_mut(),
             theme: Theme::of(node.model.capabilities).with(node.model.palette),
             keys: &node.model.keys,
+            is_past: false,
             cursor: None,
         };
         title(&mut painter, node, count);

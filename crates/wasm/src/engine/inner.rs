@@ -102,7 +102,8 @@ pub(crate) struct EngineInner {
 }
 
 impl Wasm {
-    /// Returns the engine of the guests, to compile or run something with the same settings.
+    /// Returns the engine of the guests, for the conformance tests.
+    #[doc(hidden)]
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }

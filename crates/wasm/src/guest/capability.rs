@@ -43,7 +43,7 @@ pub enum Capability {
     /// Sending to any process. Without it, a guest may send to itself, its parent, its children, processes that have
     /// sent to it, and processes that the node has named to it.
     Send,
-    /// Sending requests of HTTP to other servers, the granted ones.
+    /// Sending HTTP requests to other servers, the granted ones.
     Http,
 }
 

@@ -5,6 +5,7 @@
 //!          └ Denied                              └ Quota      └ Full: `send` waits, `try-send` fails
 //! ```
 //!
+//! The quota is for messages that keep memory: inline ones, and those of up to 64 bytes to native processes, skip it.
 //! Between guests, short messages travel inline and longer ones in [`ChargedBytes`], without a copy at the receiver.
 //! Native processes receive [`Bytes`], or [`TaggedBytes`] if there is a tag.
 

@@ -27,7 +27,7 @@ pub enum InstanceReuse {
     #[default]
     Request,
     /// The requests of a connection have an instance, one after the other. It ends with the connection. Concurrent
-    /// requests of HTTP/2 have further ones.
+    /// HTTP/2 requests have further ones.
     Connection,
     /// Instances are kept for the next requests of any client.
     Pool {

@@ -394,7 +394,7 @@ fn a_module_that_answers_no_requests_is_refused_with_the_reason() {
     assert!(matches!(error, HttpGuestError::NotHttp { .. }));
     assert_eq!(
         error.to_string(),
-        "hello is a component and answers no requests: it must export wasi:http/incoming-handler@0.2 or \
-         wasi:http/handler@0.3"
+        "hello is a component and answers no requests: it must export wasi:http/incoming-handler@0.2, \
+         wasi:http/handler@0.3 or rusm:http/handler"
     );
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::judge::statistics::{Ratio, ratio_of};
+use crate::report::Report;
 use crate::report::document::{Document, DocumentKind};
 use crate::report::figure::{Better, CPU, Figure, RATE, usual};
 use crate::report::machine::Fitness;
@@ -68,6 +69,27 @@ pub struct CompareOptions {
     pub across_machines: bool,
 }
 
+impl CompareOptions {
+    /// Checks what can be checked without a report.
+    ///
+    /// # Errors
+    /// [`CompareError::Threshold`] if the threshold is out of range.
+    pub fn check(&self) -> Result<(), CompareError> {
+        check_threshold(self.threshold)
+    }
+
+    /// Checks that reports like this one have the deciding figure.
+    ///
+    /// # Errors
+    /// [`CompareError::Figure`] with the nearest figure that there is.
+    pub fn check_figure(&self, report: &Report) -> Result<(), CompareError> {
+        let Some(name) = &self.decides else { return Ok(()) };
+        let names: Vec<String> =
+            Figure::all_of(std::slice::from_ref(report)).into_iter().map(|figure| figure.name).collect();
+        if names.contains(name) { Ok(()) } else { Err(CompareError::no_figure(name, &names)) }
+    }
+}
+
 impl Default for CompareOptions {
     fn default() -> Self {
         Self { decides: None, threshold: THRESHOLD, across_machines: false }
@@ -115,6 +137,12 @@ pub enum CompareError {
         /// The given threshold, in per cent.
         percent: f64,
     },
+}
+
+impl CompareError {
+    fn no_figure(name: &str, known: &[String]) -> Self {
+        Self::Figure { name: name.to_owned(), suggestion: suggestion(name, known.iter().map(String::as_str)) }
+    }
 }
 
 /// One figure of two reports.
@@ -259,10 +287,8 @@ pub(crate) fn deciding(
 ) -> Result<(String, Outcome), CompareError> {
     let name = given.unwrap_or_else(|| usual(is_open, figures.iter().any(|figure| figure.name == RATE)));
     let found = figures.iter().find(|figure| figure.name == name);
-    let found = found.ok_or_else(|| CompareError::Figure {
-        name: name.to_owned(),
-        suggestion: suggestion(name, figures.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>()),
-    })?;
+    let names = || figures.iter().map(|figure| figure.name.clone()).collect::<Vec<_>>();
+    let found = found.ok_or_else(|| CompareError::no_figure(name, &names()))?;
     Ok((found.name.clone(), found.outcome))
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Display};
 
+use rusm_text::escaped;
+
 use super::{Compared, Comparison, Interleaved};
+use crate::report::Verdict;
 
 impl Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +29,11 @@ impl Display for Interleaved {
             self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}")),
             if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so the result is inconclusive" },
         )?;
+        let failed: Vec<_> = self.runs.iter().flatten().filter(|run| run.verdict == Verdict::Failed).collect();
+        if let Some(first) = failed.first() {
+            let why = escaped(first.error.as_deref().unwrap_or("nothing was done"));
+            writeln!(f, "  {} of {} runs failed, so the result is inconclusive: {why}", failed.len(), 4 * self.rounds)?;
+        }
         writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, percent(self.threshold))
     }
 }

@@ -50,7 +50,8 @@ impl Scenario for CounterSweep {
             details: &[
                 "One operation takes one unit of a random key, or gives one back. Cases run in turn, so the rate of \
                  the whole run means nothing; compare the rows of the table.",
-                "A cycle is 56 cells of 60 ms and takes 4 s: run for a multiple of that.",
+                "A cycle is 56 cells of 60 ms and takes 4 s: run for a multiple of that. Unless others are given, there \
+                 are 128 keys and one operation in 8 is timed.",
                 "The sweep sets write_delay, commit_interval and threshold; values and presets given for them are \
                  ignored. low_threshold is half the threshold. The age of untouched keys is off, so that the theory of \
                  random walks applies.",

@@ -37,7 +37,7 @@ const BODY: Parameter = Parameter {
     kind: Kind::Bytes { min: 0, max: 16 << 20, default: 16 },
 };
 
-/// Scenario that sends requests of HTTP/1.1.
+/// Scenario that sends HTTP/1.1 requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpThroughput(pub(crate) Handlers);
 
@@ -48,8 +48,8 @@ impl Scenario for HttpThroughput {
             family: Family::Actors,
             label: self.0.pick("HTTP throughput", "HTTP throughput, TS"),
             description: self.0.pick(
-                "Requests of HTTP/1.1 on kept connections, each handled by a process, native or a guest.",
-                "Requests of HTTP/1.1 on kept connections, each handled by a guest in TypeScript.",
+                "HTTP/1.1 requests on kept connections, each handled by a process, native or a guest.",
+                "HTTP/1.1 requests on kept connections, each handled by a guest in TypeScript.",
             ),
             details: &[
                 "One operation is a request whose whole response was read; its length is checked.",
@@ -59,8 +59,8 @@ impl Scenario for HttpThroughput {
                  guest of examples/guests; TypeScript runs in QuickJS, which is part of the guest.",
                 CO_RESIDENT,
                 "A response with another status or length is an error, and its client connects again.",
-                "A good result: no errors. Goals beside plain hyper on its own tokio: native at least 0.9 of its rate; with \
-                 instances=pool C 0.6, and TypeScript 0.3. See docs/serving.md.",
+                "A good result: no errors. The goals are shares of the rate of plain hyper on its own tokio: 0.9 for native \
+                 handlers, and with instances=pool 0.6 for guests in C and 0.3 for TypeScript. See docs/serving.md.",
             ],
             ops_label: "requests/s",
             latency_label: Some("request to the last byte"),

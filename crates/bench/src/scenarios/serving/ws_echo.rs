@@ -62,8 +62,8 @@ impl Scenario for WsEcho {
                 "A guest has an instance for each connection. It is the prebuilt guest of examples/guests.",
                 CO_RESIDENT,
                 "An echo with other bytes is an error; a lost connection fails the run.",
-                "A good result: no errors. Goal: at least the rate of a plain loop of tokio-tungstenite, see \
-                 docs/serving.md.",
+                "A good result: no errors. The goal of native handlers is at least the rate of a plain loop of \
+                 tokio-tungstenite, see docs/serving.md.",
             ],
             ops_label: "round trips/s",
             latency_label: Some("round trip"),

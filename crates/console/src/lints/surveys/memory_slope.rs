@@ -77,9 +77,12 @@ fn cause(before: MemoryUse, now: MemoryUse, grown: u64) -> String {
         ("futures", now.futures.saturating_sub(before.futures)),
         ("processes", now.processes.saturating_sub(before.processes)),
     ];
+    let inside: u64 = kinds.iter().map(|(_, bytes)| bytes).sum();
     let (name, bytes) = kinds.into_iter().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
     if bytes * 4 >= grown.max(1) {
         format!("{} MiB of it in {name}", bytes >> 20)
+    } else if inside * 2 >= grown {
+        format!("{} MiB of it in processes and mailboxes", inside >> 20)
     } else {
         "most of it outside of processes and mailboxes".to_owned()
     }

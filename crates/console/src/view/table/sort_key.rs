@@ -17,11 +17,11 @@ const SHORT_RATE_SPAN: Duration = Duration::from_millis(400);
 
 /// Rates of one process, for a filter: per second, a share in thousandths of a per cent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FilterRates([u64; 3]);
+pub(crate) struct FilterRates([u64; 4]);
 
 impl FilterRates {
     /// Maximum number of rates that a filter may compare: all that exist.
-    pub(crate) const LEN: usize = 3;
+    pub(crate) const LEN: usize = 4;
 
     /// Returns the rate of a column.
     pub(crate) fn of(&self, column: Column) -> u64 {
@@ -45,6 +45,7 @@ impl FilterRates {
             Column::RedsPerSec => Some(0),
             Column::MsgsPerSec => Some(1),
             Column::BusyPct => Some(2),
+            Column::ArrivalsPerSec => Some(3),
             _ => None,
         }
     }
@@ -61,6 +62,12 @@ pub(crate) const fn fact_of(column: Column) -> Option<&'static str> {
         Column::SentBytes => Some("sent_bytes"),
         _ => None,
     }
+}
+
+/// Returns the number of messages that have arrived at a process. It is read in two steps, and wrong by those that the
+/// process takes between them.
+pub(crate) fn arrivals(seen: &ProcessRef<'_>) -> u64 {
+    seen.mailbox_len() + seen.messages()
 }
 
 /// Returns the number by which a column orders.
@@ -254,6 +261,7 @@ impl Rates {
             return u64::from(counter);
         };
         let same = earlier.generation == generation;
+        let counter = if same { not_before(earlier.counter, counter) } else { counter };
         let added = match (same, self.looking && pass != Pass::Again) {
             (true, true) => counter.wrapping_sub(earlier.counter),
             (true, false) => earlier.added,
@@ -285,7 +293,13 @@ impl Rates {
         match self.column {
             Column::BusyPct => (seen.busy_ns() >> 10) as u32,
             Column::MsgsPerSec => seen.messages() as u32,
+            Column::ArrivalsPerSec => arrivals(seen) as u32,
             _ => seen.reductions() as u32,
         }
     }
+}
+
+/// Returns a counter, or its earlier value if that is higher: the number of arrivals may be too high at one look.
+const fn not_before(earlier: u32, counter: u32) -> u32 {
+    if counter.wrapping_sub(earlier) > i32::MAX as u32 { earlier } else { counter }
 }

@@ -33,6 +33,9 @@ pub struct TraceHandle {
 
 /// Starts a trace of a process and, by `scope`, of others; it replaces a running trace. Returns `None` if the process
 /// has ended.
+///
+/// The scheduler that calls this records from the next turn of a process on. Others begin with their next slice, within
+/// a millisecond.
 pub fn start_trace(runtime: &Handle, pid: Pid, scope: TraceScope, limits: TraceLimits) -> Option<TraceHandle> {
     let future_type = process_ref(runtime, pid)?.table_slot().future_type();
     let shared = &runtime.shared;
@@ -40,6 +43,9 @@ pub fn start_trace(runtime: &Handle, pid: Pid, scope: TraceScope, limits: TraceL
     let trace = TraceHandle { id, pid, scope, future_type };
     add(runtime, trace, HashSet::from([pid]));
     extend_trace(runtime, trace);
+    if let Some(local) = shared.local() {
+        local.set_instruments();
+    }
     Some(trace)
 }
 

@@ -27,14 +27,21 @@ pub const SECONDS: &[f64] =
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MetricError {
     /// A name of a metric or a label is not valid: letters, digits and `_` are, and no digit at the start. The names of
-    /// the node begin with `rusm_` and `http_`.
-    #[error("{name:?} is not a valid name: use letters, digits and _, and neither rusm_ nor http_ at the start")]
+    /// the node begin with `rusm_` and `http_`, and those of the format with `__`.
+    #[error("{name:?} is not a valid name: use letters, digits and _, and neither rusm_, http_ nor __ at the start")]
     Name {
         /// The name.
         name: String,
     },
-    /// The name belongs to a metric of another kind, with other labels or bounds.
-    #[error("metric {name:?} exists with another kind, other labels or bounds")]
+    /// A label has the name of another one, or a histogram has the label `le`, which names its buckets.
+    #[error("label {name:?} is there already: each label of a metric has a name of its own, and a histogram has le")]
+    Label {
+        /// Name of the label.
+        name: String,
+    },
+    /// The name belongs to a metric of another kind, with other labels or bounds, or to a line of one: counters have lines
+    /// that end in `_total` and `_created`, histograms in `_bucket`, `_count`, `_sum` and `_created`.
+    #[error("metric {name:?}, or one with a line of that name, exists with another kind, other labels or bounds")]
     Taken {
         /// Name of the metric.
         name: String,
@@ -182,9 +189,12 @@ impl Gauge {
 pub struct Histogram(pub(super) Arc<Cell>);
 
 impl Histogram {
-    /// Adds a value.
+    /// Adds a value. Negative ones and NaN are left out, because the format of `/metrics` excludes them.
     #[inline]
     pub fn observe(&self, value: f64) {
+        if value.is_nan() || value < 0.0 {
+            return;
+        }
         let bucket = self.0.bounds.partition_point(|bound| *bound < value);
         self.0.words[bucket + 1].fetch_add(1, Ordering::Relaxed);
         add_float(self.0.first(), value);
@@ -349,17 +359,22 @@ impl MetricsRegistry {
     ) -> Result<Arc<Family>, MetricError> {
         check_name(name)?;
         labels.iter().try_for_each(|label| check_name(label))?;
+        check_labels(kind, labels)?;
         let mut families = self.0.lock();
         if let Some(family) = families.get(name) {
             let is_same = family.is_as(kind, labels, bounds);
             return if is_same { Ok(Arc::clone(family)) } else { Err(MetricError::Taken { name: name.to_owned() }) };
+        }
+        if lines_clash(&families, name, kind) {
+            return Err(MetricError::Taken { name: name.to_owned() });
         }
         if families.len() >= METRICS_MAX {
             return Err(MetricError::Full);
         }
         let family = Arc::new(Family {
             name: name.into(),
-            help: help.into(),
+            // The format has one line for it.
+            help: help.replace(['\n', '\r'], " ").into(),
             kind,
             labels: labels.iter().map(|label| Arc::from(*label)).collect(),
             bounds: bounds.into(),
@@ -378,10 +393,40 @@ impl MetricsRegistry {
     }
 }
 
+/// Returns what the names of a metric's lines end in, apart from its own.
+const fn line_suffixes(kind: MetricKind) -> &'static [&'static str] {
+    match kind {
+        MetricKind::Counter => &["_total", "_created"],
+        MetricKind::Gauge => &[],
+        MetricKind::Histogram => &["_bucket", "_count", "_sum", "_created"],
+    }
+}
+
+/// Returns true if a line of the new metric would have the name of another metric, or the other way round.
+fn lines_clash(families: &BTreeMap<Arc<str>, Arc<Family>>, name: &str, kind: MetricKind) -> bool {
+    let is_family = |suffix: &&str| families.contains_key(format!("{name}{suffix}").as_str());
+    let is_line = |suffix: &&str| {
+        let family = name.strip_suffix(suffix).and_then(|stem| families.get(stem));
+        family.is_some_and(|family| line_suffixes(family.kind).contains(suffix))
+    };
+    let all = [MetricKind::Counter, MetricKind::Histogram].map(line_suffixes);
+    line_suffixes(kind).iter().any(is_family) || all.into_iter().flatten().any(is_line)
+}
+
+fn check_labels(kind: MetricKind, labels: &[&str]) -> Result<(), MetricError> {
+    let reserved = if kind == MetricKind::Histogram { &["le"][..] } else { &[] };
+    for (at, label) in labels.iter().enumerate() {
+        if labels[..at].contains(label) || reserved.contains(label) {
+            return Err(MetricError::Label { name: (*label).to_owned() });
+        }
+    }
+    Ok(())
+}
+
 fn check_name(name: &str) -> Result<(), MetricError> {
     let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let is_valid = starts && name.len() <= 128 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if is_valid && !name.starts_with("rusm_") && !name.starts_with("http_") {
+    if is_valid && !["rusm_", "http_", "__"].iter().any(|reserved| name.starts_with(reserved)) {
         return Ok(());
     }
     Err(MetricError::Name { name: name.to_owned() })

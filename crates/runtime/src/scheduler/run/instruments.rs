@@ -28,8 +28,8 @@ const SLOW_POLLS: u8 = 1 << 3;
 const EXITS: u8 = 1 << 4;
 
 impl Local {
-    /// Computes which instruments are on, at the start of a slice.
-    pub(super) fn set_instruments(&self) {
+    /// Computes which instruments are on, at the start of a slice or of a trace.
+    pub(crate) fn set_instruments(&self) {
         let config = &self.shared.config;
         let is_traced = self.shared.tracer.is_on();
         self.tracing.set(is_traced);

@@ -5,6 +5,7 @@ use crate::process::context::Context;
 use crate::process::exit::ExitReason;
 use crate::runtime::crashes;
 use crate::supervision::server::Flow;
+use crate::supervision::state_query::GetState;
 
 /// Policy for a message that its receiver does not handle: an [`Actor`](super::Actor), an [`Inbox`](super::Inbox), a
 /// [`Server`](crate::server::Server) or a [`StateMachine`](crate::state_machine::StateMachine).
@@ -36,6 +37,10 @@ impl UnmatchedLog {
     /// Counts a message, and logs it if it is its turn. Returns the exit reason if the process must end.
     #[cold]
     pub(crate) fn record(&mut self, policy: Unmatched, receiver: &Context, message: &Message) -> Option<ExitReason> {
+        if message.is::<GetState>() {
+            // The sender gets an error at once: this process shows no state.
+            return None;
+        }
         self.total += 1;
         match policy {
             Unmatched::Warn if is_power_of_ten(self.total) => {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::mailbox::gate::Phase;
+use crate::process::header::WAIT_RECEIVE;
 use crate::process::pid::Pid;
 use crate::runtime::shared::RuntimeShared;
 
@@ -46,7 +48,7 @@ impl Workers {
         turn
     }
 
-    /// Returns the worker with the shortest mailbox, the next one of several. Of many workers, two are compared, and all if
+    /// Returns the worker with the least to do, the next one of several. Of many workers, two are compared, and all if
     /// neither has room.
     pub(super) fn least_loaded(&self, shared: &RuntimeShared) -> Pid {
         let (first, compared) = (self.turn(), self.pids.len().min(COMPARED_MAX));
@@ -67,9 +69,14 @@ fn has_room(shared: &RuntimeShared, pid: Pid) -> bool {
         .is_some_and(|slot| slot.header().mailbox_len() < u64::from(slot.header().capacity.load(Ordering::Relaxed)))
 }
 
-/// Returns the length of a mailbox; that of a process that has ended is the longest.
+/// Returns how much a worker has to do: twice the length of its mailbox, and one more if it handles a message now. A
+/// process that has ended has the most.
 fn load(shared: &RuntimeShared, pid: Pid) -> u64 {
-    shared.live_slot(pid).map_or(u64::MAX, |slot| slot.header().mailbox_len())
+    let Some(slot) = shared.live_slot(pid) else { return u64::MAX };
+    let header = slot.header();
+    let receives = header.wait.load(Ordering::Relaxed) & WAIT_RECEIVE != 0;
+    let is_busy = header.gate.phase() == Phase::Running || !receives;
+    2 * header.mailbox_len() + u64::from(is_busy)
 }
 
 /// The place of one worker, which its supervisor fills at each start.

@@ -88,6 +88,8 @@ pub struct ChildSpec {
     pub(super) name: Option<Arc<str>>,
     pub(super) slot: Option<WorkerSlot>,
     pub(super) mailbox_capacity: Option<u32>,
+    /// True if the arguments of a child exist once, so that it cannot be restarted.
+    pub(super) is_once: bool,
 }
 
 impl fmt::Debug for ChildSpec {
@@ -152,7 +154,7 @@ impl ChildSpec {
             let arguments = once.0.lock().take().ok_or_else(|| InitError::failed(&USED))?;
             Ok(BegunStart::Started(ctx.spawn_link(|ctx| body(ctx, arguments))?))
         });
-        spec.restart(Restart::Temporary)
+        Self { restart: Restart::Temporary, is_once: true, ..spec }
     }
 
     /// Same as [`template`](Self::template), for children that report when they have started.
@@ -202,6 +204,7 @@ impl ChildSpec {
             name: None,
             slot: None,
             mailbox_capacity: None,
+            is_once: false,
         }
     }
 

@@ -58,6 +58,12 @@ pub enum SpecError {
         /// The child.
         id: Arc<str>,
     },
+    /// A child of [`ChildSpec::template_once`] cannot be restarted: its arguments are used by its first start.
+    #[error("child {id:?} must be temporary: its arguments are used by its first start")]
+    Once {
+        /// The child.
+        id: Arc<str>,
+    },
     /// A `simple_one_for_one` supervisor must be created by [`Supervisor::simple_one_for_one`], without children.
     #[error("simple_one_for_one needs a template and no children")]
     NoTemplate,

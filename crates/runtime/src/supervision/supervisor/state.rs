@@ -111,6 +111,9 @@ impl SupervisorState {
         if spec.significant && (spec.restart == Restart::Permanent || self.auto_shutdown == AutoShutdown::Never) {
             return Err(SpecError::Significant { id: Arc::clone(&spec.id) });
         }
+        if spec.is_once && spec.restart != Restart::Temporary {
+            return Err(SpecError::Once { id: Arc::clone(&spec.id) });
+        }
         if let Some(Err(error)) = spec.name.as_deref().map(|name| check_name("process", name)) {
             return Err(SpecError::Name { id: Arc::clone(&spec.id), error });
         }

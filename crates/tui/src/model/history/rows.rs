@@ -100,6 +100,7 @@ impl FilterSubject for RecordedProcess<'_> {
             FilterField::AgeMs => value(Column::AgeMs),
             FilterField::RedsPerSec => value(Column::RedsPerSec),
             FilterField::MsgsPerSec => value(Column::MsgsPerSec),
+            FilterField::ArrivalsPerSec => value(Column::ArrivalsPerSec),
             FilterField::BusyMilliPct => {
                 let busy_pct = cell(self.rows, self.row, Column::BusyPct).and_then(number).unwrap_or(0.0);
                 (busy_pct.max(0.0) * 1e3) as u64

@@ -33,7 +33,7 @@ pub(crate) enum ColumnSet {
 
 impl ColumnSet {
     /// Returns all columns in the order in which they get space.
-    const fn priority(self) -> &'static [Column; 23] {
+    const fn priority(self) -> &'static [Column; 24] {
         match self {
             Self::Usual => &[
                 Column::Pid,
@@ -52,6 +52,7 @@ impl ColumnSet {
                 Column::Links,
                 Column::Monitors,
                 Column::MailboxBytes,
+                Column::ArrivalsPerSec,
                 Column::Module,
                 Column::LinearMemoryBytes,
                 Column::EpochSlices,
@@ -84,6 +85,7 @@ impl ColumnSet {
                 Column::Links,
                 Column::Monitors,
                 Column::MailboxBytes,
+                Column::ArrivalsPerSec,
             ],
         }
     }
@@ -98,6 +100,7 @@ const fn width_of(column: Column) -> u16 {
         Column::Profile => 10,
         Column::State | Column::RedsPerSec => 8,
         Column::MsgsPerSec
+        | Column::ArrivalsPerSec
         | Column::Reds
         | Column::Messages
         | Column::LinearMemoryBytes
@@ -124,7 +127,7 @@ const fn width_in(column: Column, width: u16) -> u16 {
 }
 
 /// Usual order of the columns on the screen.
-pub(crate) const ORDER: [Column; 23] = [
+pub(crate) const ORDER: [Column; 24] = [
     Column::Pid,
     Column::Name,
     Column::Module,
@@ -139,6 +142,7 @@ pub(crate) const ORDER: [Column; 23] = [
     Column::LastHostCall,
     Column::MailboxLen,
     Column::MailboxBytes,
+    Column::ArrivalsPerSec,
     Column::MsgsPerSec,
     Column::Messages,
     Column::SentBytes,
@@ -177,6 +181,7 @@ pub(crate) const fn heading(column: Column) -> &'static str {
         Column::MailboxLen => "MAILQ",
         Column::MailboxBytes => "MAILB",
         Column::MsgsPerSec => "MSGS/s",
+        Column::ArrivalsPerSec => "IN/s",
         Column::Messages => "MSGS",
         Column::AgeMs => "AGE",
         Column::Parent => "PARENT",
@@ -206,6 +211,7 @@ pub(crate) const fn label(column: Column) -> &'static str {
         Column::MailboxLen => "mailbox length",
         Column::MailboxBytes => "mailbox size",
         Column::MsgsPerSec => "messages/s",
+        Column::ArrivalsPerSec => "arrivals/s",
         Column::Messages => "messages",
         Column::AgeMs => "age",
         Column::Parent => "parent",

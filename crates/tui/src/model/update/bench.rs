@@ -39,6 +39,9 @@ pub(super) fn stop_or_ask(model: &mut Model, effects: &mut Vec<Effect>) {
         Some(running) => {
             model.overlay = Some(Overlay::Ask { question: format!("{running} ends now"), ask: Ask::Stop });
         }
+        None if model.commands.is_empty() && model.live_frame().is_some_and(|frame| !frame.running) => {
+            model.show_notice("nothing to stop: no scenario is running", true);
+        }
         None => stop(model, effects),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn render(painter: &mut Painter<'_>, line: &Palette) {
             painter.select(painter::row(inner, row));
         }
     }
-    if line.found.is_empty() {
+    if line.found.is_empty() && line.error.is_none() {
         painter.line(inner, 2, &Line::from(Span::styled(" no command matches", theme.style(Role::Dim))));
     }
     let keys = keys_line(Context::Palette, painter);

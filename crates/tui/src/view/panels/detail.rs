@@ -13,6 +13,8 @@ use crate::view::painter::{self, Painter};
 use crate::view::panels::{chart, lints};
 use crate::view::theme::{Role, Theme};
 
+/// Start of the pids of this node.
+const LOCAL: &str = "<0.";
 /// Narrowest column of rows.
 const COLUMN_MIN: u16 = 34;
 /// Blank cells between two columns.
@@ -29,6 +31,7 @@ pub(crate) fn render(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let mut rows = rows::rows(pane.subject(), theme.micro());
     if rows.is_empty() {
         let text = match (pane.gone, &pane.inspection) {
+            (true, _) if !pane.pid.starts_with(LOCAL) => "this process is on another node",
             (true, Some(_)) => "this process has ended, and the node does not know its end any more",
             (true, None) => "this process has ended",
             (false, _) if model.past.lacks_detail => "not among the processes recorded at this time",

@@ -36,8 +36,11 @@ fn own(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         Some((cluster, Some(node))) => (cluster, node),
         other => {
             let inner = painter.panel(area, &title, &Line::default());
-            let text = if other.is_some() { "this node has joined no cluster" } else { "waiting for the cluster" };
-            return painter.note(inner, text);
+            return if other.is_some() {
+                painter.note(inner, "this node has joined no cluster");
+            } else {
+                painter.missing(inner, "the cluster");
+            };
         }
     };
     let dot = theme.dot();
@@ -122,12 +125,11 @@ fn nodes(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     painter.scrollbar(area, pane.nodes.top, visible.into(), total);
     let inner = painter::inset(inner);
     if total == 0 {
-        let text = match &pane.newest {
-            Some(newest) if newest.own.is_some() => "no other node was seen yet",
-            Some(_) => "start it with rusm node --cluster",
-            None => "waiting for nodes",
+        return match &pane.newest {
+            Some(newest) if newest.own.is_some() => painter.note(inner, "no other node was seen yet"),
+            Some(_) => painter.note(inner, "start it with rusm node --cluster"),
+            None => painter.missing(inner, "nodes"),
         };
-        return painter.note(inner, text);
     }
     let shown = |cells: Vec<TableCell>| -> Vec<(TableCell, u16)> {
         let all = cells.into_iter().zip(COLUMNS).filter(|(_, (.., least))| inner.width >= *least);

@@ -54,7 +54,7 @@ fn groups(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let title = Line::from(Span::styled(format!(" cpu by {} ", word(group)), theme.style(Role::Title)));
     let Some(cpu) = &pane.newest else {
         let inner = painter.panel(area, &title, &Line::default());
-        return painter.note(inner, "waiting for the node's CPU time");
+        return painter.missing(inner, "the node's CPU time");
     };
     let inner = painter.panel(area, &title, &used(cpu, theme));
     if cpu.span_ms == 0 {

@@ -100,7 +100,7 @@ fn counts(model: &Model, theme: Theme) -> Line<'static> {
 fn list(painter: &mut Painter<'_>, inner: Rect, model: &Model, reason: u16) {
     let theme = painter.theme;
     let Some(newest) = &model.events.newest else {
-        return painter.note(inner, "waiting for events");
+        return painter.missing(inner, "events");
     };
     let rows = inner.height.saturating_sub(1 + reason);
     let page = model.events.page(rows.into());

@@ -71,7 +71,7 @@ fn busiest(painter: &mut Painter<'_>, area: Rect, model: &Model) {
         return painter.note(inner, "row stream off: press d");
     }
     let Some(page) = &model.top else {
-        return painter.note(inner, "waiting for rows");
+        return painter.missing(inner, "rows");
     };
     let slots = columns::fit(inner.width, columns::BY_CPU, columns::ColumnSet::Usual);
     process_rows::heading(painter, inner, &slots, columns::BY_CPU);

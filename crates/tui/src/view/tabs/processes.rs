@@ -58,7 +58,7 @@ fn rows(painter: &mut Painter<'_>, inner: Rect, model: &Model) {
     let slots = table.columns.fit(inner.width.saturating_sub(1), table.sort);
     process_rows::heading(painter, inner, &slots, table.sort);
     let Some(page) = &table.rows else {
-        return painter.note(inner, "waiting for rows");
+        return painter.missing(inner, "rows");
     };
     if page.matched == 0 {
         let text = if page.total == 0 { "no processes" } else { "no process matches the filter" };

@@ -63,7 +63,7 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let right = Line::from(Span::styled(injected.unwrap_or_default(), theme.style(Role::Dim)));
     let inner = painter.panel(area, &title, &right);
     let Some(newest) = newest.filter(|newest| !newest.schedulers.is_empty()) else {
-        return painter.note(inner, "waiting for the schedulers");
+        return painter.missing(inner, "the schedulers");
     };
     let (columns, history) = columns(inner.width);
     let headings: Vec<_> = columns.iter().map(|(heading, ..)| ((*heading).to_owned(), Role::Dim)).collect();

@@ -43,7 +43,7 @@ fn totals(painter: &mut Painter<'_>, area: Rect, model: &Model, has_limits: bool
     let title = Line::from(Span::styled(" serve ", theme.style(Role::Title)));
     let Some(serve) = &model.serve.newest else {
         let inner = painter.panel(area, &title, &Line::default());
-        return painter.note(inner, "waiting for servers");
+        return painter.missing(inner, "servers");
     };
     let inner = painter::inset(painter.panel(area, &title, &listeners(serve, theme)));
     if serve.servers.is_empty() {
@@ -212,7 +212,7 @@ fn routes(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     painter.scrollbar(area, pane.routes.top, visible.into(), total);
     let inner = painter::inset(inner);
     if total == 0 {
-        return painter.note(inner, if pane.newest.is_some() { "no routes" } else { "waiting for routes" });
+        return if pane.newest.is_some() { painter.note(inner, "no routes") } else { painter.missing(inner, "routes") };
     }
     let shown = |cells: Vec<TableCell>| -> Vec<(TableCell, u16)> {
         let all = cells.into_iter().zip(ROUTE_COLUMNS).filter(|(_, (.., least))| inner.width >= *least);
@@ -282,12 +282,11 @@ fn requests(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     painter.scrollbar(area, pane.requests.top, visible.into(), matched);
     let inner = painter::inset(inner);
     if matched == 0 {
-        let text = match &pane.newest {
-            None => "waiting for requests",
-            Some(_) if live > 0 => "no request passes the filter",
-            Some(_) => "no request is handled now",
-        };
-        painter.note(inner, text);
+        match &pane.newest {
+            None => painter.missing(inner, "requests"),
+            Some(_) if live > 0 => painter.note(inner, "no request passes the filter"),
+            Some(_) => painter.note(inner, "no request is handled now"),
+        }
     } else {
         request_rows(painter, inner, model, matched);
     }

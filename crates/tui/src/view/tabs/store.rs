@@ -40,8 +40,11 @@ fn store(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let right = if durability.is_empty() { Line::default() } else { right };
     let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((at, store)) = shown else {
-        let text = if pane.newest().is_some() { "no store on this node" } else { "waiting for stores" };
-        return painter.note(inner, text);
+        return if pane.newest().is_some() {
+            painter.note(inner, "no store on this node");
+        } else {
+            painter.missing(inner, "stores");
+        };
     };
     let rates = pane.rates(at).unwrap_or_default();
     for (row, line) in (0..).zip(figures(store, rates, inner.width, theme)) {

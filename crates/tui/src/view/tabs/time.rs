@@ -64,8 +64,7 @@ fn tickers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let name = format!("tickers {} {}", theme.dot(), format::grouped(total));
     let inner = painter.panel(area, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.tickers.is_empty()) else {
-        let text = if newest.is_some() { "no tickers" } else { "waiting for tickers" };
-        return painter.note(inner, text);
+        return if newest.is_some() { painter.note(inner, "no tickers") } else { painter.missing(inner, "tickers") };
     };
     let wide = inner.width >= WIDE;
     let (words, widths): (&[&str], &[i16]) = if wide {
@@ -144,8 +143,11 @@ fn streams(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let name = format!("rings and streams {} {}", theme.dot(), format::grouped(total));
     let inner = painter.panel(area, &title(&name, theme), &right);
     let Some(time) = newest.filter(|time| !time.streams.is_empty()) else {
-        let text = if newest.is_some() { "no ring or stream is open" } else { "waiting for streams" };
-        return painter.note(inner, text);
+        return if newest.is_some() {
+            painter.note(inner, "no ring or stream is open");
+        } else {
+            painter.missing(inner, "streams");
+        };
     };
     let wide = inner.width >= WIDE;
     let (words, widths): (&[&str], &[i16]) = if wide {

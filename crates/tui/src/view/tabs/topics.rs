@@ -66,8 +66,11 @@ fn topics(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let title = Line::from(Span::styled(" topics ", theme.style(Role::Accent)));
     let inner = painter.panel(area, &title, &right);
     if total == 0 {
-        let text = if pane.newest.is_some() { "no topic on this node" } else { "waiting for topics" };
-        return painter.note(inner, text);
+        return if pane.newest.is_some() {
+            painter.note(inner, "no topic on this node");
+        } else {
+            painter.missing(inner, "topics");
+        };
     }
     let heading = ["PUBL/S", "HELD", "FULL%", "BYTES", "RECV", "WAITING", "DROPPED"];
     put(painter, inner, 0, ("TOPIC", Role::Dim), &heading.map(|word| (word.to_owned(), Role::Dim)), TOPIC_WIDTHS);

@@ -84,7 +84,7 @@ fn table(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let title = Line::from(Span::styled(" supervision tree ", theme.style(Role::Title)));
     let inner = painter.panel(area, &title, &counts(model, theme));
     let Some(tree) = &model.tree.rows else {
-        return painter.note(inner, "waiting for the tree");
+        return painter.missing(inner, "the tree");
     };
     if tree.total == 0 {
         return painter.note(inner, "no supervisors");

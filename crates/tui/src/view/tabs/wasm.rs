@@ -39,8 +39,11 @@ fn engine(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let right = shown.map(|(_, engine)| starts(engine, theme)).unwrap_or_default();
     let inner = painter::inset(painter.panel(area, &title(&name, false, theme), &right));
     let Some((_, engine)) = shown else {
-        let text = if model.wasm.newest.is_some() { "no guest has run on this node" } else { "waiting for engines" };
-        return painter.note(inner, text);
+        return if model.wasm.newest.is_some() {
+            painter.note(inner, "no guest has run on this node");
+        } else {
+            painter.missing(inner, "engines");
+        };
     };
     let mut at = 0;
     let mut next = |line: Line<'static>| {

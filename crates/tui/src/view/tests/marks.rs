@@ -78,6 +78,7 @@ fn the_past_is_marked_in_the_header_of_every_view() {
         let text = watched.text();
         assert!(text.lines().nth(1).is_some_and(|line| line.contains("PAST 22:1")), "{tab:?}: {text}");
         assert!(text.contains("(-"), "{text}");
+        assert!(!text.contains("waiting for "), "nothing more comes: {text}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The keyed processes of a run, and the process through which a run controls another node.
+//! The keyed processes of a run, and the process through which a run controls another node: used by `member.rs`,
+//! `events.rs` and `caller.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +71,8 @@ async fn sums(ctx: Context, own: Arc<str>, mut sum: u64) -> Option<u64> {
     }
 }
 
-/// A node and its keys, known after the runtime has started, and until the node ends: the runtime of the node has this
-/// value, and would keep itself.
+/// A node and its keys, known after the runtime has started, and until the node ends: the exports of the runtime hold
+/// this value, so the node would keep its runtime alive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Controlled(Arc<Mutex<Option<NodeWithKeys>>>);
 

@@ -102,6 +102,17 @@ fn a_run_is_stopped_after_a_question() {
 }
 
 #[test]
+fn without_a_run_there_is_nothing_to_stop() {
+    let mut model = attached(Tab::Bench);
+    update(&mut model, frame(Frame::default()), Duration::from_secs(1));
+
+    assert!(typed(&mut model, "x").is_empty());
+
+    let notice = model.status.as_ref().map(|status| status.text.as_str());
+    assert_eq!(notice, Some("nothing to stop: no scenario is running"));
+}
+
+#[test]
 fn another_profile_asks_only_while_something_runs() {
     let mut model = attached(Tab::Bench);
     let idle = typed(&mut model, "p");

@@ -1,6 +1,6 @@
 //! Refusals by the node: of a filter, of a parameter.
 
-use rusm_protocol::ErrorCode;
+use rusm_protocol::{ErrorCode, SortKey};
 
 use super::*;
 
@@ -207,6 +207,21 @@ fn an_older_node_is_not_asked_for_columns_that_it_does_not_know() {
 
     assert!(columns(&["console", "bond_columns"]).contains(&Column::Links));
     assert!(!columns(&["console"]).contains(&Column::Links));
+    assert!(columns(&["console", "arrivals_column"]).contains(&Column::ArrivalsPerSec));
+    assert!(!columns(&["console", "bond_columns"]).contains(&Column::ArrivalsPerSec));
+}
+
+#[test]
+fn an_older_node_is_not_asked_for_an_order_that_it_does_not_know() {
+    let order = |features: &[&str]| {
+        let mut model = attached(Tab::Processes);
+        model.hello.as_mut().unwrap().node.features = features.iter().map(ToString::to_string).collect();
+        model.table.sort = SortKey { key: Column::ArrivalsPerSec, desc: true };
+        crate::model::update::query(&model).unwrap().sort.key
+    };
+
+    assert_eq!(order(&["console", "arrivals_column"]), Column::ArrivalsPerSec);
+    assert_eq!(order(&["console"]), Column::BusyPct);
 }
 
 #[test]
