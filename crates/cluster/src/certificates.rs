@@ -34,6 +34,19 @@ const PEM_BYTES_MAX: u64 = 64 << 10;
 const CLUSTER_MAX: usize = 64;
 
 /// A node that gets a certificate.
+///
+/// ```
+/// # mod rusm { pub use rusm_cluster as cluster; }
+/// use rusm::cluster::NodeName;
+/// use rusm::cluster::certificates::{self, NodeAddresses};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let folder = directory.path();
+/// let north = NodeAddresses { name: NodeName::new("north")?, addresses: vec!["10.0.0.7".to_owned()] };
+/// let written = certificates::create(folder, "shop", &[north], 365)?;
+/// assert_eq!(written.len(), 4, "key and certificate of the authority, and of the node");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAddresses {
     /// Name of the node.

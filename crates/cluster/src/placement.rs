@@ -14,6 +14,21 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::identity::NodeName;
 
 /// The nodes that processes are placed on.
+///
+/// ```
+/// # mod rusm { pub use rusm_cluster as cluster; }
+/// use rusm::cluster::NodeName;
+/// use rusm::cluster::placement::Placement;
+///
+/// let mut placement = Placement::new();
+/// for name in ["north", "south"] {
+///     placement.add(NodeName::new(name)?);
+/// }
+/// let place = placement.node_of("cart", "ada").expect("there are nodes").clone();
+/// placement.remove(&place);
+/// assert!(placement.has_moved("cart", "ada", &place));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     members: BTreeMap<NodeName, Member>,

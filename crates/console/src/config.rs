@@ -190,6 +190,14 @@ impl RecorderConfig {
 }
 
 /// Limits on every connection. The defaults are meant for production; tests shorten the times.
+///
+/// ```
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{ConsoleConfig, Limits};
+///
+/// let limits = Limits { clients: 4, commands_per_sec: 5, ..Limits::default() };
+/// let config = ConsoleConfig { limits, ..ConsoleConfig::named("shop") };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Number of observers that may be attached at once. Default 32. Each costs up to 0.5 MiB, a file descriptor and

@@ -14,6 +14,22 @@ use crate::record::{Fields, attribute, unix_ns};
 use crate::shared::Shared;
 
 /// The layer of an [`Exporter`](crate::Exporter), for a subscriber with a registry; cheap to clone.
+///
+/// ```
+/// # mod rusm { pub use rusm_otlp as otlp; }
+/// use rusm::otlp::{Exporter, OtlpConfig};
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let exporter = Exporter::start(&OtlpConfig::new("http://127.0.0.1:4318"))?;
+/// let subscriber = tracing_subscriber::registry().with(exporter.layer());
+/// // A program calls `subscriber.init()`, so that it holds for all threads.
+/// tracing::subscriber::with_default(subscriber, || {
+///     let _span = tracing::info_span!("order", number = 7).entered(); // exported when it is closed
+///     tracing::info!("paid"); // a log record, with the ids of the span
+/// });
+/// # exporter.stop(std::time::Duration::from_millis(1));
+/// # Ok::<(), rusm::otlp::OtlpError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OtlpLayer(pub(crate) Arc<Shared>);
 

@@ -23,6 +23,20 @@ pub enum Signal {
 }
 
 /// Counters of one kind of telemetry since the start of the exporter.
+///
+/// ```
+/// # mod rusm { pub use rusm_otlp as otlp; }
+/// use std::time::Duration;
+///
+/// use rusm::otlp::{Exporter, OtlpConfig, Signal};
+///
+/// let exporter = Exporter::start(&OtlpConfig::new("http://127.0.0.1:4318"))?;
+/// // … the program runs …
+/// exporter.stop(Duration::from_millis(1));
+/// let logs = exporter.counters(Signal::Logs);
+/// assert_eq!((logs.exported, logs.dropped), (0, 0));
+/// # Ok::<(), rusm::otlp::OtlpError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportCounters {
     /// Number of records that the collector has accepted.

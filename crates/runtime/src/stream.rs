@@ -52,6 +52,24 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use crate::stream::ring::{Builder, ReadError, Reader, RingError, Writer};
 
 /// Error of a stream operation.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::stream::{StreamError, pipe};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|_| async move {
+///     let (mut writer, mut reader) = pipe(1024)?;
+///     writer.write_all(b"half of a").await.expect("the reader is there");
+///     drop(writer); // without `close`
+///     let read = reader.fill().await.expect("what was written is read").len();
+///     reader.consume(read);
+///     assert_eq!(reader.fill().await, Err(StreamError::Cut));
+///     Ok::<(), rusm::ring::RingError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
     /// The reader was dropped or has died.

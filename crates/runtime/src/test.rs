@@ -118,6 +118,17 @@ fn seed_from_env() -> Option<u64> {
 }
 
 /// Error returned by a run that failed.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::test::{Cause, Failure, find};
+///
+/// // A process that waits for a message that no process sends.
+/// let failure: Failure = find(0..10, |ctx| async move { drop(ctx.receive().await) }).expect("it never ends");
+/// assert_eq!(failure.seed, 0);
+/// assert!(matches!(failure.cause, Cause::OutOfTime(_)));
+/// assert!(failure.to_string().starts_with("seed 0: "), "{failure}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("seed {seed}: {cause}; set {SEED_VARIABLE}={seed} to reproduce it{report}")]
 pub struct Failure {

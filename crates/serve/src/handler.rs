@@ -47,6 +47,36 @@ where
 }
 
 /// A [`Handler`] from a service of tower, such as an axum `Router`.
+///
+/// ```
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Router, service};
+/// # use std::convert::Infallible;
+/// # use std::future::{Ready, ready};
+/// # use std::task::{Context, Poll};
+/// # use rusm::serve::{Body, http};
+/// #
+/// # #[derive(Clone)]
+/// # struct Legacy;
+/// #
+/// # impl tower_service::Service<http::Request<Body>> for Legacy {
+/// #     type Response = http::Response<Body>;
+/// #     type Error = Infallible;
+/// #     type Future = Ready<Result<Self::Response, Infallible>>;
+/// #
+/// #     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+/// #         Poll::Ready(Ok(()))
+/// #     }
+/// #
+/// #     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+/// #         ready(Ok(http::Response::new(request.into_body())))
+/// #     }
+/// # }
+///
+/// // `Legacy` is a service of tower, such as an axum `Router`.
+/// let router = Router::new().route("POST /legacy/*", service(Legacy))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TowerService<S>(S);
 

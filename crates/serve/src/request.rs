@@ -45,6 +45,20 @@ pub struct Request {
 }
 
 /// The connection of a request; an extension of requests that are passed to other libraries.
+///
+/// ```
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::http::StatusCode;
+/// use rusm::serve::{IntoResponse, Request, Response};
+///
+/// async fn admin(request: Request) -> Response {
+///     let connection = request.connection();
+///     if !connection.is_tls || !connection.peer.ip().is_loopback() {
+///         return (StatusCode::FORBIDDEN, "only from this machine, and encrypted\n").into_response();
+///     }
+///     format!("hello, {}\n", connection.peer).into_response()
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Address of the client.

@@ -13,6 +13,18 @@ use thiserror::Error;
 use super::file::pages::key_range::KeyRange;
 
 /// Error returned when a store cannot be opened.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::{OpenError, Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// let _store = Store::open(&path, StoreConfig::default())?;
+/// let again = Store::open(&path, StoreConfig::default());
+/// assert!(matches!(again, Err(OpenError::InUse { path: used }) if used == path));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The store is already open, in this process or another one. Close it there, or open it once and share the handle.
@@ -149,6 +161,21 @@ fn newer_format(what: &str) -> Option<(u64, u64)> {
 }
 
 /// Error returned when an operation was not done.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::{Store, StoreConfig, StoreError};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let config = StoreConfig { value_bytes_max: 1_024, ..StoreConfig::default() };
+/// let store = Store::open(directory.path().join("node.redb"), config)?;
+/// let photos = store.bucket("photos")?;
+/// match photos.put("ada", vec![0; 5_000]).wait() {
+///     Err(StoreError::ValueTooLarge { max, .. }) => assert_eq!(max, 1_024), // store it in parts
+///     other => unreachable!("the value is too large: {other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoreError {

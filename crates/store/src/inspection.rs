@@ -28,6 +28,28 @@ const COUNTERS: TableDefinition<'_, &str, i64> = TableDefinition::new("rusm.coun
 const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 
 /// The file of a store, open for reading.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::inspection::Inspection;
+/// use rusm::store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// let store = Store::open(&path, StoreConfig::default())?;
+/// store.bucket("users")?.put("ada", "10").wait()?;
+/// store.close();
+///
+/// let inspection = Inspection::open(&path)?;
+/// assert!(inspection.check()?.is_sound());
+/// inspection.export(&mut |row| {
+///     if row.is_bucket {
+///         assert_eq!((row.name, row.key, row.value), ("users", &b"ada"[..], &b"10"[..]));
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Inspection {
     path: PathBuf,
@@ -75,6 +97,27 @@ pub struct TableCheck {
 }
 
 /// Result of a check.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// # use rusm::store::{Store, StoreConfig};
+/// use rusm::store::inspection::Inspection;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("node.redb");
+/// # let store = Store::open(&path, StoreConfig::default())?;
+/// # store.bucket("users")?.put("ada", "10").wait()?;
+/// # store.close();
+/// let check = Inspection::open(&path)?.check()?;
+/// for table in check.tables.iter().filter(|table| table.is_bucket) {
+///     println!("{}: {} of {} rows", table.name, table.rows, table.rows_written);
+/// }
+/// for damage in &check.damage {
+///     println!("damaged: {damage}");
+/// }
+/// assert!(check.is_sound());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Every table that can be found.

@@ -150,6 +150,21 @@ impl NewJob {
 }
 
 /// Outcome of adding a job.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::jobs::{Enqueued, Jobs, NewJob};
+/// # use rusm::store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let reports = Jobs::open(&store, "reports")?;
+/// let report = NewJob::new("sales").unique("sales");
+/// assert_eq!(reports.blocking_enqueue(report.clone())?, Enqueued::New);
+/// assert_eq!(reports.blocking_enqueue(report)?, Enqueued::Exists);
+/// assert_eq!(reports.counts().pending, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
     /// The job was added.
@@ -169,6 +184,21 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Numbers of the jobs of a queue; see [`Jobs::counts`].
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::jobs::{JobCounts, Jobs, NewJob};
+/// # use rusm::store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let mails = Jobs::open(&store, "mails")?;
+/// for name in ["ada", "bob"] {
+///     mails.blocking_enqueue(NewJob::new(name))?;
+/// }
+/// assert_eq!(mails.counts(), JobCounts { pending: 2, dead: 0 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounts {
     /// Jobs that are enqueued or run.

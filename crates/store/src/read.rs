@@ -39,6 +39,20 @@ type Job<T> = Box<dyn FnOnce() -> Result<T, StoreError> + Send>;
 type Blocking<T> = Pin<Box<dyn Future<Output = Option<thread::Result<Result<T, StoreError>>>> + Send>>;
 
 /// A read that starts only when it is awaited or [waited](Self::wait) for.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// # use rusm::store::{Store, StoreConfig};
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let users = store.bucket("users")?;
+/// users.put("ada", "10").wait()?;
+///
+/// let read = users.get("ada"); // nothing is read yet
+/// let value = read.wait()?; // a process awaits it instead
+/// assert_eq!(value.as_deref(), Some(&b"10"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a read starts only when it is awaited or `wait` is called"]
 pub struct Read<T> {
     core: Arc<Core>,
@@ -96,6 +110,23 @@ impl<T: Send + 'static> Future for Read<T> {
 }
 
 /// One row of a page.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// # use rusm::store::{Store, StoreConfig};
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// use std::time::Duration;
+///
+/// let sessions = store.bucket("sessions")?;
+/// sessions.put("ada", "1").wait()?;
+/// sessions.put_for("bob", "2", Duration::from_secs(60)).wait()?;
+///
+/// let rows = sessions.scan("", "", 10).wait()?.rows;
+/// assert_eq!((&rows[0].key[..], &rows[0].value[..], rows[0].expiry_ms), (&b"ada"[..], &b"1"[..], 0));
+/// assert!(rows[1].expiry_ms > 0, "it expires");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The key.

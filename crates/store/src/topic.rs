@@ -39,6 +39,20 @@ use rusm_runtime::topic::{CreateError, Message, Retention, Topic, TopicConfig, T
 const PAGE_ROWS: usize = 1000;
 
 /// Error returned if a durable topic could not be opened.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+/// use rusm::store::{DurableError, Store, StoreConfig};
+/// use rusm::topic::{Retention, TopicConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// let config = TopicConfig { retention: Retention::KeepNewest, ..TopicConfig::default() };
+/// let opened = store.open_topic(&runtime.topics(), "orders", config);
+/// assert!(matches!(opened, Err(DurableError::KeepNewest { name }) if name == "orders"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DurableError {

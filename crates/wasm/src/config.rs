@@ -38,6 +38,19 @@ pub mod defaults {
 }
 
 /// Allocator of instances.
+///
+/// ```
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{InstanceAllocator, WasmConfig};
+///
+/// // Many small guests.
+/// let config = WasmConfig {
+///     capacity: 100_000,
+///     memory_max_bytes: 1 << 20,
+///     allocator: InstanceAllocator::Slabs,
+///     ..WasmConfig::default()
+/// };
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceAllocator {
     /// Chosen by capacity: the pool up to [`defaults::POOL_CAPACITY_MAX`], slabs above.

@@ -70,6 +70,22 @@ pub enum HttpGuestError {
 }
 
 /// A component of `wasi:http` that handles requests; cheap to clone.
+///
+/// ```no_run
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_serve as serve; pub use rusm_wasm as wasm; }
+/// use rusm::serve::{Router, ServeConfig, Server};
+/// use rusm::wasm::{GuestOptions, HttpGuest, InstanceReuse, Wasm, WasmConfig};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let wasm = Wasm::start(WasmConfig::default())?;
+/// let module = wasm.load_file("shop", "shop.wasm".as_ref())?; // exports `wasi:http/incoming-handler`
+/// let options = GuestOptions::default().profile("network");
+/// let shop: HttpGuest = wasm.http_guest(&module, options, InstanceReuse::Request)?;
+/// let router = Router::new().route("GET /shop/*", shop)?;
+/// let _server = Server::start(&runtime, ServeConfig::listen(([127, 0, 0, 1], 8080)), router)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct HttpGuest(Arc<HttpGuestInner>);
 

@@ -13,6 +13,33 @@ use crate::identity::NodeName;
 use crate::wire::Lane;
 
 /// A network within this process.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// # use std::sync::Arc;
+/// # use rusm::Runtime;
+/// use rusm::cluster::node::Node;
+/// use rusm::cluster::{BootId, Config, MemoryNetwork, NodeName};
+///
+/// let network = MemoryNetwork::new();
+/// # let start = |name: &str, boot| {
+/// #     let runtime = Runtime::start(rusm::Config::default())?;
+/// #     let link = Arc::new(network.join(NodeName::new(name)?));
+/// #     let node = Node::start(&runtime, link, BootId(boot), Config::default())?;
+/// #     Ok::<_, Box<dyn std::error::Error>>((runtime, node))
+/// # };
+/// // Each node has a link of its own: `network.join(name)`.
+/// let ((north, _a), (south, _b)) = (start("north", 1)?, start("south", 2)?);
+/// while north.nodes().is_empty() {
+///     std::thread::yield_now();
+/// }
+/// network.cut(&NodeName::new("north")?, &NodeName::new("south")?);
+/// while !north.nodes().is_empty() {
+///     std::thread::yield_now();
+/// }
+/// # drop(south);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct MemoryNetwork(Arc<Mutex<Nodes>>);
 

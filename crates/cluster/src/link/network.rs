@@ -41,6 +41,26 @@ const SETTLE: Duration = Duration::from_millis(300);
 const RETURN_AFTER: Duration = Duration::from_secs(1);
 
 /// The link of a node over the network.
+///
+/// ```no_run
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// use std::sync::Arc;
+///
+/// use rusm::cluster::node::Node;
+/// use rusm::cluster::{BootId, Config, NetworkLink, NetworkSettings, NodeName};
+/// use rusm::Runtime;
+///
+/// let runtime = Runtime::start(rusm::Config::default())?;
+/// let settings = NetworkSettings {
+///     join: vec!["127.0.0.1:7001".to_owned()], // one reachable node is enough
+///     ..NetworkSettings::loopback(NodeName::new("south")?, 7002)
+/// };
+/// let link = NetworkLink::open(settings)?;
+/// # let boot = 7; // a random number for this start
+/// println!("listens at {:?}", link.addresses());
+/// let node = Node::start(&runtime, Arc::new(link), BootId(boot), Config::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct NetworkLink {
     settings: NetworkSettings,
     session: zenoh::Session,

@@ -15,6 +15,19 @@ pub const SECRET_PREFIX: &str = "rusm:";
 const SECRET_BYTES_MAX: usize = 256;
 
 /// Settings of the link over the network.
+///
+/// ```
+/// # mod rusm { pub use rusm_cluster as cluster; }
+/// use rusm::cluster::{NetworkSettings, NodeName};
+///
+/// let settings = NetworkSettings::loopback(NodeName::new("north")?, 7001);
+/// assert!(settings.check().is_ok());
+///
+/// // A node without certificates stays on its machine.
+/// let open = NetworkSettings { listen: ([0, 0, 0, 0], 7001).into(), ..settings };
+/// assert!(open.check().is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSettings {
     /// Name of this node.

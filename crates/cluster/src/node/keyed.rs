@@ -75,6 +75,42 @@ pub enum KeyedError {
 }
 
 /// A kind of keyed processes, as the processes of this node use it. Clones are the same. The host ends with the last one.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// # use std::sync::Arc;
+/// # use std::time::Duration;
+/// # use rusm::cluster::{BootId, Config, MemoryNetwork, NodeName};
+/// use rusm::cluster::node::{Deactivate, Keyed, KeyedConfig, Node};
+/// use rusm::{Context, Request};
+///
+/// /// A cart counts its items until it is idle.
+/// async fn cart(ctx: Context, _customer: String) {
+///     let mut items = 0;
+///     loop {
+///         let message = ctx.receive().await;
+///         if message.is::<Deactivate>() {
+///             return;
+///         }
+///         if let Ok(Request { request, reply }) = message.downcast::<Request<u32, u32>>() {
+///             items += request;
+///             reply.send(&ctx, items);
+///         }
+///     }
+/// }
+///
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let link = Arc::new(MemoryNetwork::new().join(NodeName::new("north")?));
+/// # let node = Node::start(&runtime, link, BootId(1), Config::default())?;
+/// let carts: Keyed = node.keyed("cart", KeyedConfig::default(), cart)?;
+/// let of_ada = carts.entity("ada");
+/// runtime.block_on(move |ctx| async move {
+///     // The first message starts the process, on the node of its key.
+///     assert_eq!(of_ada.call(&ctx, 2_u32, Duration::from_secs(5)).await, Ok(2_u32));
+///     assert_eq!(of_ada.call(&ctx, 3_u32, Duration::from_secs(5)).await, Ok(5_u32));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Keyed(Arc<Kind>);
 

@@ -28,6 +28,27 @@ use crate::wire::WireError;
 const TICK_MIN: Duration = Duration::from_millis(80);
 
 /// Unique names of the cluster. Clones are the same.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// # use std::sync::Arc;
+/// # use rusm::cluster::node::Node;
+/// # use rusm::cluster::{BootId, Config, MemoryNetwork, NodeName};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let link = Arc::new(MemoryNetwork::new().join(NodeName::new("north")?));
+/// let node = Node::start(&runtime, link, BootId(1), Config::default())?;
+/// let names = node.names();
+/// runtime.block_on(move |ctx| async move {
+///     let epoch = names.register("leader", ctx.pid()).await?;
+///     // Any node of the cluster finds the owner. Storage can refuse writes of an earlier epoch.
+///     let owner = names.owner("leader")?.expect("it is registered");
+///     assert_eq!((owner.pid, owner.epoch), (ctx.pid(), epoch));
+///     assert!(names.owns("leader"));
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// })
+/// # .map_err(|error| error.to_string())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Names(Arc<State>);
 
@@ -65,6 +86,23 @@ pub struct NameOwner {
 }
 
 /// Message to a process that owns a name, or did.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// use rusm::Context;
+/// use rusm::cluster::node::{NameChange, Ownership};
+///
+/// /// The loop of a process that works only while it owns its name.
+/// async fn lead(ctx: Context, mut epoch: u64) {
+///     loop {
+///         match ctx.receive_of::<NameChange>().await.change {
+///             Ownership::Suspended => println!("no majority: epoch {epoch} pauses"),
+///             Ownership::Resumed { epoch: next } => epoch = next,
+///             Ownership::Lost => return,
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameChange {
     /// The name.

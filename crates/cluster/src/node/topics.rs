@@ -72,6 +72,36 @@ pub struct SharedAccount {
 }
 
 /// A topic that is shared with other nodes, until it is dropped.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// # use std::sync::Arc;
+/// # use rusm::Runtime;
+/// # use rusm::cluster::{BootId, Config, MemoryNetwork, NodeName};
+/// use rusm::cluster::node::{Node, ShareConfig};
+/// use rusm::topic::{Message, Overflow};
+///
+/// # let network = MemoryNetwork::new();
+/// # let start = |name: &str, boot| {
+/// #     let runtime = Runtime::start(rusm::Config::default())?;
+/// #     let link = Arc::new(network.join(NodeName::new(name)?));
+/// #     let node = Node::start(&runtime, link, BootId(boot), Config::default())?;
+/// #     Ok::<_, Box<dyn std::error::Error>>((runtime, node))
+/// # };
+/// # let ((north, on_north), (south, on_south)) = (start("north", 1)?, start("south", 2)?);
+/// // On each of two nodes: a topic of the same name.
+/// let (here, there) = (north.topics().create("prices")?, south.topics().create("prices")?);
+/// let shared = on_north.share_topic(&here, ShareConfig::default())?;
+/// let _shared = on_south.share_topic(&there, ShareConfig::default())?;
+///
+/// let mut screen = there.subscribe(Overflow::Block);
+/// while shared.account().sent == 0 {
+///     here.blocking_publish(Message::new("9.80"))?; // the first ones may find no other node yet
+/// #   std::thread::sleep(std::time::Duration::from_millis(1));
+/// }
+/// assert_eq!(screen.blocking_next()?.payload(), "9.80");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SharedTopic {
     handle: Handle,

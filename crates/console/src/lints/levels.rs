@@ -3,6 +3,15 @@
 use rusm_protocol::Lint;
 
 /// Level of a lint.
+///
+/// ```
+/// # mod rusm { pub use rusm_console as console; }
+/// use rusm::console::{Lint, LintLevel, LintLevels};
+///
+/// let lints = LintLevels::default().with(Lint::BusyLoop, LintLevel::Allow);
+/// assert_eq!(lints.level(Lint::BusyLoop).word(), "allow");
+/// assert_eq!(lints.level(Lint::Hog), LintLevel::Warn);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LintLevel {
     /// Observers are warned.

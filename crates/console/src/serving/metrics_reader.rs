@@ -11,6 +11,22 @@ use crate::view::node::Node;
 const WAITING_MAX: usize = 16;
 
 /// Reads the metrics of a node from any thread; cheap to clone.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_console as console; }
+/// use std::time::Duration;
+///
+/// use rusm::console::{Console, ConsoleConfig, MetricsReader};
+/// # let directory = tempfile::tempdir()?;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let config = ConsoleConfig { dir: directory.path().join("sockets"), ..ConsoleConfig::named("shop") };
+///
+/// let console = Console::bind(&runtime, config)?;
+/// let metrics: MetricsReader = console.metrics();
+/// let text = metrics.text(Duration::from_secs(10)).expect("the console answers");
+/// assert!(text.contains("rusm_"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MetricsReader(Sender<SyncSender<String>>);
 

@@ -98,6 +98,26 @@ struct Replica {
 }
 
 /// A PN-counter of replicas that merge periodically.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{Counter, Counters, Crdt, CrdtOptions, MemoryStore};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let options = CrdtOptions { replicas: 2, ..CrdtOptions::default() };
+/// let likes = Counters::<Crdt<_>, _>::start(&runtime, MemoryStore::new(), options)?;
+/// let post = likes.counter("post 7", 0)?;
+/// runtime.block_on(move |_| async move {
+///     post.update_by(0, -3).await?; // three units are given, by a worker of replica 0
+///     post.update_by(1, -4).await?;
+///     assert_eq!(post.value(), 7);
+///     likes.flush().await?; // merges: each replica now knows the units of the other
+///     assert_eq!(post.value_at(0), 7);
+///     Ok::<(), rusm::counter::CounterStoreError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Crdt<S> {
     stripe_selector: StripeSelector,
     initial_value: i64,

@@ -30,6 +30,20 @@ const COARSE_WAIT: Duration = Duration::from_millis(5);
 const PRECISE_WAIT: Duration = Duration::from_millis(2);
 
 /// Error returned when units were not acquired.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{AcquireError, Limiter, Quota};
+///
+/// let limiter = Limiter::new(Quota::per_sec(10.0, 5)?);
+/// assert_eq!(limiter.try_acquire(5), Ok(()));
+/// match limiter.try_acquire(1) {
+///     Err(AcquireError::Later { after }) => assert!(after.as_millis() <= 100),
+///     other => unreachable!("the burst is used up: {other:?}"),
+/// }
+/// assert_eq!(limiter.try_acquire(6), Err(AcquireError::MoreThanBurst { units: 6, burst: 5 }));
+/// # Ok::<(), rusm::counter::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AcquireError {
     /// Retry after this time: the units will then be available unless another caller takes them.

@@ -27,6 +27,24 @@ use super::stripes::Stripe;
 use super::variant::{Admission, Counter, NoOptions, NoOptionsError};
 
 /// A counter that stores every operation before the operation completes.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{Admission, AtomicCounter, Counter, Counters, MemoryStore, NoOptions};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let accounts = Counters::<AtomicCounter<_>, _>::start(&runtime, MemoryStore::new(), NoOptions)?;
+/// let account = accounts.counter("ada", 100)?;
+/// runtime.block_on(move |_| async move {
+///     // Each of these is in the store when it returns.
+///     assert_eq!(account.update(30).await?, Admission::Granted);
+///     account.update(-5).await?;
+///     assert_eq!(account.value(), 75);
+///     Ok::<(), rusm::counter::CounterStoreError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct AtomicCounter<S> {
     /// Units sent to the store and not yet answered.
     in_flight_units: CachePadded<AtomicI64>,
@@ -86,6 +104,22 @@ impl<S: CounterStore> Counter<S> for AtomicCounter<S> {
 }
 
 /// Size of a batch, and the longest time that it waits for more operations.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use std::time::Duration;
+///
+/// use rusm::counter::{BatchCounter, BatchOptions, Counters, MemoryStore};
+///
+/// let options = BatchOptions { size: 256, interval: Duration::from_millis(5) };
+/// let visits = Counters::<BatchCounter<_>, _>::start(&runtime, MemoryStore::new(), options)?;
+///
+/// let options = BatchOptions { size: 0, ..BatchOptions::default() };
+/// let error = Counters::<BatchCounter<_>, _>::start(&runtime, MemoryStore::new(), options).unwrap_err();
+/// assert_eq!(error.to_string(), "batch size of 0 is not between 1 and 65536");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
     /// Number of operations in a batch, 1 to 65,536. Default 64; more means fewer store calls, and a larger loss in a
@@ -145,6 +179,24 @@ impl PendingBatch {
 }
 
 /// A counter that stores its operations in batches.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{BatchCounter, BatchOptions, Counter, Counters, MemoryStore};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let visits = Counters::<BatchCounter<_>, _>::start(&runtime, MemoryStore::new(), BatchOptions::default())?;
+/// let home = visits.counter("/", 0)?;
+/// runtime.block_on(move |_| async move {
+///     for _ in 0..100 {
+///         home.update(-1).await?; // negative units are given: the value grows
+///     }
+///     assert_eq!(home.value(), 100);
+///     visits.flush().await // stores the incomplete batch too
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BatchCounter<S> {
     stripe_selector: StripeSelector,
     stripes: Box<[CachePadded<AtomicU64>]>,

@@ -271,6 +271,22 @@ impl SlotTable {
 }
 
 /// A store in memory: for counters that may be lost, and as the baseline without storage costs.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::sync::Arc;
+///
+/// use rusm::counter::{CommitOptions, CounterStore, Counters, MemoryStore, Vsa};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let store = Arc::new(MemoryStore::new());
+/// let stock = Counters::<Vsa, _>::with_store(&runtime, Arc::clone(&store), CommitOptions::balanced())?;
+/// stock.counter("apples", 100)?.add(30);
+/// runtime.block_on(move |_| async move { stock.flush().await })?;
+/// assert_eq!(store.slot("apples", 0)?.value(), 70);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryStore(SlotTable);
 

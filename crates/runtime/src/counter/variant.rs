@@ -11,6 +11,27 @@ use super::backend::Backend;
 use super::store::{CounterStore, CounterStoreError, Slot};
 
 /// A variant of counters, on top of a store.
+///
+/// Code that works with every variant takes the variant as a type parameter:
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::sync::Arc;
+///
+/// use rusm::counter::{AtomicCounter, Counter, CounterStore, CounterStoreError, Counters, MemoryStore, NoOptions};
+/// use rusm::{Config, Runtime};
+///
+/// async fn sell<C: Counter<S>, S: CounterStore>(stock: Arc<C>, units: i64) -> Result<i64, CounterStoreError> {
+///     stock.update(units).await?;
+///     Ok(stock.value())
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let stock = Counters::<AtomicCounter<_>, _>::start(&runtime, MemoryStore::new(), NoOptions)?;
+/// let apples = stock.counter("apples", 100)?;
+/// assert_eq!(runtime.block_on(|_| sell(apples, 30)), Ok(70));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Counter<S: CounterStore>: fmt::Debug + Send + Sync + Sized + 'static {
     /// Options of the variant.
     type Options: Clone + Send + Sync + 'static;

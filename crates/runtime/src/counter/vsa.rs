@@ -28,6 +28,21 @@ use super::variant::{Admission, Counter};
 use crate::time::ticker::clock;
 
 /// A counter that persists only its net change; see [`counter`](crate::counter).
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::counter::{CommitOptions, Counters, MemoryStore, Vsa};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let stock = Counters::<Vsa, _>::start(&runtime, MemoryStore::new(), CommitOptions::balanced())?;
+/// let seats = stock.counter("seats", 2)?;
+/// assert!(seats.try_consume(2));
+/// assert!(!seats.try_consume(1), "sold out");
+/// assert_eq!(seats.refund(1), 1);
+/// assert_eq!(seats.available(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Vsa {
     stripe_selector: StripeSelector,
     stripes: Stripes,

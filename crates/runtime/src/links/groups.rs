@@ -80,6 +80,21 @@ pub struct Left {
 }
 
 /// Error returned when a group cannot be joined, left or monitored.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, GroupError, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     ctx.join("workers")?;
+///     ctx.leave("workers")?;
+///     let error = ctx.leave("workers").unwrap_err();
+///     assert_eq!(error, GroupError::NotMember { group: "workers".to_owned(), pid: ctx.pid() });
+///     Ok::<(), GroupError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// The process is not a member: it has left as often as it has joined.

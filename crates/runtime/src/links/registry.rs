@@ -25,6 +25,23 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, RwLock};
 
 /// Error returned when a name cannot be registered.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, RegisterError, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     ctx.register("db")?;
+///     let other = ctx.spawn(|_| std::future::pending::<()>());
+///     match ctx.runtime().register(other, "db") {
+///         Err(RegisterError::Taken { holder, .. }) => assert_eq!(holder, ctx.pid()),
+///         registered => unreachable!("the name is taken: {registered:?}"),
+///     }
+///     Ok::<(), RegisterError>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
     /// Another live process has the name.

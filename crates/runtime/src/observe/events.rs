@@ -22,6 +22,21 @@ const EVENTS_KEPT: usize = 1024;
 pub(crate) const EVENTS_PER_SLICE: u32 = 8;
 
 /// An event of a process or a supervisor.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::observe::{self, EventKind};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let failing = runtime.spawn(|_| async { ExitReason::other("no disk") })?;
+/// runtime.wait(failing);
+/// let events = observe::events(&runtime, 0, 10);
+/// assert!(matches!(&events[0].kind, EventKind::Failure { pid, .. } if *pid == failing));
+/// // The next look begins after the last event that was seen.
+/// assert!(observe::events(&runtime, events[0].seq, 10).is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeEvent {
     /// Number of the event among all recorded events, from 1.

@@ -89,6 +89,24 @@ pub fn process_ref(runtime: &Handle, pid: Pid) -> Option<ProcessRef<'_>> {
 }
 
 /// A live view of a process's counters; each method reads the current value.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime, observe};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// for _ in 0..100 {
+///     runtime.spawn(|_| std::future::pending::<()>())?;
+/// }
+/// let mut longest = None;
+/// for part in 0..observe::table_parts(&runtime) {
+///     observe::for_each_process(&runtime, part, |seen| {
+///         longest = longest.max(Some((seen.mailbox_len(), seen.pid())));
+///     });
+/// }
+/// assert_eq!(longest.map(|(len, _)| len), Some(0), "no process has a message");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct ProcessRef<'a> {
     slot: u32,
@@ -265,6 +283,18 @@ impl ProcessRef<'_> {
 }
 
 /// Description of a process.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime, SpawnOptions, observe};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let options = SpawnOptions::default().label("import");
+/// let pid = runtime.spawn_with(&options, |_| std::future::pending::<()>())?;
+/// let report = observe::process(&runtime, pid).expect("it lives");
+/// assert_eq!((report.label.as_deref(), report.name, report.parent), (Some("import"), None, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessReport {
     /// Pid of the process.

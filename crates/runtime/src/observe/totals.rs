@@ -10,6 +10,19 @@ use crate::runtime::handle::Handle;
 use crate::scheduler::{Counters, SchedulerShared};
 
 /// Counters of a whole runtime.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime, observe};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// for _ in 0..2 {
+///     runtime.spawn(|_| std::future::pending::<()>())?;
+/// }
+/// let totals = observe::totals(&runtime);
+/// assert_eq!((totals.spawned, totals.exited, totals.live), (2, 0, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Number of processes ever spawned.

@@ -368,6 +368,18 @@ impl Context {
 }
 
 /// Future returned by [`Context::send`].
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let me = ctx.pid();
+///     let sending = ctx.send(me, 7_u32); // nothing is sent yet
+///     sending.await;
+///     assert_eq!(ctx.receive_of::<u32>().await, 7);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless awaited: the message is not sent"]
 pub struct Sending<'a, T> {
     context: &'a Context,
@@ -418,6 +430,21 @@ fn drop_unsent(running: &Running<'_>, to: Pid, envelope: Envelope, cx: &TaskCont
 }
 
 /// Future returned by [`Context::receive`].
+///
+/// It takes the oldest message, of any type:
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     ctx.send(ctx.pid(), "tea").await;
+///     ctx.send(ctx.pid(), 7_u32).await;
+///     let message = ctx.receive().await;
+///     assert_eq!(message.downcast::<&str>().ok(), Some("tea"));
+///     assert!(ctx.receive().await.is::<u32>());
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless awaited: no message is received"]
 #[derive(Debug)]
 pub struct Receive<'a> {
@@ -442,6 +469,21 @@ impl Future for Receive<'_> {
 }
 
 /// Future returned by [`Context::receive_match`].
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     for number in [3_u32, 40, 5] {
+///         ctx.send(ctx.pid(), number).await;
+///     }
+///     let large = ctx.receive_match(|message| message.downcast_ref::<u32>().is_some_and(|number| *number > 9)).await;
+///     assert_eq!(large.downcast::<u32>().ok(), Some(40));
+///     // The others stay in the mailbox, in their order.
+///     assert_eq!(ctx.receive_of::<u32>().await, 3);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless awaited: no message is received"]
 pub struct ReceiveMatch<'a> {
     context: &'a Context,
@@ -473,6 +515,19 @@ impl Future for ReceiveMatch<'_> {
 }
 
 /// Future returned by [`Context::receive_of`].
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     ctx.send(ctx.pid(), "tea").await;
+///     ctx.send(ctx.pid(), 7_u32).await;
+///     assert_eq!(ctx.receive_of::<u32>().await, 7);
+///     // Messages of other types stay in the mailbox.
+///     assert_eq!(ctx.receive_of::<&str>().await, "tea");
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "futures do nothing unless awaited: no message is received"]
 pub struct ReceiveOf<'a, T> {
     context: &'a Context,

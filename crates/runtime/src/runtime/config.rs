@@ -112,6 +112,14 @@ impl Default for Config {
 }
 
 /// Error returned when a runtime cannot start.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Runtime};
+///
+/// let error = Runtime::start(Config { mailbox_capacity: 0, ..Config::default() }).unwrap_err();
+/// assert_eq!(error.to_string(), "mailbox_capacity of 0 is not between 1 and 4294967295");
+/// ```
 #[derive(Debug, Error)]
 pub enum StartError {
     /// A value of the configuration is out of range. Choose one between `min` and `max`.

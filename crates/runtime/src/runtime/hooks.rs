@@ -65,6 +65,22 @@ impl<E> fmt::Debug for Hook<E> {
 }
 
 /// A process that begins its first poll.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, Hook, ProcessSpawn, Runtime, SpawnOptions};
+///
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let config = Config {
+///     on_spawn: Some(Hook::new(move |spawn: &ProcessSpawn| drop(tell.send(spawn.clone())))),
+///     ..Config::default()
+/// };
+/// let runtime = Runtime::start(config)?;
+/// let pid = runtime.spawn_with(&SpawnOptions::default().label("import"), |_ctx| async {})?;
+/// let spawn = told.recv()?;
+/// assert_eq!((spawn.pid, spawn.parent, spawn.label.as_deref()), (pid, None, Some("import")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProcessSpawn {
@@ -81,6 +97,23 @@ pub struct ProcessSpawn {
 }
 
 /// A process that has ended, for whatever reason.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, ExitReason, Hook, ProcessExit, Runtime};
+///
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let config = Config {
+///     on_exit: Some(Hook::new(move |exit: &ProcessExit| drop(tell.send(exit.clone())))),
+///     ..Config::default()
+/// };
+/// let runtime = Runtime::start(config)?;
+/// let pid = runtime.spawn(|ctx| async move { drop(ctx.receive().await) })?;
+/// runtime.try_send(pid, "go")?;
+/// let exit = told.recv()?;
+/// assert_eq!((exit.pid, exit.reason, exit.messages), (pid, ExitReason::Normal, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProcessExit {

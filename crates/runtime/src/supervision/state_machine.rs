@@ -37,6 +37,49 @@ use crate::supervision::state_query::{GetState, opaque};
 use crate::supervision::supervisor::ChildSpec;
 
 /// An event of a state machine.
+///
+/// The patterns of [`handle`](StateMachine::handle), here of a session that ends after 10 ms without a sign of life:
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::state_machine::{Event, StateMachine, Step};
+/// # use rusm::state_machine::MachineRef;
+/// # use rusm::{Config, Context, ExitReason, Runtime};
+///
+/// # struct Session;
+/// # struct Alive;
+/// impl StateMachine for Session {
+/// #     type Args = ();
+/// #     type State = Alive;
+/// #     type Call = &'static str;
+/// #     type Reply = usize;
+/// #     type Cast = Alive;
+/// #     async fn init(_: &Context, (): ()) -> Result<(Self, Alive), ExitReason> { Ok((Self, Alive)) }
+/// #     fn timeout(&self, _: &Alive) -> Option<Duration> { Some(Duration::from_millis(10)) }
+///     // …
+///     async fn handle(&mut self, ctx: &Context, _: &Alive, event: Event<Self>) -> Step<Self> {
+///         match event {
+///             Event::Call(text, reply) => {
+///                 reply.send(ctx, text.len());
+///                 Step::Keep
+///             }
+///             Event::Cast(Alive) => Step::Next(Alive), // its timeout begins again
+///             Event::Timeout => Step::Stop(ExitReason::other("no sign of life")),
+///             Event::Info(message) => Step::Unmatched(message),
+///         }
+///     }
+/// }
+/// # let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// # runtime.block_on(|ctx| async move {
+/// #     let session = MachineRef::<Session>::start(&ctx.runtime(), ()).await.expect("it starts");
+/// #     let watch = ctx.monitor(session.pid());
+/// #     session.cast(&ctx, Alive).await;
+/// #     let down = ctx.receive_of::<rusm::Down>().await;
+/// #     assert_eq!((down.reference, down.reason.to_string().contains("no sign of life")), (watch, true));
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum Event<M: StateMachine> {
     /// A [`call`](Context::call) with an `M::Call`.
     Call(M::Call, ReplyTo<M::Reply>),
@@ -49,6 +92,53 @@ pub enum Event<M: StateMachine> {
 }
 
 /// The next step of a state machine after an event.
+///
+/// A printer without paper keeps its jobs until it is refilled:
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::state_machine::{Event, StateMachine, Step};
+/// # use rusm::state_machine::MachineRef;
+/// # use rusm::{Config, Context, ExitReason, Runtime};
+///
+/// # struct Printer { printed: usize }
+/// # struct Refill;
+/// enum Paper { Empty, Loaded }
+///
+/// impl StateMachine for Printer {
+/// #     type Args = ();
+/// #     type State = Paper;
+/// #     type Call = &'static str;
+/// #     type Reply = usize;
+/// #     type Cast = Refill;
+/// #     async fn init(_: &Context, (): ()) -> Result<(Self, Paper), ExitReason> {
+/// #         Ok((Self { printed: 0 }, Paper::Empty))
+/// #     }
+///     // …
+///     async fn handle(&mut self, ctx: &Context, paper: &Paper, event: Event<Self>) -> Step<Self> {
+///         match (paper, event) {
+///             (Paper::Empty, job @ Event::Call(..)) => Step::Postpone(job),
+///             (Paper::Empty, Event::Cast(Refill)) => Step::Next(Paper::Loaded), // the jobs come again
+///             (Paper::Loaded, Event::Call(text, reply)) => {
+///                 self.printed += text.len();
+///                 reply.send(ctx, self.printed);
+///                 Step::Keep
+///             }
+///             (_, Event::Info(message)) => Step::Unmatched(message),
+///             (_, _) => Step::Keep,
+///         }
+///     }
+/// }
+/// # let runtime = Runtime::start(Config::default())?;
+/// # runtime.block_on(|ctx| async move {
+/// #     let printer = MachineRef::<Printer>::start_link(&ctx, ()).await.expect("it starts");
+/// #     let job = ctx.task(move |ctx| async move { printer.request(&ctx, "hello").await }).expect("there is room");
+/// #     ctx.yield_now().await;
+/// #     printer.cast(&ctx, Refill).await;
+/// #     assert_eq!(job.await.expect("it does not fail"), Ok(5));
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum Step<M: StateMachine> {
     /// Keeps the state, and the time that is left of its timeout.
     Keep,
@@ -193,6 +283,47 @@ pub trait StateMachine: Sized + Send + 'static {
 }
 
 /// A typed reference to a state machine, as small as a pid.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::time::Duration;
+///
+/// use rusm::state_machine::MachineRef;
+/// # use rusm::state_machine::{Event, StateMachine, Step};
+/// use rusm::{Config, ExitReason, Runtime};
+/// # use rusm::Context;
+/// # #[derive(Clone, Copy, Debug, PartialEq)]
+/// # enum Light { Red, Green }
+/// # struct Signal;
+/// # impl StateMachine for Signal {
+/// #     type Args = Light;
+/// #     type State = Light;
+/// #     type Call = ();
+/// #     type Reply = Light;
+/// #     type Cast = Light;
+/// #     async fn init(_: &Context, light: Light) -> Result<(Self, Light), ExitReason> { Ok((Self, light)) }
+/// #     async fn handle(&mut self, ctx: &Context, light: &Light, event: Event<Self>) -> Step<Self> {
+/// #         match event {
+/// #             Event::Call((), reply) => { reply.send(ctx, *light); Step::Keep }
+/// #             Event::Cast(light) => Step::Next(light),
+/// #             Event::Timeout => Step::Keep,
+/// #             Event::Info(message) => Step::Unmatched(message),
+/// #         }
+/// #     }
+/// # }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     // `Signal` is a `StateMachine` that begins in the state of its argument.
+///     let signal = MachineRef::<Signal>::start_link(&ctx, Light::Red).await?;
+///     signal.cast(&ctx, Light::Green).await;
+///     assert_eq!(signal.call(&ctx, (), Duration::from_secs(1)).await?, Light::Green);
+///     signal.stop(&ctx, ExitReason::Normal, Duration::from_secs(1)).await?;
+///     assert!(signal.request(&ctx, ()).await.is_err(), "it has ended");
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 pub struct MachineRef<M> {
     pid: Pid,
     kind: PhantomData<fn() -> M>,

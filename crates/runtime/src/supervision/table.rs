@@ -60,6 +60,23 @@ use crate::runtime::shared::RuntimeShared;
 pub struct Table<K, V>(Arc<TableState<K, V>>);
 
 /// Error returned by a write to a table that has ended with its owner.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::table::{Table, TableEnded};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let sessions = runtime.block_on(|ctx| async move {
+///     let sessions = Table::<u64, String>::new(&ctx, "sessions");
+///     sessions.insert(7, "Ada".to_owned())?;
+///     Ok::<_, TableEnded>(sessions) // its owner ends
+/// })?;
+/// # runtime.shutdown(std::time::Duration::from_secs(1));
+/// let error = sessions.insert(8, "Bob".to_owned()).unwrap_err();
+/// assert_eq!(error.to_string(), r#"table "sessions" has ended with its owner"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("table {table:?} has ended with its owner")]
 pub struct TableEnded {

@@ -14,6 +14,19 @@ use crate::scheduler::fuzzer::ScheduleFuzzer;
 const PROCESSES_MAX: usize = 50;
 
 /// The state of an application when its run failed.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::test::find;
+///
+/// let failure = find(0..10, |ctx| async move {
+///     ctx.set_label("shop");
+///     drop(ctx.receive().await) // nothing sends a message
+/// });
+/// let report = failure.expect("it never ends").report;
+/// assert_eq!((report.live, report.processes[0].name.as_deref()), (1, Some("shop")));
+/// println!("{report}");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
     /// The end of the schedule, oldest first: a process, and the number of turns that it had in a row.

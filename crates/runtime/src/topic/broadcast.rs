@@ -299,6 +299,25 @@ impl Drop for Subscriber {
 }
 
 /// Messages received together, borrowed from the log. Clone a message to keep it.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, Overflow};
+///
+/// let prices = runtime.topics().create("prices")?;
+/// let mut screen = prices.subscribe(Overflow::Block);
+/// for price in ["9.80", "9.90", "10.10"] {
+///     prices.blocking_publish(Message::new(price))?;
+/// }
+/// let mut texts = Vec::new();
+/// while texts.len() < 3 {
+///     let batch = screen.try_next_batch(100)?;
+///     texts.extend(batch.map(|message| message.payload().clone()));
+/// }
+/// assert_eq!(texts, ["9.80", "9.90", "10.10"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     slots: std::slice::Iter<'a, OnceLock<Message>>,

@@ -19,6 +19,22 @@ use crate::stream::ring::park;
 use crate::stream::ring::turn;
 
 /// Error returned if a message was not published; hands the message back.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, Overflow, PublishError, TopicConfig};
+///
+/// let config = TopicConfig { messages: 1, ..TopicConfig::default() };
+/// let orders = runtime.topics().create_with("orders", config)?;
+/// let _slow = orders.subscribe(Overflow::Block);
+/// orders.try_publish(Message::new("tea"))?;
+/// match orders.try_publish(Message::new("milk")) {
+///     Err(PublishError::Full { message, .. }) => assert_eq!(message.payload(), "milk"), // retry it later
+///     other => unreachable!("the topic is full: {other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
     /// The topic is full. Returned only by calls that do not wait.

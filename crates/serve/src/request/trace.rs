@@ -21,6 +21,20 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const FIELD_BYTES: usize = 55;
 
 /// The trace of a request, and the request's own span in it.
+///
+/// ```
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::{Request, TRACEPARENT, http};
+///
+/// async fn order(request: Request) -> String {
+///     let Some(trace) = request.trace() else { return "the client sent no trace\n".to_owned() };
+///     // A request to another server continues the trace.
+///     let onward = http::Request::get("http://stock.example.org/").header(TRACEPARENT, trace.outgoing());
+///     // … send it …
+/// #   drop(onward);
+///     format!("trace {}, span {}\n", trace.trace_id(), trace.span_id())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace: u128,
@@ -30,10 +44,24 @@ pub struct TraceContext {
 }
 
 /// Id of a trace, as 32 hexadecimal digits.
+///
+/// ```
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::TraceId;
+///
+/// assert_eq!(TraceId(0xbeef).to_string(), "0000000000000000000000000000beef");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceId(pub u128);
 
 /// Id of a span, as 16 hexadecimal digits.
+///
+/// ```
+/// # mod rusm { pub use rusm_serve as serve; }
+/// use rusm::serve::SpanId;
+///
+/// assert_eq!(SpanId(0xbeef).to_string(), "000000000000beef");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanId(pub u64);
 

@@ -7,6 +7,15 @@ use thiserror::Error;
 const BYTES_MAX: usize = u8::MAX as usize;
 
 /// Reason why a crontab expression is refused.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::jobs::{CrontabError, NewJob};
+///
+/// assert!(NewJob::new("report").crontab("0 9 * * MON-FRI Europe/Paris").is_ok());
+/// let error: CrontabError = NewJob::new("report").crontab("0 25 * * *").unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("crontab {expression:?}: {reason}")]
 pub struct CrontabError {

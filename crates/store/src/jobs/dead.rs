@@ -10,6 +10,35 @@ use super::record::{self, Record, parts};
 use crate::read::Row;
 
 /// A job that has failed as often as it may.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+/// use rusm::store::jobs::{DeadJob, Done, Jobs, NewJob, Retry};
+/// # use rusm::store::{Store, StoreConfig};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let mails = Jobs::open(&store, "mails")?;
+/// mails.blocking_enqueue(NewJob::new("ada"))?;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let jobs = mails.clone();
+/// # runtime.block_on(move |ctx| async move {
+/// #     let worker = jobs.worker(|_ctx, _job| async { Err::<Done, _>("the mail server refuses") });
+/// #     let worker = worker.retry(Retry { attempts: 1, ..Retry::default() });
+/// #     worker.start_link(&ctx).await.expect("there is room for a process");
+/// #     while jobs.counts().dead == 0 {
+/// #         ctx.yield_now().await;
+/// #     }
+/// # });
+/// // … its worker has tried as often as `Retry` says …
+/// for DeadJob { id, payload, attempts, error } in mails.blocking_dead(10)? {
+///     assert_eq!(payload, "ada");
+///     assert_eq!((attempts, &*error), (1, "the mail server refuses"));
+///     assert!(mails.blocking_discard(id)?); // or `blocking_revive_one`
+/// }
+/// assert_eq!(mails.counts().dead, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadJob {
     /// Its id among the dead jobs of its queue.

@@ -31,7 +31,33 @@ struct Failed {
     error: String,
 }
 
-/// A job that runs; the page of [`Worker`] has a program.
+/// A job that runs.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+/// use rusm::store::jobs::{Done, Job, Jobs, NewJob};
+/// # use rusm::store::{Store, StoreConfig};
+///
+/// async fn send_mail(job: Job) -> Result<Done, String> {
+///     let address = std::str::from_utf8(job.payload()).map_err(|error| error.to_string())?;
+///     println!("attempt {} to send a mail to {address}", job.attempt());
+///     // … an error here is retried …
+///     Ok(Done::new())
+/// }
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+/// let mails = Jobs::open(&store, "mails")?;
+/// mails.blocking_enqueue(NewJob::new("ada@example.org"))?;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # runtime.block_on(move |ctx| async move {
+/// mails.worker(|_ctx, job| send_mail(job)).start_link(&ctx).await.expect("there is room for a process");
+/// #     while mails.counts().pending > 0 {
+/// #         ctx.yield_now().await;
+/// #     }
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Job {
     record: Record,
@@ -52,7 +78,24 @@ impl Job {
 
 type Writes = Box<dyn FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send>;
 
-/// Value that a handler returns for a job that is done; the page of [`Worker`] has a program.
+/// Value that a handler returns for a job that is done.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::Bucket;
+/// use rusm::store::jobs::{Done, Job};
+///
+/// /// A job without writes of its own.
+/// async fn send_mail(job: Job) -> Result<Done, String> {
+///     println!("a mail of {} bytes", job.payload().len());
+///     Ok(Done::new())
+/// }
+///
+/// /// Both this row and the end of the job are on disk, or neither is.
+/// async fn ship_order(shipped: Bucket, job: Job) -> Result<Done, String> {
+///     Ok(Done::with(move |tx| tx.put(&shipped, job.payload(), "shipped")))
+/// }
+/// ```
 #[derive(Default)]
 pub struct Done(Option<Writes>);
 

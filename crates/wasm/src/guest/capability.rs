@@ -15,6 +15,20 @@ use thiserror::Error;
 use crate::guest::limits::GuestLimits;
 
 /// A permission that a guest has only if it was granted.
+///
+/// ```
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Capability, UnknownName, WasmConfig};
+///
+/// // Guests of this profile may use timers and the granted buckets of the store, and nothing else.
+/// let mut config = WasmConfig::default();
+/// config.profiles.set("billing", [Capability::Timers, Capability::Kv].into_iter().collect());
+/// config.profiles.set_buckets("billing", ["invoices"]);
+///
+/// // The names in configuration:
+/// assert_eq!("exit-others".parse(), Ok::<_, UnknownName>(Capability::ExitOthers));
+/// assert_eq!(Capability::Kv.word(), "kv");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Capability {
@@ -178,6 +192,15 @@ struct GrantInner {
 }
 
 /// A folder of the machine that guests reach by WASI, and nothing outside of it.
+///
+/// ```
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{Folder, Profiles};
+///
+/// let mut profiles = Profiles::default();
+/// let pages = Folder { path: "/srv/pages".into(), guest_path: "/pages".to_owned(), is_writable: false };
+/// profiles.set_folders("trusted", [pages]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     /// Path on the machine.

@@ -8,6 +8,23 @@ use wasmtime::WasmBacktrace;
 use rusm_runtime::{Detail, ExitReason};
 
 /// A trap, stored in the [`Detail`] of an exit reason such as `trap: unreachable`.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{GuestOptions, Trap, Wasm, WasmConfig};
+/// use rusm::{Config, Down, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let wasm = Wasm::start(WasmConfig { capacity: 10, ..WasmConfig::default() })?;
+/// let module = wasm.load("broken", &wat::parse_str(r#"(module (func (export "run") unreachable))"#)?)?;
+/// let down = runtime.block_on(|ctx| async move {
+///     wasm.spawn_from(&ctx, &module, &GuestOptions::default().monitored())?;
+///     Ok::<_, rusm::wasm::GuestError>(ctx.receive_of::<Down>().await)
+/// })?;
+/// let ExitReason::Other(detail) = down.reason else { unreachable!("the guest traps") };
+/// assert_eq!(detail.value::<Trap>().map(|trap| trap.code), Some("unreachable"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trap {
     /// Stable name of the trap: `unreachable`, `stack overflow`, `memory out of bounds`, …

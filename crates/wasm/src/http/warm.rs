@@ -21,6 +21,15 @@ use crate::engine::idle_instances::IdleInstances;
 pub const REQUESTS_OF_POOLED: u32 = 1_000;
 
 /// The requests that share an instance.
+///
+/// ```
+/// # mod rusm { pub use rusm_wasm as wasm; }
+/// use rusm::wasm::{InstanceReuse, REQUESTS_OF_POOLED};
+///
+/// // At most eight instances wait; each answers a thousand requests.
+/// let reuse = InstanceReuse::Pool { idle: 8, requests: REQUESTS_OF_POOLED };
+/// assert_ne!(reuse, InstanceReuse::default(), "by default, each request has its own");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceReuse {
     /// Each request has an instance of its own. Requests share nothing.

@@ -21,10 +21,37 @@ pub const STATE_BYTES_MAX: usize = 16 << 20;
 
 /// Message to a keyed process: it should store what it needs and end. All messages before this one are in its mailbox
 /// before it.
+///
+/// ```
+/// # mod rusm { pub use rusm_runtime::*; pub use rusm_cluster as cluster; }
+/// use rusm::Context;
+/// use rusm::cluster::node::Deactivate;
+///
+/// /// A keyed process that ends when it is asked to.
+/// async fn cart(ctx: Context, customer: String) {
+///     loop {
+///         let message = ctx.receive().await;
+///         if message.is::<Deactivate>() {
+///             println!("store the cart of {customer}");
+///             return;
+///         }
+///         // … handle the message …
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deactivate;
 
 /// Settings of a kind of keyed processes.
+///
+/// ```
+/// # mod rusm { pub use rusm_cluster as cluster; }
+/// use std::time::Duration;
+///
+/// use rusm::cluster::node::KeyedConfig;
+///
+/// let config = KeyedConfig { idle: Duration::from_secs(10), keys_max: 10_000, ..KeyedConfig::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedConfig {
     /// Time without a message after which a process gets [`Deactivate`]. Default 60 s.

@@ -21,6 +21,21 @@ const SENDERS_MAX: usize = 4_096;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What happened to a traced process.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::observe::TraceKind;
+///
+/// fn describe(kind: &TraceKind) -> String {
+///     match kind {
+///         TraceKind::Poll { took_ns, state } => format!("ran for {} µs, then {state}", took_ns / 1_000),
+///         other => format!("{other:?}"),
+///     }
+/// }
+///
+/// assert_eq!(describe(&TraceKind::Poll { took_ns: 7_000, state: "receive" }), "ran for 7 µs, then receive");
+/// assert_eq!(describe(&TraceKind::Arrive), "Arrive");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceKind {
     /// It sent a message.
@@ -41,6 +56,30 @@ pub enum TraceKind {
 }
 
 /// An event of a trace.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, TraceEvent, TraceKind, TraceLimits, TraceScope};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let limits = TraceLimits { per_sec: 1_000, duration: Duration::from_secs(60) };
+///
+/// let pid = runtime.spawn(|ctx| async move {
+///     let _ = ctx.receive_of::<u32>().await;
+///     std::future::pending::<()>().await
+/// })?;
+/// let trace = observe::start_trace(&runtime, pid, TraceScope::Process, limits).expect("it lives");
+/// runtime.try_send(pid, 7_u32)?;
+/// let arrival = loop {
+///     let report = observe::trace_report(&runtime, trace, 0, 100);
+///     let found = report.events.into_iter().find(|event: &TraceEvent| event.kind == TraceKind::Arrive);
+///     if let Some(event) = found {
+///         break event;
+///     }
+/// };
+/// assert_eq!((arrival.pid, arrival.message), (pid, Some(("u32", 0))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
     /// Number of the event in its trace, counted from 1.
@@ -69,6 +108,20 @@ pub enum TraceEnd {
 }
 
 /// Bounds of a trace.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, TraceEnd, TraceLimits, TraceScope};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let pid = runtime.spawn(|_| std::future::pending::<()>())?;
+///
+/// let limits = TraceLimits { per_sec: 1_000, duration: Duration::from_millis(1) };
+/// let trace = observe::start_trace(&runtime, pid, TraceScope::Process, limits).expect("it lives");
+/// std::thread::sleep(Duration::from_millis(2));
+/// assert_eq!(observe::trace_report(&runtime, trace, 0, 100).end, Some(TraceEnd::Time));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceLimits {
     /// Maximum number of events per second; further ones are counted and left out.
@@ -78,6 +131,32 @@ pub struct TraceLimits {
 }
 
 /// State of a trace, with its events after a number.
+///
+/// To follow a trace, ask each time for the events after the last one that was seen:
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, TraceLimits, TraceReport, TraceScope};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let limits = TraceLimits { per_sec: 1_000, duration: Duration::from_secs(60) };
+///
+/// let pid = runtime.spawn(|ctx| async move {
+///     loop {
+///         let _ = ctx.receive().await;
+///     }
+/// })?;
+/// let trace = observe::start_trace(&runtime, pid, TraceScope::Process, limits).expect("it lives");
+/// let mut seen = 0;
+/// while seen < 10 {
+///     runtime.try_send(pid, "hello")?;
+///     let TraceReport { events, left_out, .. } = observe::trace_report(&runtime, trace, seen, 100);
+///     assert!(events.iter().all(|event| event.pid == pid) && left_out == 0);
+///     seen = events.last().map_or(seen, |event| event.seq);
+/// #   std::thread::sleep(Duration::from_millis(1));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceReport {
     /// Number of traced processes.

@@ -11,6 +11,23 @@ use crate::runtime::handle::Handle;
 const PROCESSES_MAX: usize = 1_000;
 
 /// The processes that a trace follows.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, TraceLimits, TraceScope};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let limits = TraceLimits { per_sec: 1_000, duration: Duration::from_secs(60) };
+///
+/// // Three processes of one kind: their futures have the same type.
+/// let spawn = || runtime.spawn(|_| std::future::pending::<()>());
+/// let (one, _two, _three) = (spawn()?, spawn()?, spawn()?);
+/// let alone = observe::start_trace(&runtime, one, TraceScope::Process, limits).expect("it lives");
+/// assert_eq!(observe::trace_report(&runtime, alone, 0, 100).processes, 1);
+/// let kind = observe::start_trace(&runtime, one, TraceScope::Kind, limits).expect("it lives");
+/// assert_eq!(observe::trace_report(&runtime, kind, 0, 100).processes, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceScope {
     /// The process alone.
@@ -22,6 +39,21 @@ pub enum TraceScope {
 }
 
 /// A trace that was started. It does not end when this is dropped.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, TraceEnd, TraceHandle, TraceLimits, TraceScope};
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// # let pid = runtime.spawn(|_| std::future::pending::<()>())?;
+///
+/// let limits = TraceLimits { per_sec: 1_000, duration: Duration::from_secs(60) };
+/// let trace: TraceHandle = observe::start_trace(&runtime, pid, TraceScope::Process, limits).expect("it lives");
+/// // … read it with `trace_report` …
+/// observe::stop_trace(&runtime, trace);
+/// assert_eq!(observe::trace_report(&runtime, trace, 0, 100).end, Some(TraceEnd::Stopped));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHandle {
     id: u64,

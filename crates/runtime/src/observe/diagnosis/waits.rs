@@ -77,6 +77,26 @@ impl WaitTarget {
 }
 
 /// A process that waits.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # use std::time::Duration;
+/// use rusm::observe::{self, WaitTarget};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let silent = runtime.spawn(|_| std::future::pending::<()>())?;
+/// let caller = runtime.spawn(move |ctx| async move {
+///     drop(ctx.call::<_, u32>(silent, "how many?", Duration::from_secs(60)).await);
+/// })?;
+/// let wait = loop {
+///     if let Some(wait) = observe::waits_of(&runtime, caller).pop() {
+///         break wait;
+///     }
+/// };
+/// assert_eq!((wait.waiter, wait.target), (caller, WaitTarget::Reply(silent)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The process.

@@ -50,6 +50,20 @@ impl CauseKind {
 }
 
 /// A cause of failures, with its counts.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::{Config, ExitReason, Runtime, observe};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// for number in 0..3 {
+///     let failing = runtime.spawn(move |_| async move { ExitReason::other(format_args!("disk {number} is full")) })?;
+///     runtime.wait(failing);
+/// }
+/// let (causes, _others) = observe::causes(&runtime);
+/// assert_eq!((causes.len(), causes[0].count, &*causes[0].why), (1, 3, "disk * is full"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CauseReport {
     /// Number of the cause in this runtime.

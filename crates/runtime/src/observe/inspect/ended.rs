@@ -29,6 +29,19 @@ const SEEN_KEPT: usize = 256;
 const NOTES_KEPT: usize = 1024;
 
 /// A process that has ended.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::observe::{self, EndedBy};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let failing = runtime.spawn(|_| async { ExitReason::other("no disk") })?;
+/// runtime.wait(failing);
+/// let ended = observe::ended(&runtime, failing).expect("ends by a failure are kept");
+/// assert_eq!((ended.reason, ended.by), (ExitReason::other("no disk"), EndedBy::Itself));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedProcess {
     /// Pid of the process.

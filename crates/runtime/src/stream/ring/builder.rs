@@ -55,6 +55,24 @@ pub enum RingError {
 }
 
 /// Builder of a ring.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::time::Duration;
+///
+/// use rusm::ring::{Builder, Policy, RingError};
+///
+/// let (writer, subscriber) = Builder::new(4_096)
+///     .readers_max(4)
+///     .policy(Policy::EvictAfter(Duration::from_secs(1)))
+///     .label("samples")
+///     .build::<f32>()?;
+/// assert_eq!((writer.readers(), subscriber.bytes() >= 4 * 4_096), (0, true));
+///
+/// let error = Builder::new(1_000).build::<f32>().unwrap_err();
+/// assert_eq!(error, RingError::Capacity { capacity: 1_000 }, "not a power of two");
+/// # Ok::<(), RingError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
     capacity: usize,

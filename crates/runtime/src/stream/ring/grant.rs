@@ -7,6 +7,24 @@ use super::writer::Writer;
 /// Slots for items to be written in place; dropping it writes nothing.
 ///
 /// The slots contain the items of one lap ago, or the default.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ring::Builder;
+///
+/// let (mut writer, subscriber) = Builder::new(64).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+///
+/// let mut grant = writer.try_grant(4)?;
+/// let (slots, _wrapped) = grant.slices();
+/// slots[..2].copy_from_slice(&[8, 9]);
+/// grant.commit(2); // the other two slots stay free
+///
+/// let mut items = [0; 4];
+/// assert_eq!(reader.try_read(&mut items), Ok(2));
+/// assert_eq!(items[..2], [8, 9]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Grant<'a, T: Send + Sync + 'static> {
     writer: &'a mut Writer<T>,
     count: usize,

@@ -3,6 +3,21 @@
 use std::time::Duration;
 
 /// Policy for a ring that is full because of a slow reader.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ring::{Builder, Policy, ReadError};
+///
+/// let (mut writer, subscriber) = Builder::new(8).policy(Policy::Lossy).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+/// writer.blocking_write(&[1, 2, 3, 4, 5, 6, 7, 8]);
+/// writer.blocking_write(&[9]); // a lossless writer would wait for the reader here
+///
+/// let mut items = [0; 8];
+/// assert!(matches!(reader.try_read(&mut items), Err(ReadError::Missed { .. })));
+/// assert!(reader.try_read(&mut items).is_ok(), "it continues after the missed items");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The writer waits for the reader without a limit. Observers see the reader that it waits for.

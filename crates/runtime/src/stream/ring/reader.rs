@@ -25,6 +25,25 @@ pub struct JoinError {
 }
 
 /// Reason why nothing was read.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ring::{Builder, Policy, ReadError};
+///
+/// let (mut writer, subscriber) = Builder::new(8).policy(Policy::Lossy).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+/// let mut items = [0; 8];
+/// assert_eq!(reader.try_read(&mut items), Err(ReadError::Empty));
+/// for number in 0..100 {
+///     writer.blocking_write(&[number]);
+/// }
+/// let Err(ReadError::Missed { items: missed }) = reader.try_read(&mut items) else { unreachable!("8 items fit") };
+/// let read = reader.try_read(&mut items)? as u64;
+/// assert_eq!(missed + read, 100);
+/// writer.close();
+/// assert_eq!(reader.try_read(&mut items), Err(ReadError::Ended));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// There is nothing yet; returned only by methods that do not wait.
@@ -59,6 +78,24 @@ pub struct ReaderStats {
 }
 
 /// Creates the readers of a ring; cheap to clone.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ring::{Builder, JoinError};
+///
+/// let (mut writer, subscriber) = Builder::new(64).readers_max(2).build::<u32>()?;
+/// let mut early = subscriber.join()?;
+/// writer.blocking_write(&[1, 2]);
+/// let mut late = subscriber.join()?;
+/// writer.blocking_write(&[3]);
+///
+/// let mut items = [0; 8];
+/// assert_eq!((early.try_read(&mut items), late.try_read(&mut items)), (Ok(3), Ok(1)));
+/// assert_eq!(subscriber.join().unwrap_err(), JoinError { readers_max: 2 });
+/// drop(early);
+/// assert_eq!(subscriber.readers(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Subscriber<T: Send + Sync + 'static>(Arc<RingShared<T>>);
 
 impl<T: Send + Sync + 'static> fmt::Debug for Subscriber<T> {
@@ -456,6 +493,22 @@ impl<T: Send + Sync + 'static> Drop for Reader<T> {
 /// Available items. They are read by [`release`](Self::release); dropping this reads none.
 ///
 /// While it exists, the writer does not overwrite the items under any policy.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ring::Builder;
+///
+/// let (mut writer, subscriber) = Builder::new(64).build::<u32>()?;
+/// let mut reader = subscriber.join()?;
+/// writer.blocking_write(&[5, 6, 7]);
+///
+/// let items = reader.try_peek()?;
+/// let (first, _wrapped) = items.slices();
+/// assert_eq!(first, [5, 6, 7]);
+/// items.release(2); // 7 stays
+/// assert_eq!(reader.position(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Peek<'a, T: Send + Sync + 'static> {
     reader: &'a mut Reader<T>,
     count: usize,

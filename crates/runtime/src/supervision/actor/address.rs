@@ -157,6 +157,17 @@ impl<M> fmt::Debug for Address<M> {
 }
 
 /// The timeout of calls through a typed reference, in milliseconds; small enough to copy with each reference.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::time::Duration;
+///
+/// use rusm::actor::CallTimeout;
+///
+/// assert_eq!(CallTimeout::default().get(), Duration::from_secs(5));
+/// assert_eq!(CallTimeout::from(Duration::from_millis(250)).get(), Duration::from_millis(250));
+/// assert_eq!(CallTimeout::from(Duration::MAX).get(), Duration::MAX);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallTimeout {
     /// In milliseconds; the maximum stands for no timeout.

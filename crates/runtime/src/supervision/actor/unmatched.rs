@@ -11,6 +11,25 @@ use crate::supervision::state_query::GetState;
 /// [`Server`](crate::server::Server) or a [`StateMachine`](crate::state_machine::StateMachine).
 ///
 /// Typed addresses cannot send one. It comes from a send to an untyped pid, or from a reference to another process.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::actor::{Inbox, Unmatched};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// runtime.block_on(|ctx| async move {
+///     let pid = ctx.spawn(|ctx| async move {
+///         let mut inbox = Inbox::<u32>::new().unmatched(Unmatched::Crash);
+///         inbox.receive(&ctx).await;
+///     });
+///     let watch = ctx.monitor(pid);
+///     ctx.send(pid, "a text").await;
+///     let down = ctx.receive_of::<rusm::Down>().await;
+///     assert!(down.reference == watch && down.reason.to_string().contains("&str"));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {
     /// Drops the message, and logs the name of its type at the 1st, 10th, 100th, … such message of a process.

@@ -18,6 +18,24 @@ use super::spec::SpecError;
 use super::tree::ChildKey;
 
 /// Refers to a child by its id or its pid. Children of a dynamic supervisor can only be referred to by pid.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildError, ChildSpec, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let tree = Supervisor::new(Strategy::OneForOne).start_link(&ctx).await?;
+///     let pid = tree.start_child(&ctx, ChildSpec::new("db", |_ctx| std::future::pending::<()>())).await?;
+///     // An id and a pid are references to a child.
+///     tree.terminate_child(&ctx, pid).await?;
+///     tree.delete_child(&ctx, "db").await?;
+///     assert_eq!(tree.delete_child(&ctx, "db").await, Err(ChildError::NotFound));
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildRef {
     /// Id of the child.
@@ -41,6 +59,23 @@ impl From<Pid> for ChildRef {
 }
 
 /// State of a child.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, ChildState, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let tree = Supervisor::new(Strategy::OneForOne).start_link(&ctx).await?;
+///     let pid = tree.start_child(&ctx, ChildSpec::new("db", |_ctx| std::future::pending::<()>())).await?;
+///     assert_eq!(tree.which_children(&ctx).await?[0].state, ChildState::Running(pid));
+///     tree.terminate_child(&ctx, "db").await?;
+///     assert_eq!(tree.which_children(&ctx).await?[0].state, ChildState::Ended);
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildState {
     /// The child runs.
@@ -90,6 +125,24 @@ pub struct ChildInfo {
 }
 
 /// Numbers of children.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, Counts, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let worker = |id: &'static str| ChildSpec::new(id, |_ctx| std::future::pending::<()>());
+///     let tree = Supervisor::new(Strategy::OneForOne).child(worker("db")).child(worker("web"));
+///     let tree = tree.start_link(&ctx).await?;
+///     tree.terminate_child(&ctx, "web").await?;
+///     let counts = tree.count_children(&ctx).await?;
+///     assert_eq!(counts, Counts { specs: 2, active: 1, supervisors: 0, workers: 2 });
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of all children, dead or alive.
@@ -103,6 +156,24 @@ pub struct Counts {
 }
 
 /// Error returned when a supervisor did not execute a request about a child.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildError, ChildSpec, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let tree = Supervisor::new(Strategy::OneForOne)
+///         .child(ChildSpec::new("db", |_ctx| std::future::pending::<()>()))
+///         .start_link(&ctx)
+///         .await?;
+///     assert_eq!(tree.restart_child(&ctx, "db").await, Err(ChildError::Running));
+///     assert_eq!(tree.restart_child(&ctx, "cache").await, Err(ChildError::NotFound));
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChildError {
     /// The supervisor has no such child.
@@ -126,6 +197,23 @@ pub enum ChildError {
 }
 
 /// Error returned when a child was not added.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, StartChildError, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let tree = Supervisor::new(Strategy::OneForOne).start_link(&ctx).await?;
+///     let db = ChildSpec::new("db", |_ctx| std::future::pending::<()>());
+///     let pid = tree.start_child(&ctx, db.clone()).await?;
+///     let again = tree.start_child(&ctx, db).await;
+///     assert_eq!(again, Err(StartChildError::AlreadyStarted(Some(pid))));
+///     Ok::<(), ExitReason>(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StartChildError {
     /// A child with this id runs, or will run.

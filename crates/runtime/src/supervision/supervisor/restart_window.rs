@@ -36,6 +36,19 @@ impl Default for Intensity {
 }
 
 /// Restarts within the last period, as a sliding window.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use std::time::{Duration, Instant};
+///
+/// use rusm::supervisor::{Intensity, RestartWindow};
+///
+/// let now = Instant::now();
+/// let mut window = RestartWindow::new(Intensity { restarts: 1, period: Duration::from_secs(5) });
+/// assert!(window.spend(now));
+/// assert!(!window.spend(now), "the second restart within five seconds");
+/// assert!(window.spend(now + Duration::from_secs(6)));
+/// ```
 #[derive(Debug)]
 pub struct RestartWindow {
     intensity: Intensity,

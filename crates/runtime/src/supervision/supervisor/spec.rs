@@ -44,6 +44,21 @@ pub struct Supervisor {
 }
 
 /// Error in the specification of a supervisor's children.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, Strategy, Supervisor};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// let started = runtime.block_on(|ctx| async move {
+///     let worker = || ChildSpec::new("db", |_ctx| std::future::pending::<()>());
+///     Supervisor::new(Strategy::OneForOne).child(worker()).child(worker()).start_link(&ctx).await
+/// });
+/// let error = started.unwrap_err();
+/// assert!(error.to_string().contains(r#"two children have the id "db""#), "{error}");
+/// # Ok::<(), rusm::StartError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
     /// Two children have the same id.
@@ -82,6 +97,22 @@ pub enum SpecError {
 ///
 /// In nested supervisors the error contains the failure of the level below. At most 16 levels are kept, the outermost
 /// and the 15 innermost: otherwise the reason of a deep tree would grow with the square of its depth.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{ChildSpec, FailedChild, Strategy, Supervisor};
+/// use rusm::{Config, Context, ExitReason, InitError, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let started = runtime.block_on(|ctx| async move {
+///     let failing = ChildSpec::acknowledged("db", |_ctx: Context, _| async { ExitReason::other("no disk") });
+///     Supervisor::new(Strategy::OneForOne).child(failing).start_link(&ctx).await
+/// });
+/// let Err(InitError::Ended(ExitReason::ShutdownWith(detail))) = started else { unreachable!("its child fails") };
+/// let child: &FailedChild = detail.value().expect("the cause is the value");
+/// assert_eq!(&*child.id, "db");
+/// # Ok::<(), rusm::StartError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("failed to start child {id:?}: {error}")]
 pub struct FailedChild {

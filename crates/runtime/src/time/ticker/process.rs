@@ -172,6 +172,24 @@ impl Drop for Sleep {
 }
 
 /// A ticker of a process; see [`Context::ticker`].
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::ticker::{Frequency, TickerOptions};
+/// use rusm::{Config, Runtime};
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.block_on(|ctx| async move {
+///     let mut ticker = ctx.ticker(Frequency::hz(1_000)?, TickerOptions::default())?;
+///     let mut fired = 0;
+///     while fired < 5 {
+///         fired += ticker.next().await.count;
+///     }
+///     assert!(ticker.account().fired >= 5);
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
 pub struct ProcessTicker<'a> {
     ctx: &'a Context,
     plan: Plan,

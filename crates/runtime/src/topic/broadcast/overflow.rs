@@ -58,6 +58,21 @@ impl Overflow {
 }
 
 /// Error returned when there will be no more messages.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Ended, Message, Overflow};
+///
+/// let prices = runtime.topics().create("prices")?;
+/// let mut screen = prices.subscribe(Overflow::Block);
+/// prices.blocking_publish(Message::new("9.80"))?;
+/// prices.close();
+/// // Messages from before the end are still read.
+/// assert_eq!(screen.blocking_next()?.payload(), "9.80");
+/// assert_eq!(screen.blocking_next().unwrap_err(), Ended::Closed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
     /// The topic was closed, and all messages published before were read.
@@ -72,6 +87,23 @@ pub enum Ended {
 }
 
 /// Numbers of the messages published since a subscriber joined, by what happened to them.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, Overflow};
+///
+/// let prices = runtime.topics().create("prices")?;
+/// let mut screen = prices.subscribe(Overflow::DropOldest { capacity: 1 });
+/// for price in ["9.80", "9.90", "10.10"] {
+///     prices.blocking_publish(Message::new(price))?;
+/// }
+/// screen.blocking_next()?;
+/// let account = screen.account();
+/// assert_eq!((account.published, account.delivered, account.dropped), (3, 1, 2));
+/// assert!(account.is_exact());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BroadcastAccount {
     /// Number of messages published since it joined.

@@ -73,6 +73,25 @@ impl Default for SubscriptionConfig {
 }
 
 /// Destination of messages without attempts left.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{AckStatus, DeadLetter, Message, Overflow, SubscriptionConfig};
+///
+/// let (orders, failed) = (runtime.topics().create("orders")?, runtime.topics().create("failed")?);
+/// let dead_letter = Some(DeadLetter { topic: "failed".to_owned(), attempts_max: 1 });
+/// let billing = orders.create_subscription("billing", SubscriptionConfig { dead_letter, ..Default::default() })?;
+/// let mut failures = failed.subscribe(Overflow::Block);
+/// orders.blocking_publish(Message::new("tea"))?;
+///
+/// let mut consumer = billing.consumer();
+/// let lease = consumer.blocking_next()?;
+/// assert_eq!(consumer.nack(lease.id), AckStatus::Done);
+/// assert_eq!(failures.blocking_next()?.payload(), "tea");
+/// assert_eq!(billing.account().dead_lettered, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Topic to which they are published, with the cause, attempts, topic and subscription as attributes.
@@ -149,6 +168,26 @@ pub struct UnknownSubscription {
 }
 
 /// Numbers of the messages published since a subscription began, by what happened to them.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+/// for order in ["tea", "milk", "bread"] {
+///     orders.blocking_publish(Message::new(order))?;
+/// }
+/// let mut consumer = billing.consumer();
+/// let (first, _second) = (consumer.blocking_next()?, consumer.blocking_next()?);
+/// consumer.ack(first.id);
+///
+/// let account = billing.account();
+/// assert_eq!((account.published, account.acked, account.outstanding, account.backlog), (3, 1, 1, 1));
+/// assert!(account.is_exact());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionAccount {
     /// Number of messages published.
@@ -174,6 +213,23 @@ impl SubscriptionAccount {
 }
 
 /// A message leased to a consumer, until it is acknowledged or returned, the consumer ends, or the deadline passes.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{AckStatus, Lease, Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+/// orders.blocking_publish(Message::new("tea"))?;
+///
+/// let mut consumer = billing.consumer();
+/// let Lease { id, message, attempt, position, .. } = consumer.blocking_next()?;
+/// assert_eq!(message.payload(), "tea");
+/// assert_eq!((attempt, position), (1, 0));
+/// assert_eq!(consumer.ack(id), AckStatus::Done);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Lease {

@@ -11,6 +11,22 @@ use crate::topic::message::Message;
 use crate::topic::subscription::ordering_keys::KeyId;
 
 /// Id of a lease, unique within its subscription. Another subscription may use the same number.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{AckId, AckStatus, Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+/// orders.blocking_publish(Message::new("tea"))?;
+/// let mut consumer = billing.consumer();
+///
+/// // The number can go to another program, which says later that the message is done.
+/// let number = consumer.blocking_next()?.id.to_u64();
+/// assert_eq!(billing.ack(AckId::from_u64(number)), AckStatus::Done);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AckId(u64);
 
@@ -45,6 +61,25 @@ impl fmt::Debug for AckId {
 }
 
 /// Result of an acknowledgement, a return or a change of the deadline. Every status but `Done` has changed nothing.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use rusm::topic::{AckStatus, Message, SubscriptionConfig};
+///
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig::default())?;
+/// orders.blocking_publish(Message::new("tea"))?;
+///
+/// let mut consumer = billing.consumer();
+/// let lease = consumer.blocking_next()?;
+/// assert_eq!(consumer.nack(lease.id), AckStatus::Done);
+/// assert_eq!(consumer.ack(lease.id), AckStatus::AlreadyNacked, "the message comes again, under another id");
+/// let again = consumer.blocking_next()?;
+/// assert_eq!(consumer.ack(again.id), AckStatus::Done);
+/// assert_eq!(consumer.ack(again.id), AckStatus::AlreadyAcked);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "any status other than `Done` means that nothing was changed"]
 pub enum AckStatus {

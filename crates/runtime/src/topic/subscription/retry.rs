@@ -7,6 +7,27 @@ use std::time::Duration;
 ///
 /// Without jitter, messages that failed together would always be retried together. If `first` or `limit` is zero,
 /// messages are retried immediately.
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+/// use std::time::{Duration, Instant};
+///
+/// use rusm::topic::{Message, Retry, SubscriptionConfig};
+///
+/// let retry = Retry { first: Duration::from_millis(20), limit: Duration::from_secs(1) };
+/// let orders = runtime.topics().create("orders")?;
+/// let billing = orders.create_subscription("billing", SubscriptionConfig { retry, ..Default::default() })?;
+/// orders.blocking_publish(Message::new("tea"))?;
+///
+/// let mut consumer = billing.consumer();
+/// let failed = consumer.blocking_next()?;
+/// let returned = Instant::now();
+/// consumer.nack(failed.id);
+/// assert_eq!(consumer.blocking_next()?.attempt, 2);
+/// assert!(returned.elapsed() >= Duration::from_millis(10), "at least half of the delay");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     /// Longest delay after the first attempt.

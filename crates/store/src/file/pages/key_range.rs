@@ -5,6 +5,15 @@ use std::fmt;
 use crate::escaped;
 
 /// Keys that are greater than `after` and less than or equal to `upto`.
+///
+/// ```
+/// # mod rusm { pub use rusm_store as store; }
+/// use rusm::store::KeyRange;
+///
+/// let lost = KeyRange { after: Some(b"ada".to_vec()), upto: Some(b"cyd".to_vec()) };
+/// assert!(!lost.contains(b"ada") && lost.contains(b"bob") && lost.contains(b"cyd"));
+/// assert_eq!(lost.to_string(), "keys after `ada` up to `cyd`");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyRange {
     /// The greatest key before the range; `None` if it begins with the first key.
