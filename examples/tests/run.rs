@@ -49,8 +49,12 @@ impl Example {
     }
 
     fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("the example is running");
-        kill_process(pid, Signal::INT).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 
     /// Returns the lines that were not read yet, and the exit status.
@@ -186,6 +190,25 @@ async fn axum_app_answers_each_request_in_a_process_that_may_crash() {
     let (_, status) = app.end().await;
 
     assert!(status.success());
+}
+
+#[tokio::test]
+async fn tokio_app_calls_an_actor_and_ends_in_order_on_sigterm() {
+    let home = tempfile::tempdir().unwrap();
+    let mut app = Example::start(env!("CARGO_BIN_EXE_tokio_app"), &["0"], home.path());
+    let line = app.line().await;
+    let address = line.strip_prefix("http://").and_then(|rest| rest.split(' ').next()).expect("an address first");
+
+    for visit in 1..=2 {
+        let (status, body) = http(address, "/pages/tea").await;
+        assert!(status.ends_with("200 OK"), "{status}");
+        assert_eq!(body, format!("visit {visit} of tea\n"));
+    }
+    app.signal(Signal::TERM);
+    let (rest, status) = app.end().await;
+
+    assert!(status.success());
+    assert_eq!(rest, ["1 pages were visited; 0 processes were killed"]);
 }
 
 async fn hear(socket: &mut WebSocketStream<UnixStream>, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {

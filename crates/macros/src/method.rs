@@ -1,6 +1,6 @@
 //! One function of the block: a message, a callback, or a function that is left alone.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -179,7 +179,13 @@ impl Method {
         let reply = match (&function.sig.output, later) {
             (ReturnType::Default, None) => Answer::None,
             (ReturnType::Type(..), None) if returns_flow => Answer::None,
-            (ReturnType::Type(_, kind), None) => Answer::Returned(without_self(kind.to_token_stream(), actor)),
+            (ReturnType::Type(_, kind), None) => {
+                if let Some(borrow) = borrow(kind.to_token_stream()) {
+                    let what = "a reply cannot borrow from the actor: return an owned value, such as a `String`";
+                    return Err(Error::new(borrow, what));
+                }
+                Answer::Returned(without_self(kind.to_token_stream(), actor))
+            }
             (ReturnType::Type(_, kind), Some(_)) if !returns_flow => {
                 return Err(Error::new(kind.span(), "a method with a `ReplyTo` returns nothing or a `Flow`"));
             }
@@ -198,6 +204,33 @@ impl Method {
             returns_flow,
         }))
     }
+}
+
+/// Returns the place of a reference in a type that is not `'static`.
+fn borrow(kind: TokenStream) -> Option<Span> {
+    let mut tokens = kind.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            // The references in the type of a function are not part of the value.
+            TokenTree::Ident(name) if ["fn", "Fn", "FnMut", "FnOnce"].iter().any(|function| name == function) => {
+                return None;
+            }
+            TokenTree::Group(group) => {
+                if let Some(found) = borrow(group.stream()) {
+                    return Some(found);
+                }
+            }
+            TokenTree::Punct(sign) if sign.as_char() == '&' => {
+                let is_lifetime = matches!(tokens.peek(), Some(TokenTree::Punct(sign)) if sign.as_char() == '\'');
+                let lifetime = if is_lifetime { tokens.nth(1) } else { None };
+                if lifetime.is_none_or(|lifetime| lifetime.to_string() != "static") {
+                    return Some(sign.span());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Removes an attribute without arguments; returns true if it was there.
@@ -299,4 +332,21 @@ pub(crate) fn without_self(tokens: TokenStream, actor: &Type) -> TokenStream {
             other => other.into(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_borrows_is_found() {
+        let borrows = |kind: &str| borrow(kind.parse().unwrap()).is_some();
+
+        for kind in ["&str", "Option<&str>", "(u8, &'a [u8])", "Result<Vec<&T>, E>"] {
+            assert!(borrows(kind), "{kind}");
+        }
+        for kind in ["String", "&'static str", "Option<&'static str>", "fn(&str) -> u8", "Box<dyn Fn(&str)>"] {
+            assert!(!borrows(kind), "{kind}");
+        }
+    }
 }

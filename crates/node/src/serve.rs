@@ -6,10 +6,7 @@
 
 pub(crate) mod sites;
 
-use std::future::pending;
 use std::path::Path;
-
-use tokio::sync::oneshot;
 
 use crate::bench::output::print;
 use crate::cli::{NodeFlags, ObservedFlags, ServeFlags};
@@ -48,12 +45,11 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
         let socket = node.socket().display();
         let name = node.socket().file_stem().unwrap_or_default().to_string_lossy();
         tracing::info!(%socket, "node is up: watch it with rusm-top {name}");
-        let announced = announce(node.urls().collect());
+        announce(node.urls().collect());
         let flags = flags.clone();
         let signal = tokio::select! {
             biased;
             signal = signals.next() => signal.name,
-            failure = announced => return Err(failure),
             never = service.attend(&node, move || plan(&flags).map(|(settings, _)| settings)) => match never {},
         };
         service.stopping();
@@ -67,20 +63,16 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     })
 }
 
-/// Prints the addresses, on a thread of its own: signals do not wait for the reader of stdout. Returns only if that fails.
-async fn announce(urls: Vec<String>) -> Failure {
-    let (sender, failed) = oneshot::channel();
+/// Prints the addresses, on a thread of its own: signals do not wait for the reader of stdout. A server serves also if
+/// they cannot be printed.
+fn announce(urls: Vec<String>) {
     let body = move || {
         if let Err(failure) = urls.iter().try_for_each(|url| print(&format!("listening on {url}"))) {
-            drop(sender.send(failure));
+            tracing::warn!("the addresses were not printed: {failure}");
         }
     };
     if let Err(error) = std::thread::Builder::new().name("rusm-addresses".to_owned()).spawn(body) {
-        return system("start the thread that prints the addresses")(error);
-    }
-    match failed.await {
-        Ok(failure) => failure,
-        Err(_all_printed) => pending().await,
+        tracing::warn!(%error, "the addresses were not printed");
     }
 }
 

@@ -143,6 +143,18 @@ fn the_files_that_a_configuration_names_are_checked() {
     assert!(rusm(dir.path()).arg("check").output().unwrap().status.success());
 }
 
+#[test]
+fn a_file_whose_folder_is_missing_is_refused_before_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    for (text, named) in [
+        ("[store]\npath = \"no/such/kv.redb\"", "store.path is "),
+        ("[log]\nfile = \"no/such/node.log\"", "log.file is "),
+    ] {
+        fs::write(dir.path().join("rusm.toml"), text).unwrap();
+        refuses(dir.path(), named);
+    }
+}
+
 /// Checks that `rusm check` ends with one line that contains this.
 fn refuses(dir: &Path, named: &str) {
     let check = rusm(dir).arg("check").output().unwrap();

@@ -165,6 +165,7 @@ impl Runtime {
         threads.extend(shared.timers.stop());
         threads.extend(shared.tickers.stop());
         let ended = wait_until(Instant::now() + KILL_GRACE, || threads.iter().all(JoinHandle::is_finished));
+        shared.crash_log.finish(shared.now_ns(), |cause| shared.causes.text(cause));
         if !ended {
             // A thread inside an endless poll cannot be ended. It keeps the shared state, so nothing may be freed.
             return ShutdownReport {

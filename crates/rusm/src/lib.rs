@@ -344,6 +344,46 @@ pub use rusm_wasm as wasm;
 /// }
 /// ```
 ///
+/// The messages are an enum, `CacheMessage` above, with a variant for each method: `CacheMessage::Put { key, value }` and
+/// `CacheMessage::Get { key, reply }`. The reference is also an [`Address`](actor::Address) of this enum, for whatever
+/// sends a message by itself: a timer, a [`Pool`](pool::Pool), or a topic.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rusm::prelude::*;
+/// use rusm::topic::{Message, Overflow};
+///
+/// #[derive(Clone, Default)]
+/// struct Ticker(Vec<String>);
+///
+/// #[actor]
+/// impl Ticker {
+///     fn show(&mut self, line: String) {
+///         self.0.push(line);
+///     }
+///
+///     fn lines(&self) -> Vec<String> {
+///         self.0.clone()
+///     }
+/// }
+///
+/// let runtime = Runtime::start(Config::default())?;
+/// runtime.run(|ctx| async move {
+///     let ticker = Ticker::start_link(&ctx, Ticker::default()).await?;
+///     let news = ctx.topics().find_or_create("news")?;
+///     let show = |news: Message| TickerMessage::Show { line: String::from_utf8_lossy(news.payload()).into_owned() };
+///     news.subscribe(Overflow::Block).forward_to(&ctx, ticker.into(), show)?;
+///     news.publish(Message::new("rain")).await?;
+///     ctx.send_after(ticker.pid(), Duration::from_millis(1), TickerMessage::Show { line: "sun".into() });
+///     while ticker.lines(&ctx).await?.len() < 2 {
+///         ctx.sleep(Duration::from_millis(1)).await;
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), ExitReason>(())
+/// ```
+///
 /// A wrong type of an argument does not compile:
 ///
 /// ```compile_fail

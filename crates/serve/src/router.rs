@@ -399,7 +399,7 @@ impl<'a> Pattern<'a> {
                     names.push(REST);
                     Segment::Rest
                 }
-                None if segment.contains('*') => return Err("a `*` stands at the end of the path only"),
+                None if segment.contains('*') => return Err("a `*` must be the whole last segment, as in `/files/*`"),
                 None => Segment::Literal(canonical(segment)),
             });
         }
@@ -679,7 +679,7 @@ mod tests {
 
         assert!(error("get /").contains("the method is written in capitals"));
         assert!(error("GET users").contains("the path starts with `/`"));
-        assert!(error("GET /a*/b").contains("at the end of the path only"));
+        assert!(error("GET /a*/b").contains("must be the whole last segment"));
         assert!(error("GET /a").contains("it exists already"));
         assert!(error("GET /%61").contains("it exists already"));
         assert!(error("GET /a/:rest/*").contains("two parameters have one name"));

@@ -18,6 +18,11 @@ impl Store {
         let is_new = core.claims.lock().insert(name.into());
         is_new.then(|| Claim { core, name: name.into() })
     }
+
+    /// Returns true if a name is claimed.
+    pub(crate) fn is_claimed(&self, name: &str) -> bool {
+        self.0.core.claims.lock().contains(name)
+    }
 }
 
 impl Drop for Claim {

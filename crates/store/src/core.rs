@@ -28,6 +28,8 @@ pub(super) struct Core {
     pub(super) counters: WriteCounters,
     /// Names claimed with [`Store::claim`](super::Store::claim).
     pub(super) claims: Mutex<FxHashSet<Box<str>>>,
+    /// Held while a topic is found or opened, so that two threads get the same one.
+    pub(super) topic_opening: Mutex<()>,
     /// The worker of each queue of jobs, by the name of the queue.
     pub(super) job_workers: Mutex<FxHashMap<Box<str>, (Handle, Pid)>>,
     last_error: Mutex<Option<Arc<str>>>,
@@ -55,6 +57,7 @@ impl Core {
             waiting: AtomicU64::new(0),
             counters: WriteCounters::default(),
             claims: Mutex::default(),
+            topic_opening: Mutex::default(),
             job_workers: Mutex::default(),
             last_error: Mutex::new(None),
             closed: AtomicBool::new(false),

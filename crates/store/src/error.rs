@@ -248,7 +248,7 @@ pub enum StoreError {
     #[error("the store is closed")]
     Closed,
     /// A process called `wait()`, which would block its scheduler. Use `.await` in a process.
-    #[error("a process must not block on the store: use `.await` instead of `wait`")]
+    #[error("a process must not block on the store: call the asynchronous function, and `.await` it")]
     OnScheduler,
 }
 

@@ -137,7 +137,7 @@ impl Store {
         if config.retention == Retention::KeepNewest {
             return Err(DurableError::KeepNewest { name: name.to_owned() });
         }
-        let bucket = self.bucket_of_any_length(&format!("topic/{name}"))?;
+        let bucket = self.bucket_of_any_length(&bucket_name(name))?;
         let claim = self.claim(bucket.name()).ok_or_else(|| DurableError::InUse { name: name.to_owned() })?;
         // Another runtime that had the topic open has passed its last writes to the queue of the store.
         drop(self.transaction(|_| Ok::<(), StoreError>(())).wait());
@@ -169,6 +169,46 @@ impl Store {
         spawned.inspect_err(|_| topic.close())?;
         Ok(topic)
     }
+
+    /// Finds a topic of this store that is open in this runtime, or opens it. A topic that is open keeps its
+    /// configuration. Blocks as [`open_topic`](Self::open_topic) does.
+    ///
+    /// ```
+    /// # mod rusm { pub use rusm_runtime::*; pub use rusm_store as store; }
+    /// use rusm::store::{Store, StoreConfig};
+    /// use rusm::topic::{Message, Overflow, TopicConfig};
+    /// use rusm::{Config, Runtime};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = Store::open(directory.path().join("node.redb"), StoreConfig::default())?;
+    /// let runtime = Runtime::start(Config::default())?;
+    /// // Two parts of a program, of which none has to know whether the other has opened the topic.
+    /// let billing = store.find_or_open_topic(&runtime.topics(), "orders", TopicConfig::default())?;
+    /// let shop = store.find_or_open_topic(&runtime.topics(), "orders", TopicConfig::default())?;
+    /// let mut orders = billing.subscribe(Overflow::Block);
+    /// shop.blocking_publish(Message::new("tea"))?;
+    /// assert_eq!(orders.blocking_next()?.payload(), "tea");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open_topic`](Self::open_topic): also if the name belongs to a topic that this store does not keep.
+    pub fn find_or_open_topic(
+        &self,
+        topics: &TopicsHandle,
+        name: &str,
+        config: TopicConfig,
+    ) -> Result<Topic, DurableError> {
+        let _opening = self.0.core.topic_opening.lock();
+        match topics.find(name) {
+            Ok(topic) if topic.is_durable() && self.is_claimed(&bucket_name(name)) => Ok(topic),
+            _ => self.open_topic(topics, name, config),
+        }
+    }
+}
+
+fn bucket_name(topic: &str) -> String {
+    format!("topic/{topic}")
 }
 
 /// Appends the messages found on disk to the log, and holds them for subscriptions that have not resumed yet.

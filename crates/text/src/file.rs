@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// Time limit for reading a pipe to its end.
+/// Time limit for reading a pipe or a device to its end.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads a file of at most `bytes_max` bytes. A pipe is read to its end, for at most 10 s.
+/// Reads a file of at most `bytes_max` bytes. A pipe or a device is read to its end, for at most 10 s.
 ///
 /// # Errors
 /// The operating system's error; [`ErrorKind::InvalidData`] if the file is not UTF-8; [`ErrorKind::FileTooLarge`] if it
-/// is longer; [`ErrorKind::TimedOut`] if it is a pipe that does not end in time.
+/// is longer; [`ErrorKind::TimedOut`] if it is a pipe or a device that does not end in time.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     read_file_within(path.as_ref(), bytes_max, PIPE_TIMEOUT)
 }
@@ -82,13 +82,10 @@ pub fn read_regular(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8
 }
 
 fn read_file_within(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<String> {
-    let kind = fs::metadata(path)?.file_type();
-    let bytes = if kind.is_fifo() {
-        read_pipe(path, bytes_max, timeout)?
-    } else if kind.is_file() {
+    let bytes = if fs::metadata(path)?.is_file() {
         read_bytes(open_regular(path)?, bytes_max)?
     } else {
-        read_bytes(File::open(path)?, bytes_max)?
+        read_pipe(path, bytes_max, timeout)?
     };
     if bytes.len() as u64 > bytes_max {
         let what = format!("it is longer than {bytes_max} bytes");
@@ -104,14 +101,15 @@ fn read_bytes(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a pipe on a thread of its own, which stays blocked after a timeout: without a writer, opening never returns.
+/// Reads a pipe or a device, such as a terminal, on a thread of its own, which stays blocked after a timeout: without a
+/// writer, opening a pipe never returns.
 fn read_pipe(path: &Path, bytes_max: u64, timeout: Duration) -> io::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
     let read = move || sender.send(File::open(&path).and_then(|pipe| read_bytes(pipe, bytes_max)));
     thread::Builder::new().name("rusm-read".to_owned()).spawn(read)?;
     receiver.recv_timeout(timeout).unwrap_or_else(|_| {
-        let what = format!("it is a pipe whose writer did not finish within {} s", timeout.as_secs());
+        let what = format!("it is a pipe or device that did not end within {} s", timeout.as_secs());
         Err(io::Error::new(ErrorKind::TimedOut, what))
     })
 }
@@ -181,7 +179,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
 
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(error.to_string(), "it is a pipe whose writer did not finish within 0 s");
+        assert_eq!(error.to_string(), "it is a pipe or device that did not end within 0 s");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 pub(crate) mod save;
 mod trace;
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::pin::Pin;
 use std::time::Duration;
@@ -32,7 +31,7 @@ pub(crate) type Exporting = Pin<Box<dyn Future<Output = Result<String, String>>>
 pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Error> {
     // Create the file first, so that a trace that cannot be written fails at once.
     let path = export.path.display();
-    let file = File::create_new(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
+    let file = save::create_private(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
     let written = async {
         let (hello, instants) = collect(options, u64::MAX, export.last).await?;
         let mut out = BufWriter::new(file);

@@ -254,9 +254,9 @@ fn is_complete(
         Tab::Store => is_patient && !model.has_stores(),
         Tab::Topics => is_patient && !model.has_topics(),
         Tab::Events => is_patient && !model.has_events(),
-        Tab::Node => is_patient && model.top.is_none(),
+        Tab::Node => is_patient && (model.top.is_none() || !has_memory_uses(frame)),
         Tab::Cpu => is_patient && !model.has_cpu(),
-        Tab::Sched => is_patient && !model.has_schedulers(),
+        Tab::Sched => is_patient && !(model.has_schedulers() && has_memory_uses(frame)),
         Tab::Serve => is_patient && !model.has_servers(),
         Tab::Cluster => is_patient && !model.has_cluster(),
         Tab::Bench => is_patient && model.has_scenarios() && !model.has_results(),
@@ -272,6 +272,11 @@ fn is_complete(
     }
     let runs = frame.scenario == options.run && frame.running && !frame.warming_up && !earlier.is_shown_in(frame);
     Ok(runs && Duration::from_millis(frame.run_ms) >= RUN_FOR && frame.latency_window.count + frame.ops_total > 0)
+}
+
+/// Returns true if the node has measured its memory by use, which an idle one begins with its first observer.
+const fn has_memory_uses(frame: &Frame) -> bool {
+    frame.observer.memory.uses.is_some()
 }
 
 fn too_late(model: &Model, options: &Options, waited: Duration) -> Error {

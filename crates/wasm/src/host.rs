@@ -25,22 +25,26 @@ pub(super) use supervisor::CHILDREN_MAX;
 
 use std::sync::atomic::Ordering;
 
+use super::bindings::rusm::runtime::log::Level;
 use super::bindings::rusm::runtime::types::Error;
 use super::guest::capability::Capability;
 use super::guest::state::GuestState;
 use rusm_runtime::observe::EventKind;
 
 impl GuestState {
-    /// Checks that the guest has a capability; reports a refusal to observers.
+    /// Checks that the guest has a capability; reports a refusal to observers, and the first one in the log.
     pub(super) fn require(&self, capability: Capability) -> Result<(), Error> {
         if self.info.grant.has(capability) { Ok(()) } else { Err(self.refuse(capability)) }
     }
 
     #[cold]
     pub(super) fn refuse(&self, capability: Capability) -> Error {
-        self.info.count_refusal();
         self.info.node.denied[capability as usize].fetch_add(1, Ordering::Relaxed);
         let (pid, capability) = (self.ctx.pid(), capability.word());
+        if self.info.count_refusal() {
+            let text = format!("denied: its profile lacks the capability {capability}");
+            write_line(&self.info, pid, Level::Warn, &text);
+        }
         self.process().record_event(|| EventKind::Refused { pid, capability });
         Error::Denied(capability.to_owned())
     }

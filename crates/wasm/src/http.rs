@@ -79,7 +79,7 @@ pub enum HttpGuestError {
 ///
 /// let runtime = Runtime::start(Config::default())?;
 /// let wasm = Wasm::start(WasmConfig::default())?;
-/// let module = wasm.load_file("shop", "shop.wasm".as_ref())?; // exports `wasi:http/incoming-handler`
+/// let module = wasm.load_file("shop", "shop.wasm")?; // exports `wasi:http/incoming-handler`
 /// let options = GuestOptions::default().profile("network");
 /// let shop: HttpGuest = wasm.http_guest(&module, options, InstanceReuse::Request)?;
 /// let router = Router::new().route("GET /shop/*", shop)?;

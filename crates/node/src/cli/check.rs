@@ -41,12 +41,27 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
     if let Some(cluster) = &settings.cluster {
         cluster::check(settings.name.as_deref().unwrap_or(DEFAULT_NAME), cluster).map_err(of_file)?;
     }
+    for (key, path) in
+        [("store.path", settings.store.as_ref().map(|store| &store.path)), ("log.file", settings.log.file.as_ref())]
+    {
+        path.map_or(Ok(()), |path| has_folder(key, path)).map_err(of_file)?;
+    }
     let app = Arc::new(settings.app);
     topics::check(&app.topics, settings.store.is_some()).map_err(of_file)?;
     if processes + sites + app.modules.len() > 0 {
         check(&app, store).map_err(of_file)?;
     }
     print(format!("{} is valid: {processes} [[process]], {sites} [[serve]]\n", escaped(&shown)).as_bytes())
+}
+
+/// Checks that the folder of a file is there, which a start does not create.
+fn has_folder(key: &str, path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let (path, folder) = (path.display().to_string(), folder.display().to_string());
+    Err(Failure::Usage(format!("{key} is {}, and there is no folder {}", escaped(&path), escaped(&folder))))
 }
 
 /// Checks what a start does with an application before it runs.

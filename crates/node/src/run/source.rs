@@ -16,10 +16,16 @@ const TEXT_MAX_BYTES: u64 = 4 << 20;
 /// Error for a file that is not a module that can run here, in one line.
 #[derive(Debug, Error)]
 pub(crate) enum SourceError {
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {source}{}", build_first(path, source))]
     Read { path: PathBuf, source: std::io::Error },
     #[error("cannot run {path}: {why}")]
     Unfit { path: PathBuf, why: String },
+}
+
+/// Returns a hint for a module that is not there.
+fn build_first(path: &Path, error: &std::io::Error) -> &'static str {
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound && path.extension().is_some_and(|end| end == "wasm");
+    if is_missing { " (`rusm build` builds the guest of a project)" } else { "" }
 }
 
 /// Reads a module.

@@ -164,7 +164,8 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
     node.reload();
     tracing::info!(
         level = settings.log.level,
-        "settings are valid: log, certificates, modules and folders were read again; other changes need a restart"
+        "settings are valid: log, certificates, and the modules and folders of servers were read again; other changes need \
+         a restart"
     );
 }
 

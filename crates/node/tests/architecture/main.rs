@@ -90,13 +90,18 @@ const DEPENDENCIES: [Dependencies; 17] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All items of the runtime and the protocol that live as long as the program.
-const STATICS: [Static; 11] = [
+const STATICS: [Static; 12] = [
     Static {
         file: "runtime/src/runtime/panics.rs",
         name: "LAST_PANIC_LOCATION",
         why: "where this thread panicked last",
     },
     Static { file: "runtime/src/runtime/panics.rs", name: "IS_SILENCED", why: "panics that the hook does not print" },
+    Static {
+        file: "runtime/src/runtime/panics.rs",
+        name: "IS_OF_PROCESS",
+        why: "whether this thread runs code of a process",
+    },
     Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static {
         file: "runtime/src/runtime/directory.rs",

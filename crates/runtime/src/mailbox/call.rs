@@ -271,6 +271,9 @@ impl Sealed for Context {
         if to == self.pid() {
             return Err(CallError::CallingSelf { pid: to });
         }
+        if self.is_awaited_by(to) {
+            return Err(CallError::AwaitsStart { to, caller: self.pid() });
+        }
         let stopped = async {
             let end = PendingReply::<()>::of(self, to);
             if to.node() != 0 {
@@ -320,6 +323,14 @@ impl Sealed for Handle {
 }
 
 impl Context {
+    /// Returns true if `parent` waits for the start of this process.
+    fn is_awaited_by(&self, parent: Pid) -> bool {
+        self.parent() == Some(parent) && {
+            let running = self.running();
+            running.local.shared.awaits_start(running.slot, self.pid(), parent)
+        }
+    }
+
     async fn call_unbounded<M: Send + 'static, R: Send + 'static>(
         &self,
         to: Pid,
@@ -328,10 +339,7 @@ impl Context {
         if to == self.pid() {
             return Err(CallError::CallingSelf { pid: to });
         }
-        if self.parent() == Some(to) && {
-            let running = self.running();
-            running.local.shared.awaits_start(running.slot, self.pid(), to)
-        } {
+        if self.is_awaited_by(to) {
             return Err(CallError::AwaitsStart { to, caller: self.pid() });
         }
         // No await of its own for remote calls: it would make the future of each local call larger.

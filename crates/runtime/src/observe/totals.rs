@@ -41,7 +41,7 @@ pub struct Totals {
     pub messages: u64,
 }
 
-/// Reads the counters of a runtime.
+/// Reads the counters of a runtime. The end of a process is counted shortly after those who wait for it are told.
 pub fn totals(runtime: &Handle) -> Totals {
     let shared = &runtime.shared;
     let sum =

@@ -215,6 +215,7 @@ pub fn panic_reason(payload: Box<dyn Any + Send>) -> ExitReason {
 ///
 /// assert_eq!(().into_exit(), None);
 /// assert_eq!(Err::<(), _>("disk full").into_exit(), Some(Box::new(ExitReason::other("disk full"))));
+/// assert_eq!(Err::<(), _>(ExitReason::Shutdown).into_exit(), Some(Box::new(ExitReason::Shutdown)));
 /// ```
 pub trait Outcome {
     /// Returns the exit reason; `None` means [`ExitReason::Normal`]. It is boxed because other reasons are rare.
@@ -252,11 +253,16 @@ impl Outcome for ExitReason {
     }
 }
 
-impl<O: Outcome, E: Display> Outcome for Result<O, E> {
+/// An error that is an [`ExitReason`] is the reason as it is.
+impl<O: Outcome, E: Display + 'static> Outcome for Result<O, E> {
     fn into_exit(self) -> Option<Box<ExitReason>> {
-        match self {
-            Ok(outcome) => outcome.into_exit(),
-            Err(error) => Some(Box::new(ExitReason::other(error))),
+        let error = match self {
+            Ok(outcome) => return outcome.into_exit(),
+            Err(error) => error,
+        };
+        match (&error as &dyn Any).downcast_ref::<ExitReason>() {
+            Some(reason) => reason.clone().into_exit(),
+            None => Some(Box::new(ExitReason::other(error))),
         }
     }
 }

@@ -75,7 +75,8 @@ pub struct Config {
     pub stuck_after: Duration,
     /// Logs crashes at `error`, and at most once in a second for each cause. Default: yes.
     pub log_crashes: bool,
-    /// Called with each crash. Default: none.
+    /// Called with each crash. Default: none. A panic hook that the program has set before its first runtime gets the
+    /// panics of processes too, at most one in a second for each place in the code.
     pub on_crash: Option<CrashHook>,
     /// Called before the first poll of each process. Default: none. Without it, a spawn costs what it did.
     pub on_spawn: Option<Hook<ProcessSpawn>>,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   process fails ──▶ Config::on_crash, always
-//!              └────▶ log: at once, or if its cause was logged less than a second ago, as a number in the next line
+//!              └────▶ log: at once, or if its cause was logged less than a second ago, as a number in the next line;
+//!                     a line with a backtrace by a thread of its own
 //!   watchdog ───────▶ log: the number that no later crash has told
 //! ```
 //!
@@ -13,8 +14,10 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusm_text::escaped;
 
 use crate::observe::inspect::causes::CAUSES_MAX;
@@ -22,6 +25,7 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::backtrace::frames_of_process;
 use crate::runtime::hooks::Hook;
+use crate::runtime::panics;
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
@@ -153,6 +157,8 @@ pub(crate) struct CrashLog {
     skipped: Box<[Box<[AtomicU64]>]>,
     has_skipped: AtomicBool,
     budget: LineBudget,
+    /// Threads that write lines with backtraces.
+    writers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl CrashLog {
@@ -163,6 +169,34 @@ impl CrashLog {
             skipped: (0..schedulers).map(|_| of_causes()).collect(),
             has_skipped: AtomicBool::new(false),
             budget: LineBudget::default(),
+            writers: Mutex::default(),
+        }
+    }
+
+    /// Logs a crash; `skipped` crashes of the same cause came before it and were not logged.
+    #[cold]
+    pub(crate) fn write(&self, crash: Crash, skipped: u64) {
+        if crash.backtrace.is_none() || !wants_backtrace() {
+            return panics::contain(|| log(&crash, skipped));
+        }
+        let mut writers = self.writers.lock();
+        writers.retain(|writer| !writer.is_finished());
+        // To find the names of the first backtrace takes a tenth of a second, for which no scheduler may wait.
+        let crash = Arc::new(crash);
+        let own = Arc::clone(&crash);
+        let write = move || panics::contain(|| log(&own, skipped));
+        match Builder::new().name("rusm-backtrace".to_owned()).spawn(write) {
+            Ok(writer) => writers.push(writer),
+            Err(_no_thread) => panics::contain(|| log(&crash, skipped)),
+        }
+    }
+
+    /// Logs what is left to tell, and waits until all lines are written.
+    pub(crate) fn finish(&self, now_ns: u64, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
+        self.flush(now_ns, true, describe);
+        let writers = std::mem::take(&mut *self.writers.lock());
+        for writer in writers {
+            drop(writer.join());
         }
     }
 
@@ -189,8 +223,9 @@ impl CrashLog {
         self.skipped.iter().map(|scheduler| scheduler[cause].swap(0, Ordering::Relaxed)).sum()
     }
 
-    /// Logs the numbers of crashes that no later crash has told. `describe` returns kind and reason of a cause.
-    pub(crate) fn flush(&self, now_ns: u64, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
+    /// Logs the numbers of crashes that no later crash has told, `at_end` also those of the last second. `describe`
+    /// returns kind and reason of a cause.
+    pub(crate) fn flush(&self, now_ns: u64, at_end: bool, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
         if !self.has_skipped.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -198,9 +233,8 @@ impl CrashLog {
             if self.skipped.iter().all(|scheduler| scheduler[number].load(Ordering::Relaxed) == 0) {
                 continue;
             }
-            if now_ns.saturating_sub(logged_ns.load(Ordering::Relaxed)) < LOG_INTERVAL_NS
-                || !self.budget.has_room(now_ns)
-            {
+            let is_early = now_ns.saturating_sub(logged_ns.load(Ordering::Relaxed)) < LOG_INTERVAL_NS;
+            if !at_end && (is_early || !self.budget.has_room(now_ns)) {
                 self.has_skipped.store(true, Ordering::Relaxed);
                 continue;
             }
@@ -217,9 +251,7 @@ impl CrashLog {
     }
 }
 
-/// Logs a crash; `skipped` crashes of the same cause came before it and were not logged.
-#[cold]
-pub(crate) fn log(crash: &Crash, skipped: u64) {
+fn log(crash: &Crash, skipped: u64) {
     let backtrace = crash.backtrace.as_ref().filter(|_| wants_backtrace());
     if tracing::dispatcher::has_been_set() {
         tracing::error!(
@@ -382,9 +414,9 @@ mod tests {
         for _ in 0..10 {
             log.take_turn(1, Some(0), 1);
         }
-        log.flush(2, |_| None);
+        log.flush(2, false, |_| None);
         assert_eq!(log.skipped[1][0].load(Ordering::Relaxed), 9, "too early");
-        log.flush(1 + SECOND, |_| None);
+        log.flush(1 + SECOND, false, |_| None);
         assert_eq!(log.skipped[1][0].load(Ordering::Relaxed), 0);
     }
 }

@@ -24,6 +24,11 @@ pub fn install() {
         set_hook(Box::new(move |info| {
             if panics::is_silenced() {
                 panics::keep_location(info);
+            } else if panics::is_of_process() {
+                panics::keep_location(info);
+                if own {
+                    before(info);
+                }
             } else if scheduler::local().is_none_or(|local| local.running().is_none()) {
                 before(info);
             } else if info.payload_as_str().is_some_and(|text| ABORTS.contains(&text)) {

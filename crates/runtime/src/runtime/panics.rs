@@ -15,6 +15,8 @@ thread_local! {
     static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
     /// True if panics of this thread are caught by code that reports them itself.
     static IS_SILENCED: Cell<bool> = const { Cell::new(false) };
+    /// True while this thread runs code of a process that another thread runs.
+    static IS_OF_PROCESS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs code with another setting for this thread, and restores the previous one even if the code panics.
@@ -42,6 +44,24 @@ pub(crate) fn without_panic<T>(code: impl FnOnce() -> T) -> Option<T> {
     let outcome = silence_panics(|| catch_unwind(AssertUnwindSafe(code))).ok();
     LAST_PANIC_LOCATION.set(location);
     outcome
+}
+
+/// Runs code of a process on another thread. Its panics are reported as those of the process.
+pub(crate) fn of_process<T>(code: impl FnOnce() -> T) -> T {
+    IS_OF_PROCESS.set(true);
+    let value = code();
+    IS_OF_PROCESS.set(false);
+    value
+}
+
+/// Returns true within [`of_process`].
+pub(crate) fn is_of_process() -> bool {
+    IS_OF_PROCESS.get()
+}
+
+/// Sets the location of the panic that this thread reports next.
+pub(crate) fn set_location(location: Option<String>) {
+    LAST_PANIC_LOCATION.set(location);
 }
 
 /// Runs code of the program within [`silence_panics`] and prints its panics as usual.

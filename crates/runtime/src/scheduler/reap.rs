@@ -28,7 +28,7 @@ use crate::process::pid::Pid;
 use crate::process::side_table::SideTable;
 use crate::process::table::{CONTROL_BLOCK_BYTES, Slot};
 use crate::process::task::Exit;
-use crate::runtime::crashes::{self, Crash};
+use crate::runtime::crashes::Crash;
 use crate::runtime::panics;
 
 /// Number of emptied side tables that a scheduler keeps for new processes.
@@ -85,6 +85,7 @@ impl Local {
         if is_remembered {
             let reason = exit.as_deref().unwrap_or(&ExitReason::Normal);
             let by = origin(self.ended_by.take(), self.shared.ended.take_note(pid), reason);
+            let by = if by == EndedBy::Process(pid) && *reason != ExitReason::Killed { EndedBy::Itself } else { by };
             if !reason.is_normal() {
                 self.count_failure(pid, released.as_ref(), reason, CauseKind::of(&by));
             }
@@ -245,7 +246,7 @@ impl Local {
         if turn.is_none() && shared.config.on_crash.is_none() {
             return;
         }
-        // The report may take long: a backtrace has to be resolved, and the hook is the program's.
+        // The hook is the program's, and may take long.
         self.me.counters.crashed_generation.store(pid.generation(), Ordering::Relaxed);
         let rare = released.and_then(|released| released.rare.as_ref());
         let (parent, generation) = slot.parent();
@@ -268,7 +269,7 @@ impl Local {
             hook.call(&crash);
         }
         if let Some(skipped) = turn {
-            panics::contain(|| crashes::log(&crash, skipped));
+            shared.crash_log.write(crash, skipped);
         }
         self.me.counters.crashed_generation.store(0, Ordering::Relaxed);
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
             *shared.stuck.lock() = stuck;
         }
         NodePool::trim(&shared.nodes);
-        shared.crash_log.flush(shared.now_ns(), |cause| shared.causes.text(cause));
+        shared.crash_log.flush(shared.now_ns(), false, |cause| shared.causes.text(cause));
         shared.fire_without_runner();
         trimmer.check(shared);
         if now >= next_check {

@@ -120,24 +120,6 @@ impl<M: Send + 'static> Pool<M> {
         }))
     }
 
-    /// Like [`new`](Self::new); the mailbox of each worker has this capacity. With [`Routing::LeastLoaded`], a message
-    /// then goes to a worker that has room, and senders wait while none has.
-    ///
-    /// # Panics
-    /// If `size` is 0.
-    pub fn bounded<B, F>(id: impl Into<Arc<str>>, size: usize, mailbox_capacity: u32, body: B) -> Self
-    where
-        B: Fn(Context, Inbox<M>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output: Outcome> + Send + 'static,
-    {
-        let id = id.into();
-        Self::of(PartitionSupervisor::new(size, |_| {
-            let body = body.clone();
-            let worker = ChildSpec::new(Arc::clone(&id), move |ctx| body(ctx, Inbox::new()));
-            worker.mailbox_capacity(mailbox_capacity)
-        }))
-    }
-
     /// Creates a pool of actors, each of which is started with a copy of the same arguments.
     ///
     /// # Panics
@@ -152,6 +134,14 @@ impl<M: Send + 'static> Pool<M> {
 
     const fn of(partitions: PartitionSupervisor) -> Self {
         Self { partitions, routing: Routing::RoundRobin, kind: PhantomData }
+    }
+
+    /// Sets the maximum number of messages in the mailbox of each worker, at least 1. Default: that of the
+    /// [`Config`](crate::Config).
+    ///
+    /// With [`Routing::LeastLoaded`], a message then goes to a worker that has room, and senders wait while none has.
+    pub fn mailbox_capacity(self, messages: u32) -> Self {
+        Self { partitions: self.partitions.mailbox_capacity(messages), ..self }
     }
 
     /// Sets how a worker is chosen for a message without a key. Default: each in its turn.

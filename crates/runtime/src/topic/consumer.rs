@@ -71,7 +71,8 @@ impl fmt::Debug for Consumer {
 }
 
 impl Subscription {
-    /// Adds a consumer; each message is delivered to one consumer.
+    /// Adds a consumer; each message is delivered to one consumer. Its leases end with it: keep it until its messages are
+    /// acknowledged.
     pub fn consumer(&self) -> Consumer {
         Consumer::new(Arc::clone(&self.0))
     }

@@ -51,6 +51,11 @@ impl Topic {
         &self.shared.name
     }
 
+    /// Returns true if a store keeps the messages.
+    pub fn is_durable(&self) -> bool {
+        self.shared.journal.is_some()
+    }
+
     /// Returns the total number of published messages.
     pub fn published(&self) -> u64 {
         self.shared.log.head()
@@ -174,7 +179,7 @@ fn check(config: &SubscriptionConfig) -> Result<(), SubscribeError> {
         if (min..=max).contains(&value) { Ok(()) } else { Err(SubscribeError::Range { what, value, min, max }) }
     };
     within("ack deadline in ms", config.ack_deadline.as_millis(), 1, ACK_DEADLINE_MAX.as_millis())?;
-    within("retry limit in ms", config.retry.limit.as_millis(), 0, ACK_DEADLINE_MAX.as_millis())?;
+    within("longest retry in ms", config.retry.longest.as_millis(), 0, ACK_DEADLINE_MAX.as_millis())?;
     within("outstanding messages", config.outstanding_max as u128, 1, 1 << 24)?;
     within("outstanding bytes", config.outstanding_max_bytes as u128, 1, 1 << 40)?;
     within("queued messages", config.queued_max as u128, 1, 1 << 24)?;

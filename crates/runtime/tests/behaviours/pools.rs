@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use rusm_runtime::actor::Inbox;
+use rusm_runtime::actor::{Actor, Address, Flow, Inbox};
 use rusm_runtime::pool::{PartitionSupervisor, Pool, Routing};
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{Context, Down, ExitReason, Pid, ReplyTo, observe};
@@ -94,7 +94,7 @@ fn a_worker_that_handles_a_message_is_not_the_least_loaded() {
 #[test]
 fn of_many_workers_one_that_has_room_gets_the_next_message() {
     ask(&runtime(), |ctx| async move {
-        let pool = Pool::bounded("worker", 16, 1, worker).routing(Routing::LeastLoaded);
+        let pool = Pool::new("worker", 16, worker).mailbox_capacity(1).routing(Routing::LeastLoaded);
         pool.start_link(&ctx).await.unwrap();
         let workers = pool.workers();
         let (free, busy) = workers.split_last().unwrap();
@@ -140,5 +140,37 @@ fn partitions_divide_keys_among_children_with_numbered_ids() {
         assert_eq!(parts.pid_of("a"), parts.clone().pid_of("a"));
         let used: HashSet<_> = (0..100_u32).map(|key| parts.pid_of(&key)).collect();
         assert_eq!(used.len(), 4);
+    });
+}
+
+/// Handles its first message for ever.
+struct Slow;
+
+impl Actor for Slow {
+    type Args = ();
+    type Message = ();
+    type Ref = Address<()>;
+
+    async fn init(_: &Context, (): ()) -> Result<Self, ExitReason> {
+        Ok(Self)
+    }
+
+    async fn handle(&mut self, _: &Context, (): ()) -> Flow {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn the_mailbox_of_an_actor_in_a_pool_has_the_capacity_of_the_pool() {
+    ask(&runtime(), |ctx| async move {
+        let pool = Pool::of_actors::<Slow>("slow", 1, &()).mailbox_capacity(2);
+        pool.start_link(&ctx).await.unwrap();
+        let slow = pool.workers()[0].pid();
+        ctx.send(slow, ()).await;
+        while observe::process_ref(&ctx.runtime(), slow).is_some_and(|seen| seen.mailbox_len() > 0) {
+            ctx.yield_now().await;
+        }
+        let accepted = (0..3).map(|_| ctx.try_send(slow, ()).is_ok()).collect::<Vec<_>>();
+        assert_eq!(accepted, [true, true, false]);
     });
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::ask::{ask, runtime};
 use rusm_runtime::actor::{Actor, Address, Flow, Inbox};
+use rusm_runtime::server::{Server, ServerRef};
 use rusm_runtime::supervisor::{ChildSpec, Counts, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{
     CallError, Caller, Config, Context, Down, Exit, ExitReason, InitError, Pid, ReplyTo, Request, Runtime, Starting,
@@ -316,6 +317,48 @@ fn a_call_from_outside_ends_after_its_timeout() {
     assert_eq!(reply, Err(CallError::Timeout { to: deaf, timeout }));
 }
 
+/// A kind of server, of which none runs.
+struct Silent;
+
+impl Server for Silent {
+    type Args = ();
+    type Call = ();
+    type Reply = ();
+    type Cast = ();
+
+    async fn init(_: &Context, (): ()) -> Result<Self, ExitReason> {
+        Ok(Self)
+    }
+
+    async fn handle_call(&mut self, _: &Context, (): (), _: ReplyTo<()>) -> Flow {
+        Flow::Continue
+    }
+
+    async fn handle_cast(&mut self, _: &Context, (): ()) -> Flow {
+        Flow::Continue
+    }
+}
+
+#[test]
+fn requests_wait_five_seconds_and_those_to_a_supervisor_a_minute_unless_told_otherwise() {
+    rusm_runtime::test::run(1, |ctx| async move {
+        let deaf = ctx.spawn(|_| pending::<()>());
+        let timeout = Duration::from_secs(5);
+        let from_process: Result<(), _> = ctx.request(deaf, ()).await;
+        assert_eq!(from_process, Err(CallError::Timeout { to: deaf, timeout }));
+        let from_outside: Result<(), _> = ctx.runtime().request(deaf, ()).await;
+        assert_eq!(from_outside, Err(CallError::Timeout { to: deaf, timeout }));
+        let server = ServerRef::<Silent>::of(deaf).request(&ctx, ()).await;
+        assert_eq!(server, Err(CallError::Timeout { to: deaf, timeout }));
+
+        let supervisor = SupervisorRef::of(deaf);
+        let waited = supervisor.count_children(&ctx).await;
+        assert_eq!(waited, Err(CallError::Timeout { to: deaf, timeout: Duration::from_mins(1) }));
+        let short = supervisor.with_timeout(timeout).which_children(&ctx.runtime()).await;
+        assert_eq!(short, Err(CallError::Timeout { to: deaf, timeout }));
+    });
+}
+
 #[test]
 fn s24_a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
     let runtime = runtime();
@@ -344,6 +387,8 @@ fn s24_a_child_that_asks_its_own_supervisor_during_its_start_gets_an_error_that_
         let body = move |ctx: Context, starting: Starting| async move {
             let supervisor = SupervisorRef::of(ctx.parent().expect("a child has a parent"));
             let early = supervisor.count_children(&ctx).await.expect_err("the supervisor waits for this start");
+            let stopped = supervisor.stop(&ctx, LONG).await.expect_err("it cannot stop before this start");
+            assert_eq!(stopped, early);
             starting.acknowledge();
             ctx.send(me, (supervisor, ctx.pid(), early)).await;
             // From now on, the supervisor answers.

@@ -37,6 +37,16 @@ fn a_panic_is_told_with_name_label_ancestors_and_backtrace() {
 }
 
 #[test]
+fn a_panic_of_blocking_code_has_its_place() {
+    let (runtime, crashes) = told();
+    runtime.spawn(|ctx| async move { ctx.spawn_blocking(|| panic!("no disk")).await }).unwrap();
+    let crash = crashes.recv().unwrap();
+    let ExitReason::Panic(info) = &crash.reason else { panic!("{crash:?}") };
+    assert_eq!(info.message, "no disk");
+    assert!(info.location.as_deref().is_some_and(|place| place.contains("crashes.rs:")), "{crash:?}");
+}
+
+#[test]
 fn the_ancestors_of_a_crash_have_their_ids_as_children() {
     let (runtime, crashes) = told();
     runtime.block_on(|ctx| async move {

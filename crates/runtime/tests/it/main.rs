@@ -23,6 +23,7 @@ mod hooks;
 mod last_words;
 mod life;
 mod limiters;
+mod log_lines;
 mod mailbox_budget;
 mod mailbox_capacity;
 mod messages;

@@ -43,6 +43,10 @@ impl StateMachine for Lock {
         Ok((Self { open_for, observer }, State::Locked(Vec::new())))
     }
 
+    fn debug_state(&self, state: &State) -> String {
+        format!("{state:?}")
+    }
+
     async fn handle(&mut self, ctx: &Context, state: &State, event: Event<Self>) -> Step<Self> {
         match (state, event) {
             (_, Event::Call((), reply)) => {
@@ -114,6 +118,18 @@ fn a_message_that_is_not_handled_ends_a_machine_whose_policy_says_so() {
         assert_eq!(ctx.receive_of::<State>().await, State::Open);
         let exit = ctx.receive_of::<rusm_runtime::Exit>().await;
         assert_eq!(exit.reason, ExitReason::other("received a i16, which it does not handle"));
+    });
+}
+
+#[test]
+fn the_state_of_a_machine_is_read_as_text() {
+    ask(|ctx| async move {
+        let lock = start_link::<Lock>(&ctx, (Duration::from_hours(1), ctx.pid())).await.unwrap();
+        ctx.send(lock, 1_u8).await;
+        assert_eq!(ctx.state_of(lock).await.unwrap(), "Locked([1])");
+        ctx.send(lock, 2_u8).await;
+        ctx.send(lock, 3_u8).await;
+        assert_eq!(ctx.runtime().state_of(lock).await.unwrap(), "Open");
     });
 }
 

@@ -182,7 +182,7 @@ fn the_leases_of_a_consumer_that_dies_are_given_to_another_at_once() {
 #[test]
 fn messages_that_rest_are_bounded_as_those_that_wait_for_their_key_are() {
     test::run(1, |ctx| async move {
-        let retry = Retry { first: 4 * SECOND, limit: 4 * SECOND };
+        let retry = Retry { first: 4 * SECOND, longest: 4 * SECOND };
         let config = SubscriptionConfig { retry, queued_max: 3, ..SubscriptionConfig::default() };
         let (topic, mut consumer, leases) = three_leased(&ctx, config).await;
         topic.publish(numbered(3)).await.expect("open");
@@ -202,7 +202,7 @@ fn messages_that_rest_are_bounded_as_those_that_wait_for_their_key_are() {
 #[test]
 fn a_retry_rests_for_longer_each_time() {
     test::run(1, |ctx| async move {
-        let retry = Retry { first: SECOND, limit: 4 * SECOND };
+        let retry = Retry { first: SECOND, longest: 4 * SECOND };
         let (_topic, mut consumer, leases) =
             three_leased(&ctx, SubscriptionConfig { retry, ..SubscriptionConfig::default() }).await;
         assert_eq!(consumer.subscription().ack_all([leases[1].id, leases[2].id]), 2);

@@ -72,7 +72,7 @@ impl World {
         let topic = ctx.topics().create_with("topic", bounds).expect("a new name");
         let graveyard = ctx.topics().create("graveyard").expect("a new name").subscribe(Overflow::Block);
         let retry = if rests {
-            Retry { first: Duration::from_millis(500), limit: Duration::from_secs(2) }
+            Retry { first: Duration::from_millis(500), longest: Duration::from_secs(2) }
         } else {
             Retry::default()
         };

@@ -213,6 +213,8 @@ fn opener_of(path: &Path) -> Result<Opener, OpenError> {
 /// Creates the file of a new store, and rejects a path that is not a store's file.
 fn prepare(path: &Path) -> Result<(), OpenError> {
     let journal = journal_of(path);
+    // First of all: a program that creates the store meanwhile creates the journal after the file.
+    let has_journal = fs::metadata(&journal).is_ok_and(|found| found.len() > 0 || special(&found).is_some());
     let found = fs::metadata(path).ok();
     match found {
         Some(found) => {
@@ -225,7 +227,7 @@ fn prepare(path: &Path) -> Result<(), OpenError> {
             Ok(())
         }
         // A journal without its file belongs to something else: do not create a new store beside it.
-        None if fs::metadata(&journal).is_ok_and(|found| found.len() > 0 || special(&found).is_some()) => {
+        None if has_journal => {
             let refused = |error| OpenError::io(path.to_owned(), error);
             let file = open_regular(&journal, OpenOptions::new().read(true)).map_err(refused)?;
             let file = LimitedFile::new(file).map_err(|error| OpenError::database(path.to_owned(), error))?;

@@ -259,7 +259,8 @@ fn of_those_who_make_a_file_at_once_one_has_it() {
     });
 
     assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{opened:?}");
-    assert!(opened.iter().filter_map(|opened| opened.as_ref().err()).all(|error| error.contains("is already open")));
+    let mut refused = opened.iter().filter_map(|opened| opened.as_ref().err());
+    assert!(refused.all(|error| error.contains("is already open")), "{opened:?}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["new.redb"]);
 }

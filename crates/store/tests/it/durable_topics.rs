@@ -2,6 +2,7 @@
 //! counters.
 
 mod at_shutdown;
+mod found;
 
 use std::time::Duration;
 
@@ -410,7 +411,7 @@ fn what_cannot_be_opened_is_said_in_one_line() {
     let (topics, store) = (node.runtime.topics(), node.store.clone());
     let pid = node.runtime.spawn(move |_| async move {
         let error = store.open_topic(&topics, "inside", TopicConfig::default()).unwrap_err().to_string();
-        assert_eq!(error, "a process must not block on the store: use `.await` instead of `wait`");
+        assert_eq!(error, "a process must not block on the store: call the asynchronous function, and `.await` it");
     });
     node.runtime.wait(pid.unwrap());
 }

@@ -150,8 +150,11 @@ fn results(results: &mut Results) {
     }
     let Some(result) = &mut results.result else { return };
     result.tables.iter_mut().for_each(result_table);
-    let RunResult { kind, scenario, state, progress, verdict_text, .. } = &mut **result;
+    let RunResult { kind, scenario, state, progress, verdict_text, settings, params, .. } = &mut **result;
     clean_all([kind, scenario, state, progress, verdict_text]);
+    clean_all([&mut settings.kind, &mut settings.profile].into_iter().flatten());
+    clean_all(&mut settings.grid);
+    *params = std::mem::take(params).into_iter().map(|(name, value)| (line(&name), line(&value))).collect();
     clean_all([&mut result.verdict, &mut result.error].into_iter().flatten());
     clean_all(&mut result.lines);
     result.facts.iter_mut().for_each(|fact| clean_all([&mut fact.name, &mut fact.text]));

@@ -19,7 +19,7 @@ use crate::connection::SshTarget;
 
 /// Lists the sockets of the nodes of the user there: in the folder that nodes with the same environment use.
 const LIST: &str = r#"for d in "$RUSM_SOCKET_DIR" "${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/rusm}" "/run/user/$(id -u)/rusm" "/tmp/rusm-$(id -u)"; do [ -n "$d" ] && ls -1 "$d"/*.sock 2>/dev/null && exit; done; true"#;
-/// Maximum size of that list, in bytes: less than a pipe holds, so that ssh can end before it is read.
+/// Maximum size of that list, in bytes.
 const LIST_MAX_BYTES: u64 = 32 * 1024;
 /// Time within which ssh answers. The user may have to type a password first.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
@@ -167,6 +167,14 @@ async fn remote_socket(target: &SshTarget, program: &[String]) -> Result<String,
     let mut command = ssh(target, program);
     command.args(["--", &target.host(), LIST]);
     let mut ssh = start(command.stdout(Stdio::piped()))?;
+    let out = ssh.0.stdout.take();
+    // A list that is too long is not read to its end: the pipe closes, and ssh ends.
+    let reader = std::thread::spawn(move || {
+        let mut list = Vec::new();
+        let read = out.map(|out| out.take(LIST_MAX_BYTES + 1).read_to_end(&mut list));
+        drop(read);
+        list
+    });
     let until = Instant::now() + ANSWER_WITHIN;
     let status = loop {
         match ssh.ended() {
@@ -177,12 +185,12 @@ async fn remote_socket(target: &SshTarget, program: &[String]) -> Result<String,
             None => sleep(LOOK_EVERY).await,
         }
     };
+    let list = reader.join().unwrap_or_default();
+    if list.len() as u64 > LIST_MAX_BYTES {
+        return Err(format!("ssh to {} lists more than {} KiB of sockets", target.host(), LIST_MAX_BYTES / 1024));
+    }
     if !status.success() {
         return Err(ssh.said());
-    }
-    let mut list = Vec::new();
-    if let Some(out) = ssh.0.stdout.take() {
-        drop(out.take(LIST_MAX_BYTES).read_to_end(&mut list));
     }
     let list = String::from_utf8_lossy(&list);
     choose(target, &list)
@@ -235,6 +243,15 @@ mod tests {
         assert_eq!(several, "several nodes are running on kay@far: kv, web; name one, as in ssh://kay@far/NAME");
         let other = choose(&target(Some("x")), two).unwrap_err();
         assert_eq!(other, "no node named \"x\" on kay@far; running there: kv, web");
+    }
+
+    #[tokio::test]
+    async fn a_list_without_end_is_refused() {
+        let program = ["sh", "-c", "yes /run/user/1000/rusm/kv.sock"].map(str::to_owned);
+
+        let error = Tunnel::open(&target(None), &program).await.unwrap_err();
+
+        assert_eq!(error, "ssh to kay@far lists more than 32 KiB of sockets");
     }
 
     #[tokio::test]

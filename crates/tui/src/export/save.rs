@@ -2,8 +2,18 @@
 
 use std::env;
 use std::fs;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// Creates a file that only its user can read: what a node shows may be confidential.
+///
+/// # Errors
+/// Returns the error of the file system, also if the file exists.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
 
 /// Writes a file and returns its path.
 ///

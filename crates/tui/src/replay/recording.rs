@@ -16,6 +16,7 @@ use rusm_protocol::{SERVER_MESSAGE_MAX_BYTES, ServerMessage, decode_server, enco
 
 use super::error::RecordingError;
 use crate::connection::sanitise;
+use crate::export::save::create_private;
 use crate::model::message::{LinkEvent, Msg, OwnCost};
 
 /// Version of the format. A reader refuses newer ones.
@@ -133,7 +134,7 @@ impl Recording {
     /// # Errors
     /// Returns the error of the file system.
     pub(crate) fn create(path: &Path, target: &str) -> std::io::Result<Self> {
-        let mut file = BufWriter::new(File::create_new(path)?);
+        let mut file = BufWriter::new(create_private(path)?);
         writeln!(file, "{}", header(target))?;
         file.flush()?;
         Ok(Self { file, flushed_at: Duration::ZERO })

@@ -180,8 +180,11 @@ impl GuestInfo {
         spent
     }
 
-    pub(crate) fn count_refusal(&self) {
-        self.refusals.store(self.refusals.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+    /// Counts a call for which the guest lacks a capability. Returns true for the first one.
+    pub(crate) fn count_refusal(&self) -> bool {
+        let before = self.refusals.load(Ordering::Relaxed);
+        self.refusals.store(before.saturating_add(1), Ordering::Relaxed);
+        before == 0
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::runtime::panics::without_panic;
+use crate::runtime::panics::{self, without_panic};
 
 /// First and longest pause before the next attempt to get a thread.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -18,17 +18,30 @@ const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_s
 /// Runs code on a thread outside the schedulers. Returns its panic as an error, and `None` if the runtime ended first.
 pub async fn run<T: Send + 'static>(code: impl FnOnce() -> T + Send + 'static) -> Option<thread::Result<T>> {
     let (sender, mut outcome) = oneshot::channel();
-    let job = Arc::new(Mutex::new(Some(move || drop(sender.send(catch_unwind(AssertUnwindSafe(code)))))));
+    let run = move || {
+        let result = panics::of_process(|| catch_unwind(AssertUnwindSafe(code)));
+        let location = if result.is_err() { panics::take_location() } else { None };
+        drop(sender.send((result, location)));
+    };
+    let job = Arc::new(Mutex::new(Some(run)));
     let [mut delay, delay_max] = RETRY_DELAYS;
     while !is_queued(&job) {
         // The failed attempt may have left the job in the queue.
         match tokio::time::timeout(delay, &mut outcome).await {
-            Ok(outcome) => return outcome.ok(),
+            Ok(outcome) => return outcome.ok().map(received),
             Err(_elapsed) => delay = (delay * 2).min(delay_max),
         }
     }
     drop(job);
-    outcome.await.ok()
+    outcome.await.ok().map(received)
+}
+
+/// Keeps the location of a panic for this thread, which reports it.
+fn received<T>((result, location): (thread::Result<T>, Option<String>)) -> thread::Result<T> {
+    if location.is_some() {
+        panics::set_location(location);
+    }
+    result
 }
 
 /// Passes a job to the pool; the job is taken only once, however often it is passed. Returns false while the pool is

@@ -33,7 +33,15 @@ impl Local {
     }
 
     /// Tells the callers of dropped replies.
+    #[inline]
     pub(in crate::scheduler) fn deliver_dropped_replies(&self) {
+        if !self.dropped_replies.borrow().is_empty() {
+            self.deliver_listed_replies();
+        }
+    }
+
+    #[cold]
+    fn deliver_listed_replies(&self) {
         for reply in self.dropped_replies.take() {
             match reply {
                 DroppedReply::Process(caller, reference) => self.shared.deliver_no_reply(caller, reference),

@@ -175,6 +175,10 @@ pub struct CallTimeout {
 }
 
 impl CallTimeout {
+    pub(crate) const fn of_ms(ms: u32) -> Self {
+        Self { ms }
+    }
+
     /// Returns the timeout.
     #[inline]
     pub const fn get(self) -> Duration {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use super::address::Address;
 use super::next::NextForInbox;
@@ -63,6 +64,34 @@ impl<M: Send + 'static> Inbox<M> {
     /// Returns the address of this process.
     pub fn address(&self, ctx: &Context) -> Address<M> {
         Address::of(ctx.pid())
+    }
+
+    /// Waits at most `timeout` for the next message. Zero does not wait: it only takes a message that is already there.
+    ///
+    /// ```
+    /// # use rusm_runtime as rusm;
+    /// # let runtime = rusm::Runtime::start(rusm::Config::default())?;
+    /// use std::time::Duration;
+    ///
+    /// use rusm::actor::Inbox;
+    ///
+    /// let lines = runtime.block_on(|ctx| async move {
+    ///     let mut inbox = Inbox::<&str>::new();
+    ///     for line in ["one", "two", "three"] {
+    ///         inbox.address(&ctx).send(&ctx, line).await;
+    ///     }
+    ///     // All that is there, to write it at once.
+    ///     let mut lines = vec![inbox.receive(&ctx).await];
+    ///     while let Some(line) = inbox.receive_timeout(&ctx, Duration::ZERO).await {
+    ///         lines.push(line);
+    ///     }
+    ///     lines
+    /// });
+    /// assert_eq!(lines, ["one", "two", "three"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn receive_timeout(&mut self, ctx: &Context, timeout: Duration) -> Option<M> {
+        ctx.within(timeout, self.receive(ctx)).await
     }
 
     /// Waits for the next message.

@@ -101,7 +101,8 @@ where
     let demand = workers.saturating_mul(stage.demand.max(1) as usize).min(Semaphore::MAX_PERMITS);
     // Demand belongs to the stage: a sender must not wait for one busy worker while others are idle. So no mailbox is
     // full before the demand is used up.
-    let pool = Pool::bounded(Arc::clone(&id), workers, u32::try_from(demand).unwrap_or(u32::MAX), body)
+    let pool = Pool::new(Arc::clone(&id), workers, body)
+        .mailbox_capacity(u32::try_from(demand).unwrap_or(u32::MAX))
         .routing(Routing::LeastLoaded)
         .intensity(RESTARTS, RESTART_PERIOD);
     (pool.child(id), Output::Workers(pool, Arc::new(Semaphore::new(demand))))

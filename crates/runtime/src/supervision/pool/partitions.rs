@@ -69,6 +69,10 @@ impl PartitionSupervisor {
         Self { supervisor: self.supervisor.intensity(restarts, period), ..self }
     }
 
+    pub(super) fn mailbox_capacity(self, messages: u32) -> Self {
+        Self { supervisor: self.supervisor.map_children(|child| child.mailbox_capacity(messages)), ..self }
+    }
+
     /// Starts the children under a supervisor that is linked to this process.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Specification of a supervisor's child: how it starts, when it is restarted, and how it is stopped.
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ pub(super) enum Start {
 /// Reason why a start could not begin.
 pub(super) enum StartError {
     Init(InitError),
-    /// The arguments have a different type than the template's.
-    Arguments,
+    /// The arguments have a different type than the template's, which is this type, given by this function.
+    Arguments(&'static str, &'static str),
 }
 
 impl<E: Into<InitError>> From<E> for StartError {
@@ -149,8 +149,8 @@ impl ChildSpec {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let spec = Self::worker(id, move |ctx, arguments| {
-            let once =
-                arguments.and_then(|arguments| arguments.downcast_ref::<Once<A>>()).ok_or(StartError::Arguments)?;
+            let once = arguments.and_then(|arguments| arguments.downcast_ref::<Once<A>>());
+            let once = once.ok_or(StartError::Arguments(type_name::<A>(), "start_once"))?;
             let arguments = once.0.lock().take().ok_or_else(|| InitError::failed(&USED))?;
             Ok(BegunStart::Started(ctx.spawn_link(|ctx| body(ctx, arguments))?))
         });
@@ -247,5 +247,6 @@ impl ChildSpec {
 }
 
 fn cloned<A: Clone + 'static>(arguments: Option<&Arguments>) -> Result<A, StartError> {
-    arguments.and_then(|arguments| arguments.downcast_ref::<A>()).cloned().ok_or(StartError::Arguments)
+    let arguments = arguments.and_then(|arguments| arguments.downcast_ref::<A>()).cloned();
+    arguments.ok_or(StartError::Arguments(type_name::<A>(), "start_one"))
 }

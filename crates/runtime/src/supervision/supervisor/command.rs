@@ -1,5 +1,7 @@
 //! Requests to a supervisor, and its replies.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use crate::mailbox::call::{CallError, Caller};
 use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
+use crate::supervision::actor::CallTimeout;
 
 use super::child_spec::{Arguments, ChildSpec, Once};
 use super::policy::{ChildType, Restart};
@@ -225,9 +228,10 @@ pub enum StartChildError {
     /// The specification is not valid for this supervisor.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The arguments have a different type than the template's, or this supervisor does not start children in this way.
-    #[error("not the kind of child that this supervisor starts")]
-    WrongKind,
+    /// The arguments have a different type than the template's, or this supervisor does not start children in this way;
+    /// the text says in which way.
+    #[error("{0}")]
+    WrongKind(Box<str>),
     /// The supervisor has as many children as it may have; see [`Supervisor::max_children`](super::Supervisor::max_children).
     #[error("the supervisor has {limit} children, its limit")]
     MaxChildren {
@@ -265,7 +269,8 @@ pub(super) enum Reply {
 /// A reference to a supervisor for requests: by processes with their [`Context`](crate::Context), from outside with a
 /// [`Handle`](crate::Handle).
 ///
-/// A supervisor replies when it has finished its current work: starts, stops and restarts.
+/// A supervisor replies when it has finished its current work: starts, stops and restarts. A request waits at most a
+/// minute for that, or as [`with_timeout`](Self::with_timeout) says; the supervisor executes it later nevertheless.
 ///
 /// ```
 /// # use rusm_runtime as rusm;
@@ -284,23 +289,58 @@ pub(super) enum Reply {
 /// });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SupervisorRef(Pid);
+#[derive(Clone, Copy)]
+pub struct SupervisorRef {
+    pid: Pid,
+    timeout: CallTimeout,
+}
+
+/// Timeout of requests: longer than that of other calls, because many children may have to stop or start first.
+const TIMEOUT: CallTimeout = CallTimeout::of_ms(60_000);
+
+impl fmt::Debug for SupervisorRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SupervisorRef").field(&self.pid).finish()
+    }
+}
+
+impl PartialEq for SupervisorRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.pid == other.pid
+    }
+}
+
+impl Eq for SupervisorRef {}
+
+impl Hash for SupervisorRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pid.hash(state);
+    }
+}
 
 impl SupervisorRef {
-    /// Creates a reference to the supervisor with this pid. A process that is not a supervisor never replies.
+    /// Creates a reference to the supervisor with this pid. A process that is not a supervisor does not reply.
     pub const fn of(pid: Pid) -> Self {
-        Self(pid)
+        Self { pid, timeout: TIMEOUT }
+    }
+
+    /// Returns this reference with another timeout for its requests.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: timeout.into(), ..self }
+    }
+
+    async fn call(self, by: &impl Caller, command: Command) -> Result<Reply, CallError> {
+        by.call(self.pid, command, self.timeout.get()).await
     }
 
     /// Returns the supervisor that is registered under a name.
     pub fn whereis(by: &impl Caller, name: &str) -> Option<Self> {
-        by.with_shared(|shared| shared.side_tables.whereis(name)).map(Self)
+        by.with_shared(|shared| shared.side_tables.whereis(name)).map(Self::of)
     }
 
     /// Returns the pid of the supervisor.
     pub const fn pid(self) -> Pid {
-        self.0
+        self.pid
     }
 
     /// Adds a child after the others and starts it.
@@ -308,7 +348,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`StartChildError`]; the child was then not added.
     pub async fn start_child(self, by: &impl Caller, spec: ChildSpec) -> Result<Pid, StartChildError> {
-        match by.call(self.0, Command::Start(Box::new(spec)), Duration::MAX).await? {
+        match self.call(by, Command::Start(Box::new(spec))).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -323,7 +363,7 @@ impl SupervisorRef {
         by: &impl Caller,
         arguments: A,
     ) -> Result<Pid, StartChildError> {
-        match by.call(self.0, Command::StartOne(Arc::new(arguments)), Duration::MAX).await? {
+        match self.call(by, Command::StartOne(Arc::new(arguments))).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -335,7 +375,7 @@ impl SupervisorRef {
     /// [`StartChildError`]; the child then does not exist.
     pub async fn start_once<A: Send + 'static>(self, by: &impl Caller, arguments: A) -> Result<Pid, StartChildError> {
         let arguments = Arc::new(Once(Mutex::new(Some(arguments))));
-        match by.call(self.0, Command::StartOne(arguments), Duration::MAX).await? {
+        match self.call(by, Command::StartOne(arguments)).await? {
             Reply::Started(started) => started,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -347,7 +387,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`CallError`] as of [`Context::call`](crate::Context::call).
     pub async fn stop(self, by: &impl Caller, timeout: Duration) -> Result<ExitReason, CallError> {
-        by.stop(self.0, Exit { from: Pid::NONE, reason: ExitReason::Normal }, timeout).await
+        by.stop(self.pid, Exit { from: Pid::NONE, reason: ExitReason::Normal }, timeout).await
     }
 
     /// Stops a child and does not restart it. Its specification is kept, unless it is temporary or its supervisor is
@@ -364,7 +404,7 @@ impl SupervisorRef {
     /// # Errors
     /// [`ChildError`] if the child runs, waits for its restart, or fails to start.
     pub async fn restart_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
-        match by.call(self.0, Command::Restart(child.into()), Duration::MAX).await? {
+        match self.call(by, Command::Restart(child.into())).await? {
             Reply::Restarted(restarted) => restarted,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -379,7 +419,7 @@ impl SupervisorRef {
     /// [`ChildError::NotFound`]; [`ChildError::Restarting`] if the child failed to start and waits for its next try;
     /// [`ChildError::Call`].
     pub async fn replace_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
-        match by.call(self.0, Command::Replace(child.into()), Duration::MAX).await? {
+        match self.call(by, Command::Replace(child.into())).await? {
             Reply::Restarted(restarted) => restarted,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -394,7 +434,7 @@ impl SupervisorRef {
     }
 
     async fn done(self, by: &impl Caller, command: Command) -> Result<(), ChildError> {
-        match by.call(self.0, command, Duration::MAX).await? {
+        match self.call(by, command).await? {
             Reply::Done(done) => done,
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -403,9 +443,9 @@ impl SupervisorRef {
     /// Returns the children, in the order of their start.
     ///
     /// # Errors
-    /// [`CallError`] if the supervisor has ended.
+    /// [`CallError`] if the supervisor has ended, or does not reply in time.
     pub async fn which_children(self, by: &impl Caller) -> Result<Vec<ChildInfo>, CallError> {
-        match by.call(self.0, Command::Which, Duration::MAX).await? {
+        match self.call(by, Command::Which).await? {
             Reply::Children(children) => Ok(children),
             _ => unreachable!("the reply of a supervisor matches the request"),
         }
@@ -414,9 +454,9 @@ impl SupervisorRef {
     /// Returns the numbers of children.
     ///
     /// # Errors
-    /// [`CallError`] if the supervisor has ended.
+    /// [`CallError`] if the supervisor has ended, or does not reply in time.
     pub async fn count_children(self, by: &impl Caller) -> Result<Counts, CallError> {
-        match by.call(self.0, Command::Count, Duration::MAX).await? {
+        match self.call(by, Command::Count).await? {
             Reply::Counts(counts) => Ok(counts),
             _ => unreachable!("the reply of a supervisor matches the request"),
         }

@@ -29,6 +29,7 @@ use super::command::{ChildError, ChildRef, Command, Reply, StartChildError, Supe
 use super::policy::{Shutdown, Strategy};
 use super::spec::{FailedChild, GaveUp, Supervisor};
 use super::state::{Decision, SupervisorState};
+use crate::supervision::actor::{Unmatched, UnmatchedLog};
 
 /// Runs a supervisor: the body of its process.
 pub(super) async fn run(supervisor: Supervisor, ctx: Context, starting: Starting) -> ExitReason {
@@ -87,6 +88,7 @@ struct SupervisorLoop {
     messages_before_retry: u64,
     /// Time of the last report of restart pressure.
     last_report: Option<Instant>,
+    unmatched: UnmatchedLog,
 }
 
 /// Next event of a supervisor.
@@ -113,6 +115,7 @@ impl SupervisorLoop {
             waiting,
             messages_before_retry: 0,
             last_report: None,
+            unmatched: UnmatchedLog::default(),
         }
     }
 
@@ -404,7 +407,7 @@ impl SupervisorLoop {
         all_down(&self.ctx, &mut left).await;
     }
 
-    /// Executes a request; any other message is dropped.
+    /// Executes a request; any other message is dropped, with a warning.
     async fn execute(&mut self, message: Message) {
         match message.downcast::<Request<Command, Reply>>() {
             Ok(Request { request, reply }) => {
@@ -427,13 +430,14 @@ impl SupervisorLoop {
                 // The caller may have ended meanwhile.
                 drop(reply.send(&self.ctx, response));
             }
-            Err(message) => tracing::debug!(supervisor = %self.ctx.pid(), ?message, "unexpected message"),
+            Err(message) => drop(self.unmatched.handle(Unmatched::Warn, &self.ctx, &message)),
         }
     }
 
     async fn start_child(&self, spec: ChildSpec) -> Result<Pid, StartChildError> {
         if self.template.is_some() {
-            return Err(StartChildError::WrongKind);
+            let how = "this supervisor starts children from a template: use start_one or start_once";
+            return Err(StartChildError::WrongKind(how.into()));
         }
         let existing = self.with_state(|state| {
             state.check(&spec)?;
@@ -450,7 +454,8 @@ impl SupervisorLoop {
     }
 
     async fn start_one(&self, arguments: Arguments) -> Result<Pid, StartChildError> {
-        let template = self.template.clone().ok_or(StartChildError::WrongKind)?;
+        let how = || StartChildError::WrongKind("this supervisor has no template: use start_child".into());
+        let template = self.template.clone().ok_or_else(how)?;
         self.start_new(template, Some(arguments)).await
     }
 
@@ -463,7 +468,10 @@ impl SupervisorLoop {
             self.with_state(|state| state.remove(key));
             match error {
                 StartError::Init(error) => StartChildError::Init(error),
-                StartError::Arguments => StartChildError::WrongKind,
+                StartError::Arguments(wanted, by) => {
+                    let how = format!("the template of this supervisor takes a value of type {wanted}, from {by}");
+                    StartChildError::WrongKind(how.into())
+                }
             }
         })
     }
@@ -546,14 +554,14 @@ impl StartError {
         match self {
             Self::Init(InitError::Ended(reason)) => reason.clone(),
             Self::Init(error @ InitError::Spawn(_)) => ExitReason::other(error),
-            Self::Arguments => ExitReason::other(WRONG_ARGUMENTS),
+            Self::Arguments(..) => ExitReason::other(WRONG_ARGUMENTS),
         }
     }
 
     fn into_init(self) -> InitError {
         match self {
             Self::Init(error) => error,
-            Self::Arguments => InitError::Ended(ExitReason::other(WRONG_ARGUMENTS)),
+            Self::Arguments(..) => InitError::Ended(ExitReason::other(WRONG_ARGUMENTS)),
         }
     }
 }

@@ -204,6 +204,12 @@ impl Supervisor {
         Self { name: Some(name.into()), ..self }
     }
 
+    /// Changes the specification of each child.
+    pub(crate) fn map_children(mut self, change: impl Fn(ChildSpec) -> ChildSpec) -> Self {
+        self.children = self.children.into_iter().map(change).collect();
+        self
+    }
+
     /// Limits the number of children: at the limit, requests to start another one fail. Default: no limit.
     pub fn max_children(self, max_children: usize) -> Self {
         Self { max_children, ..self }

@@ -54,7 +54,8 @@ impl Subscriber {
     /// topic, or with the receiver.
     ///
     /// While the mailbox of the receiver is full, messages stay in the topic, and the
-    /// [`Overflow`](crate::topic::Overflow) policy of the subscriber applies.
+    /// [`Overflow`](crate::topic::Overflow) policy of the subscriber applies. For an actor of the attribute `actor`,
+    /// `make` returns a variant of its message: `CacheMessage::Put { key, value }` for a method `put` of `Cache`.
     ///
     /// ```
     /// # use rusm_runtime as rusm;

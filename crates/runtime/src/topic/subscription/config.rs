@@ -24,7 +24,7 @@ pub const ACK_DEADLINE_MAX: Duration = Duration::from_hours(1);
 /// let config = SubscriptionConfig {
 ///     ack_deadline: Duration::from_secs(30),
 ///     ordered: true,
-///     retry: Retry { first: Duration::from_millis(100), limit: Duration::from_secs(10) },
+///     retry: Retry { first: Duration::from_millis(100), longest: Duration::from_secs(10) },
 ///     dead_letter: Some(DeadLetter { topic: "failed".to_owned(), attempts_max: 5 }),
 ///     ..SubscriptionConfig::default()
 /// };

@@ -66,7 +66,8 @@ fn s18_simple_one_for_one_starts_children_of_one_kind_on_request() {
     let start = |name| world.on(supervisor.start_one(&*world.runtime, name));
     let (one, two) = (start("one").unwrap(), start("two").unwrap());
     let wrong = world.on(supervisor.start_one(&*world.runtime, 7_u8));
-    assert_eq!(wrong, Err(StartChildError::WrongKind));
+    let how = "the template of this supervisor takes a value of type &str, from start_one";
+    assert_eq!(wrong, Err(StartChildError::WrongKind(how.into())));
     world.lines::<2>();
 
     world.runtime.try_send(one, crash()).unwrap();

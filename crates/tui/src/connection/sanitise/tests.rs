@@ -1,7 +1,7 @@
 //! Tests of what is replaced and cut in messages.
 
 use proptest::prelude::*;
-use rusm_protocol::{Column, EnginesView, FactInfo, StoresView, TreeBranch, TreeDetail, TreeEnd, encode};
+use rusm_protocol::{Column, EnginesView, FactInfo, RunSettings, StoresView, TreeBranch, TreeDetail, TreeEnd, encode};
 
 use super::text::{TEXT_MAX, is_safe};
 use super::*;
@@ -55,6 +55,19 @@ fn no_message_keeps_an_escape_in_any_field() {
             rows: vec![tree_row],
             ..TreeRows::default()
         })),
+        encode(&ServerMessage::Results(Box::new(Results {
+            result: Some(Box::new(RunResult {
+                settings: RunSettings {
+                    kind: Some("k".to_owned()),
+                    profile: Some("p".to_owned()),
+                    grid: vec!["g".to_owned()],
+                    ..RunSettings::default()
+                },
+                params: [("n".to_owned(), "v".to_owned())].into(),
+                ..RunResult::default()
+            })),
+            ..Results::default()
+        }))),
         encode(&ServerMessage::Stores(crate::demo::stores::stores(&StoresView::default(), 1, 60_000))),
         encode(&ServerMessage::Engines(crate::demo::guests::engines(&EnginesView::default(), 1, 60_000))),
         encode(&ServerMessage::Time(rusm_protocol::Time {

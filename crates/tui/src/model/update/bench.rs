@@ -24,6 +24,9 @@ pub(super) fn run_selected(model: &mut Model, effects: &mut Vec<Effect>) {
 
 /// Runs a scenario with its chosen settings; asks first if that ends a run, or if the node has other processes.
 pub(super) fn run_or_ask(model: &mut Model, scenario: String, effects: &mut Vec<Effect>) {
+    if let Some(lacks) = lacks(model, &scenario) {
+        return model.show_notice(format!("{scenario} cannot run here: {lacks}"), true);
+    }
     let question = match (running(model), others(model)) {
         (None, 0) => return run(model, scenario, effects),
         (Some(running), 0) => format!("{running} is running and ends now"),
@@ -49,6 +52,12 @@ pub(super) fn stop_or_ask(model: &mut Model, effects: &mut Vec<Effect>) {
 fn stop(model: &mut Model, effects: &mut Vec<Effect>) {
     let id = Some(model.command("stop".to_owned()));
     effects.push(Effect::Send(ClientMessage::Stop { id }));
+}
+
+/// Returns what the node lacks to run a scenario.
+fn lacks(model: &Model, scenario: &str) -> Option<String> {
+    let scenarios = &model.hello.as_ref()?.scenarios;
+    scenarios.iter().find(|known| known.id == scenario)?.lacks.clone()
 }
 
 /// Returns the scenario that is running.

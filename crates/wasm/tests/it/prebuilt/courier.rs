@@ -32,7 +32,7 @@ impl Fixture {
         profiles.set("courier", [Capability::Topics].into_iter().collect());
         profiles.set_topics("courier", TOPICS);
         let wasm = Wasm::start(WasmConfig { capacity: 4, profiles, topics: true, ..WasmConfig::default() }).unwrap();
-        let courier = wasm.load_file("courier", &path(guest)).unwrap();
+        let courier = wasm.load_file("courier", path(guest)).unwrap();
         // Messages are kept until they are read, even while there is no subscriber.
         let bounds = TopicConfig { messages: 1024, bytes: 1 << 20, retention: Retention::KeepAll };
         let letters = runtime.topics().create_with("letters", bounds).unwrap();
@@ -205,7 +205,7 @@ fn a_topic_that_was_not_granted_or_is_not_there_is_refused_in_words() {
 fn a_node_without_topics_does_not_load_them_and_says_why() {
     let wasm = Wasm::start(WasmConfig { capacity: 1, ..WasmConfig::default() }).unwrap();
     for guest in COURIERS {
-        let error = wasm.load_file("courier", &path(guest)).unwrap_err();
+        let error = wasm.load_file("courier", path(guest)).unwrap_err();
 
         assert!(
             matches!(&error, ModuleError::Imports { why, .. } if why.contains("rusm:runtime/topics")),

@@ -32,7 +32,7 @@ fn of_keeper<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     let runtime = Runtime::start(Config { schedulers: 2, ..Config::default() }).unwrap();
     let config = WasmConfig { capacity: 2, profiles, store: Some(store), ..WasmConfig::default() };
     let wasm = Wasm::start(config).unwrap();
-    let module = wasm.load_file("keeper", &path(guest)).unwrap();
+    let module = wasm.load_file("keeper", path(guest)).unwrap();
     let (give, take) = mpsc::channel();
     let fails = give.clone();
     runtime
@@ -138,7 +138,7 @@ fn a_bucket_that_was_not_granted_is_refused_in_words() {
 fn a_node_without_a_store_does_not_load_them_and_says_why() {
     let wasm = Wasm::start(WasmConfig { capacity: 1, ..WasmConfig::default() }).unwrap();
     for guest in KEEPERS {
-        let error = wasm.load_file("keeper", &path(guest)).unwrap_err();
+        let error = wasm.load_file("keeper", path(guest)).unwrap_err();
 
         assert!(
             matches!(&error, ModuleError::Imports { why, .. } if why.contains("rusm:store/kv")),

@@ -22,7 +22,7 @@ impl SubscriptionState {
         self.end_lease(slot, ended);
         let item = self.in_flight.item(slot);
         let attempt = item.attempt;
-        let delay_ns = if is_delayed && !self.config.retry.limit.is_zero() {
+        let delay_ns = if is_delayed && !self.config.retry.longest.is_zero() {
             self.config.retry.delay(attempt, splitmix64(&mut self.rng_state)).as_nanos() as u64
         } else {
             0

@@ -69,6 +69,20 @@ fn a_run_beside_processes_of_others_asks_first() {
 }
 
 #[test]
+fn a_scenario_that_cannot_run_here_says_so_instead_of_starting() {
+    let mut model = attached(Tab::Bench);
+    let selected = model.bench.selected;
+    let scenario = &mut model.hello.as_mut().unwrap().scenarios[selected];
+    scenario.lacks = Some("it needs a store".to_owned());
+    let expected = format!("{} cannot run here: it needs a store", scenario.id);
+
+    let effects = typed(&mut model, "r");
+
+    assert!(effects.is_empty() && model.overlay.is_none(), "{effects:?}");
+    assert_eq!(model.status.as_ref().map(|status| status.text.as_str()), Some(expected.as_str()));
+}
+
+#[test]
 fn a_run_in_progress_ends_for_another_only_after_a_question() {
     let mut model = attached(Tab::Bench);
     let running = Frame { running: true, run_id: 1, scenario: Some("ping-pong".to_owned()), ..Frame::default() };
