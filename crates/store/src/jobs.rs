@@ -12,6 +12,7 @@
 
 mod crontab;
 mod dead;
+mod pending;
 mod record;
 mod worker;
 
@@ -30,6 +31,7 @@ use record::{Record, Repeat, key, parts};
 
 pub use crontab::CrontabError;
 pub use dead::{DeadJob, DeadJobId, DeadJobIdError};
+pub use pending::PendingJob;
 pub use worker::{Done, Job, Retry, Worker};
 
 /// Maximum number of jobs that one transaction revives: each is up to five writes.
@@ -307,6 +309,24 @@ impl Jobs {
         JobCounts { pending: keys(&self.rows), dead: keys(&self.dead) }
     }
 
+    /// Returns up to `limit` jobs that wait or run, in the order of their due times.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub async fn pending(&self, limit: usize) -> Result<Vec<PendingJob>, StoreError> {
+        let page = self.rows.scan("", "", limit).await?;
+        Ok(page.rows.iter().filter_map(PendingJob::decode).collect())
+    }
+
+    /// Like [`pending`](Self::pending), for a thread outside of processes.
+    ///
+    /// # Errors
+    /// As [`pending`](Self::pending).
+    pub fn blocking_pending(&self, limit: usize) -> Result<Vec<PendingJob>, StoreError> {
+        let page = self.rows.scan("", "", limit).wait()?;
+        Ok(page.rows.iter().filter_map(PendingJob::decode).collect())
+    }
+
     /// Returns up to `limit` dead jobs, oldest first.
     ///
     /// # Errors
@@ -541,8 +561,8 @@ impl Jobs {
         due_ms.map_or(Ok(()), |due_ms| self.add(tx, &Record { attempt: 0, ..record.clone() }, due_ms))
     }
 
-    /// Delays a job that has failed; without a delay, it is dead of the error `why`. The next run of a repeated job is
-    /// another job.
+    /// Delays a job that has failed; without a delay, it is dead of the error `why`, and its id among the dead is returned. The
+    /// next run of a repeated job is another job.
     fn fail(
         &self,
         tx: &mut Transaction<'_, '_>,
@@ -550,14 +570,15 @@ impl Jobs {
         record: &Record,
         delay: Option<Duration>,
         why: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<DeadJobId>, StoreError> {
         if tx.get(&self.rows, key)?.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         self.remove(tx, key, record)?;
         let due_ms = self.now_ms().saturating_add(millis(delay.unwrap_or_default()));
         if delay.is_some() {
-            return self.add(tx, record, due_ms);
+            self.add(tx, record, due_ms)?;
+            return Ok(None);
         }
         self.add_next(tx, record)?;
         let number = parts(key).map_or(0, |(_, number)| number);
@@ -565,9 +586,10 @@ impl Jobs {
         if record.repeat != Repeat::Never {
             (dead.repeat, dead.unique) = (Repeat::Never, Bytes::new());
         }
-        let key = record::key(due_ms, number);
-        tx.put(&self.errors, key, why.as_bytes()[..why.floor_char_boundary(ERROR_MAX)].to_vec())?;
-        tx.put(&self.dead, key, dead.encode())
+        let id = DeadJobId::of(due_ms, number);
+        tx.put(&self.errors, id.key(), why.as_bytes()[..why.floor_char_boundary(ERROR_MAX)].to_vec())?;
+        tx.put(&self.dead, id.key(), dead.encode())?;
+        Ok(Some(id))
     }
 
     fn remove(&self, tx: &mut Transaction<'_, '_>, key: &[u8], record: &Record) -> Result<(), StoreError> {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
-use rusm_store::jobs::{DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, JobCounts, Jobs, NewJob, Retry};
+use rusm_store::jobs::{
+    DeadJob, DeadJobId, DeadJobIdError, Done, Enqueued, Job, JobCounts, Jobs, NewJob, PendingJob, Retry,
+};
 use rusm_store::{Clock, Durability, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
 
@@ -217,6 +219,42 @@ fn a_dead_job_is_enqueued_again_or_discarded_by_its_id() {
             assert_eq!(text.parse::<DeadJobId>(), Err(DeadJobIdError), "{text}");
         }
     });
+}
+
+#[test]
+fn a_job_that_can_never_succeed_is_dead_at_the_first_attempt() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "letters").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let worker = jobs.worker(|_, _| async { Ok::<_, String>(Done::dead("no address")) }).retry(AT_ONCE);
+        worker.start_link(&ctx).await.unwrap();
+        jobs.enqueue(NewJob::new("letter").unique("a")).await.unwrap();
+        until(&ctx, || jobs.counts() == counts(0, 1)).await;
+        let dead = jobs.dead(2).await.unwrap();
+        let error = "no address".to_owned();
+        assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "letter".into(), attempts: 1, error }]);
+        assert_eq!(jobs.enqueue(NewJob::new("again").unique("a")).await, Ok(Enqueued::New));
+    });
+}
+
+#[test]
+fn pending_jobs_are_listed_in_the_order_of_their_times() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let jobs = Jobs::open(&store(&home, &clock), "mails").unwrap();
+    jobs.blocking_enqueue(NewJob::new("later").after(Duration::from_mins(1)).unique("l")).unwrap();
+    jobs.blocking_enqueue(NewJob::new("now")).unwrap();
+
+    let pending = jobs.blocking_pending(9).unwrap();
+    let now = pending[0].due;
+    let of = |payload: &'static str, unique: &'static str, due| PendingJob {
+        payload: payload.into(),
+        unique: unique.into(),
+        attempts: 0,
+        due,
+    };
+    assert_eq!(pending, [of("now", "", now), of("later", "l", now + Duration::from_mins(1))]);
+    assert_eq!(jobs.blocking_pending(1).unwrap(), pending[..1]);
 }
 
 #[test]

@@ -89,6 +89,10 @@ impl FromStr for DeadJobId {
 }
 
 impl DeadJobId {
+    pub(super) const fn of(died_ms: u64, number: u64) -> Self {
+        Self { died_ms, number }
+    }
+
     pub(super) fn key(self) -> [u8; record::KEY] {
         record::key(self.died_ms, self.number)
     }
@@ -100,6 +104,6 @@ impl DeadJob {
         let (died_ms, number) = parts(&row.key)?;
         let Record { payload, attempt: attempts, .. } = Record::decode(&row.value)?;
         let error = error.map(|error| String::from_utf8_lossy(&error).into_owned()).unwrap_or_default();
-        Some(Self { id: DeadJobId { died_ms, number }, payload, attempts, error })
+        Some(Self { id: DeadJobId::of(died_ms, number), payload, attempts, error })
     }
 }

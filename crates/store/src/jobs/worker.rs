@@ -25,10 +25,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Message that lets a worker look for jobs.
 pub(super) struct Wake;
 
-/// Message of the process of a job: the handler returned an error.
+/// Message of the process of a job: the handler returned an error, or that the job is dead.
 struct Failed {
     key: [u8; KEY],
     error: String,
+    /// False if no further attempt can succeed.
+    may_retry: bool,
 }
 
 /// A job that runs.
@@ -95,13 +97,32 @@ type Writes = Box<dyn FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError>
 /// async fn ship_order(shipped: Bucket, job: Job) -> Result<Done, String> {
 ///     Ok(Done::with(move |tx| tx.put(&shipped, job.payload(), "shipped")))
 /// }
+///
+/// /// A payload that cannot be read will not become readable: this is not tried again.
+/// async fn count(job: Job) -> Result<Done, String> {
+///     let Ok(text) = std::str::from_utf8(job.payload()) else { return Ok(Done::dead("not a text")) };
+///     println!("{} words", text.split_whitespace().count());
+///     Ok(Done::new())
+/// }
 /// ```
 #[derive(Default)]
-pub struct Done(Option<Writes>);
+pub struct Done(Outcome);
+
+#[derive(Default)]
+enum Outcome {
+    #[default]
+    Plain,
+    With(Writes),
+    Dead(String),
+}
 
 impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Done").field(&self.0.is_some()).finish()
+        match &self.0 {
+            Outcome::Plain => f.write_str("Done"),
+            Outcome::With(_) => f.write_str("Done(with writes)"),
+            Outcome::Dead(error) => write!(f, "Done(dead: {error})"),
+        }
     }
 }
 
@@ -114,7 +135,12 @@ impl Done {
     /// The job is done, and writes this in the transaction of its acknowledgement: both are on disk, or neither. If the
     /// code returns an error, the job has failed.
     pub fn with(writes: impl FnOnce(&mut Transaction<'_, '_>) -> Result<(), StoreError> + Send + 'static) -> Self {
-        Self(Some(Box::new(writes)))
+        Self(Outcome::With(Box::new(writes)))
+    }
+
+    /// The job can never succeed: it is [dead](Jobs::dead) at once of this error, however many attempts are left.
+    pub fn dead(error: impl fmt::Display) -> Self {
+        Self(Outcome::Dead(error.to_string()))
     }
 }
 
@@ -341,8 +367,8 @@ impl Worker {
             let wait = if starts { self.start_due(ctx, &mut running).await? } else { LOOK };
             has_disk = true;
             let Some(message) = ctx.receive_timeout(wait).await else { continue };
-            let (key, why) = match message.downcast::<Failed>() {
-                Ok(Failed { key, error }) => (key, error),
+            let (key, why, may_retry) = match message.downcast::<Failed>() {
+                Ok(Failed { key, error, may_retry }) => (key, error, may_retry),
                 Err(message) => match message.downcast::<Down>() {
                     Ok(down) => {
                         let found = running.iter().find(|(_, (reference, _))| *reference == down.reference);
@@ -351,7 +377,7 @@ impl Worker {
                             running.remove(&key);
                             continue;
                         }
-                        (key, down.reason.to_string())
+                        (key, down.reason.to_string(), true)
                     }
                     Err(message) => match message.downcast::<Exit>() {
                         Ok(exit) if exit.from == parent || exit.from == Pid::NONE => {
@@ -368,7 +394,7 @@ impl Worker {
             };
             if let Some((reference, record)) = running.remove(&key) {
                 ctx.demonitor_flush(reference);
-                if let Err(failed) = self.retry_or_bury(key, record, &why).await {
+                if let Err(failed) = self.retry_or_bury(key, record, &why, may_retry).await {
                     self.wait_out(failed)?;
                     has_disk = false;
                 }
@@ -405,7 +431,7 @@ impl Worker {
                 }
                 if record.attempt >= self.retry.attempts {
                     let why = "the worker or the node ended during the last attempt";
-                    if let Err(failed) = self.retry_or_bury(key, record, why).await {
+                    if let Err(failed) = self.retry_or_bury(key, record, why, false).await {
                         self.wait_out(failed)?;
                         return Ok(LOOK);
                     }
@@ -429,32 +455,43 @@ impl Worker {
                 // The job ends with its worker, whatever happens to either.
                 ctx.link(worker);
                 let runtime = ctx.runtime();
-                let finished = match count_attempt(&jobs, key, record.clone()).await {
-                    Ok(false) => Ok(()),
-                    Err(error) => Err(error.to_string()),
+                let (finished, may_retry) = match count_attempt(&jobs, key, record.clone()).await {
+                    Ok(false) => (Ok(()), true),
+                    Err(error) => (Err(error.to_string()), true),
                     Ok(true) => match handler(ctx, Job { record: record.clone() }).await {
-                        Ok(Done(writes)) => finish(&jobs, key, record, writes).await.map_err(|error| error.to_string()),
-                        Err(error) => Err(error),
+                        Ok(Done(Outcome::Dead(error))) => (Err(error), false),
+                        Ok(Done(outcome)) => {
+                            let writes = if let Outcome::With(writes) = outcome { Some(writes) } else { None };
+                            (finish(&jobs, key, record, writes).await.map_err(|error| error.to_string()), true)
+                        }
+                        Err(error) => (Err(error), true),
                     },
                 };
                 if let Err(error) = finished {
-                    runtime.send(worker, Failed { key, error }).await;
+                    runtime.send(worker, Failed { key, error, may_retry }).await;
                 }
             }
         })?;
         Ok(reference)
     }
 
-    async fn retry_or_bury(&self, key: [u8; KEY], record: Record, why: &str) -> Result<(), StoreError> {
-        let delay = self.retry.delay(record.attempt);
+    async fn retry_or_bury(
+        &self,
+        key: [u8; KEY],
+        record: Record,
+        why: &str,
+        may_retry: bool,
+    ) -> Result<(), StoreError> {
+        let delay = self.retry.delay(record.attempt).filter(|_| may_retry);
         let (queue, attempt) = (self.jobs.queue(), record.attempt);
-        if let Some(delay) = delay {
+        let (jobs, error) = (self.jobs.clone(), why.to_owned());
+        let failed = self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, &error));
+        if let Some(id) = failed.await? {
+            tracing::warn!(queue, %id, attempts = attempt, error = why, "job is dead");
+        } else if let Some(delay) = delay {
             tracing::info!(queue, attempt, error = why, ?delay, "a job failed and runs again");
-        } else {
-            tracing::warn!(queue, attempts = attempt, error = why, "job is dead");
         }
-        let (jobs, why) = (self.jobs.clone(), why.to_owned());
-        self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, &why)).await
+        Ok(())
     }
 }
 
