@@ -21,7 +21,15 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn listener(ctx: Context, socket: std::net::TcpListener) -> io::Result<()> {
     let socket = TcpListener::from_std(socket)?;
     loop {
-        let (stream, peer) = socket.accept().await?;
+        let (stream, peer) = match socket.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Mostly no file descriptor is free. Clients wait meanwhile.
+                eprintln!("cannot accept: {error}");
+                ctx.sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         let pid = ctx.spawn(move |ctx| connection(ctx, stream));
         println!("{peer} is served by {pid}");
     }

@@ -34,6 +34,7 @@ use crate::serving::metrics_reader::{MetricsReader, metrics_reader};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "the console closes when it is dropped"]
 pub struct Console {
     socket: PathBuf,
     address: Option<SocketAddr>,

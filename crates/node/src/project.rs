@@ -151,10 +151,12 @@ fn is_crate_name(name: &str) -> bool {
 
 fn settings(kind: Kind, name: &str, component: &str) -> String {
     match kind {
-        Kind::Guest => format!("[[process]]\nname = \"{name}\"\nmodule = \"{component}\"\nargs = [\"world\"]\n"),
+        Kind::Guest => format!(
+            "[node]\nname = \"{name}\"\n\n[[process]]\nname = \"{name}\"\nmodule = \"{component}\"\nargs = [\"world\"]\n"
+        ),
         Kind::Http => {
             format!(
-                "[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \"{component}\"\n"
+                "[node]\nname = \"{name}\"\n\n[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \"{component}\"\n"
             )
         }
     }

@@ -430,7 +430,7 @@ struct Chapters;
 #[doc = include_str!("../../../docs/guide/11-guests.md")]
 struct GuestsGuide;
 
-#[cfg(all(doctest, feature = "serve"))]
+#[cfg(all(doctest, feature = "serve", feature = "store"))]
 #[doc = include_str!("../../../docs/guide/8-serving.md")]
 #[doc = include_str!("../../../docs/serving.md")]
 struct ServingGuide;

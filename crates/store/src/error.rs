@@ -34,7 +34,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The file, or a directory above it, is not writable. Change its permissions or choose another path.
-    #[error("cannot write {}: {source}", escaped(path.display()))]
+    #[error("cannot access {}: {source}", escaped(path.display()))]
     Denied {
         /// The file.
         path: PathBuf,
@@ -333,7 +333,7 @@ mod tests {
 
         assert_eq!(
             at(ErrorKind::ReadOnlyFilesystem),
-            "cannot write /mnt/a.redb: read-only filesystem or storage medium"
+            "cannot access /mnt/a.redb: read-only filesystem or storage medium"
         );
         assert_eq!(at(ErrorKind::StorageFull), "the disk of /mnt/a.redb is full: no storage space");
         assert_eq!(at(ErrorKind::FileTooLarge), "the disk of /mnt/a.redb is full: file too large");

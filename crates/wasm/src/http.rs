@@ -244,19 +244,15 @@ async fn failed(context: &Context, info: &GuestInfo, reason: ExitReason, body_fa
         ExitReason::Normal => ExitReason::other("the guest returned without a response"),
         reason => reason,
     };
-    report(context, info, &reason);
     if let ExitReason::Other(detail) = &reason
         && detail.value::<MemoryLimit>().is_some_and(|limit| limit.of_all_guests)
     {
+        // Nothing crashes, so no other line tells it.
+        write_line(info, context.pid(), Level::Error, &format!("a request failed: {reason}"));
         return try_later(&reason);
     }
     context.exit(context.pid(), reason);
     std::future::pending().await
-}
-
-/// Writes the failure of a request to the log, within the guest's budget.
-fn report(context: &Context, info: &GuestInfo, reason: &ExitReason) {
-    write_line(info, context.pid(), Level::Error, &format!("a request failed: {reason}"));
 }
 
 /// Answers 503: the engine has no instance, or no memory, for this request.

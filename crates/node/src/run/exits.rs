@@ -70,8 +70,8 @@ impl ExitRecorder {
         Self { reactor, watches_max, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Records the start of a guest, and awaits the end of its process.
-    pub(crate) fn started(&self, id: &Arc<str>, restart: Restart, pid: Pid, end: Watch) {
+    /// Records the start of a guest by a supervisor, and awaits the end of its process.
+    pub(crate) fn started(&self, supervisor: Pid, id: &Arc<str>, restart: Restart, pid: Pid, end: Watch) {
         let start = {
             let mut state = self.state.lock();
             state.starts += 1;
@@ -86,11 +86,11 @@ impl ExitRecorder {
         let (recorder, id) = (self.clone(), Arc::clone(id));
         self.reactor.spawn(async move {
             let reason = end.await;
-            recorder.ended(start, id, restart, pid, reason);
+            recorder.ended(start, supervisor, id, restart, pid, reason);
         });
     }
 
-    fn ended(&self, start: u64, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
+    fn ended(&self, start: u64, supervisor: Pid, id: Arc<str>, restart: Restart, pid: Pid, reason: ExitReason) {
         let mut state = self.state.lock();
         state.watched -= 1;
         state.count += 1;
@@ -102,8 +102,19 @@ impl ExitRecorder {
             }
             if reason.is_normal() {
                 tracing::info!(target: "rusm::run", guest = &*id, %pid, reason = %words, "guest has ended");
+            } else if reason == ExitReason::Killed {
+                tracing::warn!(target: "rusm::run", guest = &*id, %pid, reason = %words, "guest has ended");
             } else {
-                tracing::warn!(target: "rusm::run", guest = &*id, %pid, reason = %words, backtrace, "guest has ended");
+                // The line of a crash.
+                tracing::error!(
+                    target: "rusm::run",
+                    guest = &*id,
+                    %pid,
+                    reason = %words,
+                    backtrace,
+                    ancestors = %supervisor,
+                    "guest has ended"
+                );
             }
         }
         let number = state.count;

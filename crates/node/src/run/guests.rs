@@ -94,7 +94,7 @@ impl Guests {
                 let module = wasm.module(&module).ok_or_else(|| InitError::failed(&"its module no longer exists"))?;
                 let started = wasm.spawn_watched(ctx, &module, &guest).map_err(|error| InitError::failed(&error))?;
                 let (pid, end) = started;
-                exits.started(&id, restart, pid, end);
+                exits.started(ctx.pid(), &id, restart, pid, end);
                 Ok(pid)
             }
         };

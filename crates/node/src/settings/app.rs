@@ -45,7 +45,7 @@ section_with_limits! {
     /// `[profile.NAME]`.
     struct ProfileSection {
         capabilities: Option<CapabilityList>,
-        buckets: Option<Strings>,
+        buckets: Option<RawSetting>,
         topics: Option<RawSetting>,
         hosts: Option<Strings>,
         config: Option<RawSetting>,
@@ -390,7 +390,7 @@ impl File<'_> {
             profiles.set(name.as_str(), capabilities.0.into_iter().collect());
             profiles.set_limits(&name, limits);
             if let Some(buckets) = profile.buckets {
-                profiles.set_buckets(&name, buckets.0);
+                profiles.set_buckets(&name, granted_buckets(&buckets)?);
             }
             if let Some(hosts) = profile.hosts {
                 profiles.set_hosts(&name, hosts.0);
@@ -457,6 +457,19 @@ fn granted_topics(raw: &RawSetting, topics: &Table) -> Result<Vec<String>, Setti
             let meant = did_you_mean(word, topics.keys().map(String::as_str));
             Err(raw.invalid_part(word, &format!("is not in [topics]{meant}")))
         }
+    }
+}
+
+/// Returns the buckets that a profile grants.
+fn granted_buckets(raw: &RawSetting) -> Result<Vec<String>, SettingsError> {
+    let granted = raw.strings()?;
+    let is_valid = |word: &String| match word.strip_suffix('*') {
+        Some(prefix) => prefix.is_empty() || check_name("bucket", prefix).is_ok(),
+        None => check_name("bucket", word).is_ok(),
+    };
+    match granted.iter().find(|word| !is_valid(word)) {
+        None => Ok(granted),
+        Some(word) => Err(raw.invalid_part(word, "must be a name of 1 to 255 bytes, or a prefix and a star")),
     }
 }
 

@@ -217,6 +217,8 @@ fn a_guest_that_is_given_up_ends_the_run_with_its_reason() {
     assert_eq!(log.matches("guest has ended").count(), 2, "started, and restarted once: {log}");
     assert_eq!(log.matches("process crashed").count(), 0, "each end is one line: {log}");
     assert!(log.contains("backtrace=\"boom < run\""), "{log}");
+    let crashes = |line: &&str| line.contains("ERROR rusm::run: guest has ended") && line.contains("ancestors=<0.");
+    assert_eq!(log.lines().filter(crashes).count(), 2, "{log}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use crate::links::signal::{Down, MonitorRef, NoReply};
 use crate::mailbox::message::Message;
 use crate::mailbox::request::{RemoteReply, Reply, ReplyTarget, ReplyTo, Request};
+use crate::mailbox::unreceived::Wanted;
 use crate::process::context::Context;
 use crate::process::error::TrySendError;
 use crate::process::exit::ExitReason;
@@ -33,6 +34,7 @@ use crate::process::running::Search;
 use crate::runtime::config::defaults::CALL_TIMEOUT;
 use crate::runtime::handle::{Handle, Watch};
 use crate::runtime::shared::RuntimeShared;
+use crate::scheduler;
 use crate::time::timers::timer::CallRef;
 
 /// Error returned by a call that received no reply.
@@ -302,6 +304,9 @@ impl Sealed for Handle {
         if to.node() != 0 {
             return Box::pin(self.call_remote(to, timeout, make)).await;
         }
+        if let Some(caller) = self.starting_caller(to) {
+            return Err(CallError::AwaitsStart { to, caller });
+        }
         let (reply, replied) = ReplyTo::outside();
         let mut end = self.watch(to);
         let message = make(reply);
@@ -313,6 +318,9 @@ impl Sealed for Handle {
     }
 
     async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
+        if let Some(caller) = self.starting_caller(to) {
+            return Err(CallError::AwaitsStart { to, caller });
+        }
         let end = self.watch(to);
         let stopped = async {
             self.send(to, request).await;
@@ -353,12 +361,14 @@ impl Context {
 }
 
 impl Caller for Context {
-    async fn call<Q, R>(&self, to: Pid, request: Q, timeout: Duration) -> Result<R, CallError>
-    where
-        Q: Send + 'static,
-        R: Send + 'static,
-    {
-        Self::call(self, to, request, timeout).await
+    #[inline]
+    fn call<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        to: Pid,
+        request: Q,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<R, CallError>> + Send {
+        Self::call(self, to, request, timeout)
     }
 
     #[inline]
@@ -435,6 +445,13 @@ impl<C: Sealed + Send> Sealed for Arc<C> {
 }
 
 impl Handle {
+    /// Returns the process that this handle is used in, if `parent` waits for its start.
+    fn starting_caller(&self, parent: Pid) -> Option<Pid> {
+        let local = scheduler::local().filter(|local| Arc::ptr_eq(&local.shared, &self.shared))?;
+        let caller = local.running()?;
+        self.shared.awaits_start(caller.slot, caller.pid(), parent).then(|| caller.pid())
+    }
+
     /// Sends a request from outside and waits at most `timeout` for its reply, in any executor; see [`Context::call`].
     ///
     /// # Errors
@@ -598,6 +615,9 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
             running.receive_deterministic(&mut this.search, |message| is_reply_to::<R>(message, reference))
         else {
             running.record_wait_for_reply(cx);
+            if reference.is_start() {
+                running.note_unreceived(Wanted::Start(this.target));
+            }
             return Poll::Pending;
         };
         this.is_done = true;

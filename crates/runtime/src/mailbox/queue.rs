@@ -269,7 +269,7 @@ pub(crate) struct Backlog {
 }
 
 /// A position between two messages of a backlog.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor(*mut Node);
 
 // SAFETY: only the owner of a backlog follows its cursors, after a check that nothing was removed since.

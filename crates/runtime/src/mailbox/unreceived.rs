@@ -1,12 +1,14 @@
-//! Processes that wait for a type while their mailbox has only messages of other types; the watchdog logs them.
+//! Processes that wait while their mailbox has messages that they do not receive; the watchdog logs them.
 //!
 //! ```text
-//!   receive of a type parks beside messages ─▶ noted ─▶ next check of the watchdog ─▶ the one after it
-//!   nothing was received in between: one line, once for a process
+//!   selective receive, or wait for a start, parks beside messages ─▶ noted ─▶ next check ─▶ the one after it
+//!   nothing was received in between, or in three notes the oldest message is the same: one line, once for a process
 //! ```
 //!
-//! A process is noted at most once between two checks, so a selective receive pays next to nothing.
+//! A process is noted at most once between two checks, so a selective receive pays next to nothing. Waits for replies are
+//! not noted: requests may wait until a server has asked others.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -20,18 +22,53 @@ pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) const LOGGED: u16 = u16::MAX;
 /// Maximum number of processes that are noted between two checks.
 const NOTED_MAX: usize = 256;
+/// Number of checks that a message must be the oldest one, before and after them, until its receiver is logged although it
+/// receives others.
+const CHECKS_MIN: u32 = 2;
+
+/// Object of a wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    /// A message of the type with this name.
+    Type(fn() -> &'static str),
+    /// A message that a function accepts.
+    Match,
+    /// The start of a process.
+    Start(Pid),
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type(name) => write!(f, "messages of type {}", name()),
+            Self::Match => f.write_str("messages that it selects"),
+            Self::Start(pid) => write!(f, "the start of {pid}"),
+        }
+    }
+}
 
 /// A process that waits.
 pub(crate) struct Wait {
     pub(crate) pid: Pid,
     /// Number of messages that it had received.
     pub(crate) received: u64,
-    pub(crate) wanted: fn() -> &'static str,
+    /// Number of these that were the oldest one. If it is the same at two looks, so is the oldest message.
+    pub(crate) oldest_number: u32,
+    pub(crate) wanted: Wanted,
     /// Type of the oldest message in its mailbox.
     pub(crate) oldest: &'static str,
+    /// Number of checks that the oldest message has stayed, from note to note.
+    pub(crate) checks: u32,
 }
 
-/// Processes of a runtime that wait beside messages of other types.
+impl Wait {
+    /// Returns true if the oldest message has stayed at enough checks, whether others were received or not.
+    pub(crate) const fn is_left(&self) -> bool {
+        self.checks >= CHECKS_MIN
+    }
+}
+
+/// Processes of a runtime that wait beside messages.
 #[derive(Default)]
 pub(crate) struct Unreceived {
     /// Number of checks, modulo the numbers that mark no process.
@@ -57,18 +94,25 @@ impl Unreceived {
         }
         noted_at.store(check, Ordering::Relaxed);
         let mut noted = self.noted.lock();
-        if noted.new.len() < NOTED_MAX {
-            noted.new.push(wait());
+        if noted.new.len() >= NOTED_MAX {
+            return;
         }
+        let mut wait = wait();
+        let is_same = |old: &&Wait| old.pid == wait.pid && old.oldest_number == wait.oldest_number;
+        wait.checks = noted.old.iter().find(is_same).map_or(0, |old| old.checks + 1);
+        noted.new.push(wait);
     }
 
-    /// Begins the next check: returns the processes that were noted before the last one.
+    /// Begins the next check: returns the processes that were noted before the last one, and those with a message that
+    /// [is left](Wait::is_left).
     pub(crate) fn check(&self) -> Vec<Wait> {
         let checks = self.checks.load(Ordering::Relaxed) + 1;
         self.checks.store(checks % (LOGGED - 1), Ordering::Relaxed);
         let mut noted = self.noted.lock();
-        let new = std::mem::take(&mut noted.new);
-        std::mem::replace(&mut noted.old, new)
+        let (left, new) = std::mem::take(&mut noted.new).into_iter().partition::<Vec<_>, _>(Wait::is_left);
+        let mut waits = std::mem::replace(&mut noted.old, new);
+        waits.extend(left);
+        waits
     }
 }
 
@@ -77,7 +121,7 @@ mod tests {
     use super::*;
 
     fn wait() -> Wait {
-        Wait { pid: Pid::NONE, received: 0, wanted: std::any::type_name::<u8>, oldest: "" }
+        Wait { pid: Pid::NONE, received: 0, oldest_number: 0, wanted: Wanted::Match, oldest: "", checks: 0 }
     }
 
     #[test]
@@ -90,6 +134,7 @@ mod tests {
         assert_eq!(unreceived.check().len(), 0);
         note();
         assert_eq!((unreceived.check().len(), unreceived.check().len()), (1, 1));
+        assert_eq!(unreceived.check().len(), 0);
 
         noted_at.store(LOGGED, Ordering::Relaxed);
         note();
@@ -99,5 +144,20 @@ mod tests {
         (0..2 * NOTED_MAX).for_each(|_| unreceived.note(&AtomicU16::new(0), wait));
         unreceived.check();
         assert_eq!(unreceived.check().len(), NOTED_MAX);
+    }
+
+    #[test]
+    fn an_oldest_message_that_stays_at_three_notes_is_returned_as_left() {
+        let (unreceived, noted_at) = (Unreceived::default(), AtomicU16::new(0));
+        let check = |oldest_number, received| {
+            unreceived.note(&noted_at, || Wait { received, oldest_number, ..wait() });
+            unreceived.check().iter().filter(|wait| wait.is_left()).map(|wait| wait.received).collect::<Vec<_>>()
+        };
+
+        assert_eq!([check(1, 1), check(2, 2), check(2, 3)], [[], [], []]);
+        assert_eq!(check(2, 4), [4]);
+        // Without a line, the process is noted from the start.
+        assert_eq!([check(2, 5), check(2, 6)], [[], []]);
+        assert_eq!(check(2, 7), [7]);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocking;
 
+use std::any::type_name;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -16,6 +17,7 @@ use crate::links::signal::{Down, Exit, MonitorRef};
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::Envelope;
 use crate::mailbox::send::{SendOutcome, envelope, send_envelope, send_or_wait};
+use crate::mailbox::unreceived::Wanted;
 use crate::observe::inspect::ended::EndedBy;
 use crate::process::error::{SpawnError, TrySendError};
 use crate::process::exit::{ExitReason, Outcome};
@@ -510,6 +512,7 @@ impl Future for ReceiveMatch<'_> {
             return Poll::Ready(message);
         }
         running.record_wait_for_message(cx);
+        running.note_unreceived(Wanted::Match);
         Poll::Pending
     }
 }
@@ -554,7 +557,7 @@ impl<T: Send + 'static> Future for ReceiveOf<'_, T> {
             return Poll::Ready(value);
         }
         running.record_wait_for_message(cx);
-        running.note_unreceived::<T>();
+        running.note_unreceived(Wanted::Type(type_name::<T>));
         Poll::Pending
     }
 }

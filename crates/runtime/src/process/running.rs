@@ -5,7 +5,6 @@
 
 #![expect(unsafe_code, reason = "accesses the body of the running process; the module docs say why this is sound")]
 
-use std::any::type_name;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::task::Context as TaskContext;
@@ -13,7 +12,7 @@ use std::task::Context as TaskContext;
 use crate::links::registry::SideTables;
 use crate::mailbox::message::Message;
 use crate::mailbox::queue::{Backlog, Cursor, Envelope};
-use crate::mailbox::unreceived::Wait;
+use crate::mailbox::unreceived::{Wait, Wanted};
 use crate::process::header::{HAS_INNER_WAKERS, WAIT_CALL, WAIT_MESSAGE, WAIT_RECEIVE, bump};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
@@ -154,7 +153,6 @@ impl Running<'_> {
         let (header, body) = (self.slot.header(), self.body());
         let left = header.backlog.load(Ordering::Relaxed) - 1;
         header.backlog.store(left, Ordering::Relaxed);
-        body.removals.set(body.removals.get().wrapping_add(1));
         bump(&header.messages, 1);
         bump(&self.local.me.counters.messages, 1);
         if self.local.tracing.get() {
@@ -271,15 +269,18 @@ impl Running<'_> {
         }
         loop {
             let body = self.body();
-            if search.removals != Some(body.removals.get()) {
+            if search.received != Some(self.received()) {
                 search.cursor = Cursor::START;
-                search.removals = Some(body.removals.get());
+                search.received = Some(self.received());
             }
             // Take the backlog out of the body while `wanted` runs: what `wanted` does cannot then disturb the walk.
             let mut guard = BacklogGuard { body, backlog: body.backlog.replace(Backlog::EMPTY) };
             let found = guard.backlog.take_match(&mut search.cursor, wanted);
             drop(guard);
             if found.is_some() {
+                if search.cursor != Cursor::START {
+                    body.overtakes.set(body.overtakes.get().wrapping_add(1));
+                }
                 self.local.budget.set(budget - 1);
                 return found;
             }
@@ -289,8 +290,13 @@ impl Running<'_> {
 
     /// Returns a search that skips all messages now in the backlog.
     pub(crate) fn search_from_end(&self) -> Search {
-        let body = self.body();
-        Search { cursor: body.backlog.get().end(), removals: Some(body.removals.get()) }
+        Search { cursor: self.body().backlog.get().end(), received: Some(self.received()) }
+    }
+
+    /// Returns the number of messages received, which tells whether the cursor of a paused search is still valid.
+    #[inline]
+    fn received(&self) -> u32 {
+        self.slot.header().messages.load(Ordering::Relaxed) as u32
     }
 
     /// Takes the first message that `wanted` accepts out of the mailbox, regardless of the remaining budget.
@@ -301,23 +307,26 @@ impl Running<'_> {
         found
     }
 
-    /// Notes that the process waits for a `T`, if its mailbox has messages.
+    /// Notes what the process waits for, if its mailbox has messages.
     #[inline]
-    pub(crate) fn note_unreceived<T: 'static>(&self) {
+    pub(crate) fn note_unreceived(&self, wanted: Wanted) {
         if let Some(oldest) = self.body().backlog.get().oldest() {
-            self.note(oldest, type_name::<T>);
+            self.note(oldest, wanted);
         }
     }
 
     #[inline(never)]
-    fn note(&self, oldest: &Message, wanted: fn() -> &'static str) {
+    fn note(&self, oldest: &Message, wanted: Wanted) {
         // A process that only yields looks at its mailbox again.
         if !self.local.woken.get() {
+            let received = self.slot.header().messages.load(Ordering::Relaxed);
             self.local.shared.unreceived.note(self.slot.noted_at(), || Wait {
                 pid: self.pid(),
-                received: self.slot.header().messages.load(Ordering::Relaxed),
+                received,
+                oldest_number: (received as u32).wrapping_sub(self.body().overtakes.get()),
                 wanted,
                 oldest: oldest.type_name(),
+                checks: 0,
             });
         }
     }
@@ -332,11 +341,12 @@ impl Running<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     cursor: Cursor,
-    removals: Option<u32>,
+    /// Number of messages that the process had received.
+    received: Option<u32>,
 }
 
 impl Search {
-    pub(crate) const START: Self = Self { cursor: Cursor::START, removals: None };
+    pub(crate) const START: Self = Self { cursor: Cursor::START, received: None };
 }
 
 /// Restores a backlog, also when the predicate panics.

@@ -174,7 +174,7 @@ impl Slot {
         unsafe {
             (&raw mut (*body).backlog).write(Cell::new(Backlog::EMPTY));
             (&raw mut (*body).vtable).write(AtomicPtr::new(ptr::from_ref(TaskVtable::NONE).cast_mut()));
-            (&raw mut (*body).removals).write(Cell::new(0));
+            (&raw mut (*body).overtakes).write(Cell::new(0));
             (&raw mut (*body).backpressured).write(Cell::new(false));
             (&raw mut (*body).handed_off).write(Cell::new(false));
             // The watchdog may write at the same time; new memory is zero.

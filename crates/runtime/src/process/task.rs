@@ -25,9 +25,9 @@ pub(crate) struct Body {
     pub(crate) backlog: Cell<Backlog>,
     /// Always points to a static. Atomic because observers read it.
     pub(crate) vtable: AtomicPtr<TaskVtable>,
-    /// Number of removals from the backlog. A paused selective receive checks it to know whether its cursor is still
-    /// valid.
-    pub(crate) removals: Cell<u32>,
+    /// Number of messages that were received before an older one. Together with the number of all that were received, it
+    /// tells whether the oldest message is still the same.
+    pub(crate) overtakes: Cell<u32>,
     /// Senders wait for room in the mailbox.
     pub(crate) backpressured: Cell<bool>,
     /// The process is in a run queue with `RUNNING` at its gate; see

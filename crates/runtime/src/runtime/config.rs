@@ -73,7 +73,8 @@ pub struct Config {
     pub mailbox_total_bytes: u64,
     /// Duration of a poll after which its process is reported as stuck. Default 200 ms; the resolution is 100 ms.
     pub stuck_after: Duration,
-    /// Logs crashes at `error`, and at most once in a second for each cause. Default: yes.
+    /// Logs crashes at `error`, and at most once in a second for each cause. Default: yes. With `RUST_BACKTRACE`, a thread writes
+    /// the lines, which ends with the runtime: `std::process::exit` right after a crash loses the line.
     pub log_crashes: bool,
     /// Called with each crash. Default: none. A panic hook that the program has set before its first runtime gets the
     /// panics of processes too, at most one in a second for each place in the code.

@@ -19,7 +19,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusm_text::escaped;
+use tracing::dispatcher;
+use tracing::subscriber::NoSubscriber;
 
+use crate::mailbox::unreceived::Wait;
 use crate::observe::inspect::causes::CAUSES_MAX;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
@@ -242,7 +245,7 @@ impl CrashLog {
             let skipped = self.take_skipped(number);
             let (who, why) = describe(number as u16).unwrap_or_else(|| ("others".into(), "various reasons".into()));
             let (who, why) = (escaped(&who).within(NAME_MAX_BYTES), escaped(&why).within(NAME_MAX_BYTES));
-            if tracing::dispatcher::has_been_set() {
+            if has_subscriber() {
                 tracing::error!(more = skipped, %who, reason = %why, "more crashes");
             } else {
                 print(&format!("{skipped} more crashes of {who}: {why}"), None);
@@ -251,9 +254,14 @@ impl CrashLog {
     }
 }
 
+/// Returns true if the events of this thread reach a subscriber. A subscriber of another thread or of a scope does not get them.
+fn has_subscriber() -> bool {
+    dispatcher::has_been_set() && dispatcher::get_default(|current| !current.is::<NoSubscriber>())
+}
+
 fn log(crash: &Crash, skipped: u64) {
     let backtrace = crash.backtrace.as_ref().filter(|_| wants_backtrace());
-    if tracing::dispatcher::has_been_set() {
+    if has_subscriber() {
         tracing::error!(
             pid = %crash.pid,
             name = crash.name.as_deref(),
@@ -274,7 +282,7 @@ fn log(crash: &Crash, skipped: u64) {
 /// Logs that a supervisor gives up; `skipped` others have done so without a line.
 #[cold]
 pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: u64) {
-    if tracing::dispatcher::has_been_set() {
+    if has_subscriber() {
         let not_logged = (skipped > 0).then_some(skipped);
         let (pid, name) = (supervisor.pid, supervisor.name.as_deref());
         tracing::error!(supervisor = %pid, name, reason = %why, not_logged, "supervisor gave up");
@@ -286,7 +294,7 @@ pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: 
 /// Logs that a process does not handle a message; `total` counts such messages of that process.
 #[cold]
 pub(crate) fn log_unmatched(receiver: &Called, type_name: &'static str, total: u64) {
-    if tracing::dispatcher::has_been_set() {
+    if has_subscriber() {
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
         tracing::warn!(%pid, name, message = type_name, total, "process does not handle a message");
     } else {
@@ -294,26 +302,24 @@ pub(crate) fn log_unmatched(receiver: &Called, type_name: &'static str, total: u
     }
 }
 
-/// Logs that a process waits for a type while its mailbox has only messages of other types, given as their number and
-/// the oldest one's type; `skipped` others do so without a line.
+/// Logs that a process waits beside `waiting` messages, and whether it has received others; `skipped` other processes do so
+/// without a line.
 #[cold]
-pub(crate) fn log_unreceived(
-    receiver: &Called,
-    wanted: &'static str,
-    (waiting, oldest): (u64, &'static str),
-    skipped: u64,
-) {
-    if tracing::dispatcher::has_been_set() {
+pub(crate) fn log_unreceived(receiver: &Called, wait: &Wait, waiting: u64, has_received: bool, skipped: u64) {
+    let (wanted, oldest) = (&wait.wanted, wait.oldest);
+    if has_subscriber() {
         let not_logged = (skipped > 0).then_some(skipped);
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
-        let what = "process receives none of the messages in its mailbox";
-        tracing::warn!(%pid, name, wanted, waiting, oldest, not_logged, "{what}");
+        let what = if has_received {
+            "process leaves messages in its mailbox and receives others"
+        } else {
+            "process receives none of the messages in its mailbox"
+        };
+        tracing::warn!(%pid, name, %wanted, waiting, oldest, not_logged, "{what}");
     } else {
+        let others = if has_received { "it leaves others in its mailbox" } else { "in its mailbox are only others" };
         print(
-            &format!(
-                "process {receiver} waits for messages of type {wanted}; in its mailbox are only others ({waiting}), the oldest of \
-                 type {oldest}"
-            ),
+            &format!("process {receiver} waits for {wanted}; {others} ({waiting}), the oldest of type {oldest}"),
             None,
         );
     }
@@ -322,7 +328,7 @@ pub(crate) fn log_unreceived(
 /// Logs that an item of a pipeline has failed; `total` counts such items of that worker.
 #[cold]
 pub(crate) fn log_failed_item(worker: &Called, reason: &ExitReason, total: u64) {
-    if tracing::dispatcher::has_been_set() {
+    if has_subscriber() {
         let (pid, name) = (worker.pid, worker.name.as_deref());
         tracing::warn!(%pid, name, %reason, total, "item of a pipeline failed");
     } else {

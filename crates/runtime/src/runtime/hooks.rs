@@ -121,7 +121,7 @@ pub struct ProcessExit {
     pub pid: Pid,
     /// First registered name.
     pub name: Option<Arc<str>>,
-    /// Label.
+    /// Label, or else its id as a child.
     pub label: Option<Arc<str>>,
     /// Rust type of its future.
     pub future_type: &'static str,
@@ -166,7 +166,7 @@ pub struct SlowPoll {
     pub pid: Pid,
     /// First registered name.
     pub name: Option<Arc<str>>,
-    /// Label.
+    /// Label, or else its id as a child.
     pub label: Option<Arc<str>>,
     /// Rust type of its future.
     pub future_type: &'static str,

@@ -3,7 +3,7 @@
 //!
 //! A poll that does not return makes its process *stuck*. Observers see its pid, and the processes queued behind it
 //! move to the injector, from which all schedulers take, including the process in the LIFO slot. Idle schedulers would
-//! steal them anyway, but busy ones never steal. The watchdog also logs processes that receive none of their messages,
+//! steal them anyway, but busy ones never steal. The watchdog also logs processes that leave messages in their mailbox,
 //! and frees what a burst has left behind: message nodes and the memory of free slots.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::mailbox::queue::NodePool;
 use crate::mailbox::unreceived::{self, Wait};
 use crate::observe::events::EventKind;
-use crate::process::header::WAIT_RECEIVE;
+use crate::process::header::{WAIT_CALL, WAIT_RECEIVE};
 use crate::process::pid::Pid;
 use crate::runtime::crashes;
 use crate::runtime::shared::RuntimeShared;
@@ -58,20 +58,19 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
     }
 }
 
-/// Logs a process that waits for a type beside messages of other types, if it has received nothing since.
+/// Logs a process that waits beside messages, if it has received nothing since, or only others.
 fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
     let Some(slot) = shared.table.slot(wait.pid) else { return };
     let header = slot.header();
     let has_received = header.messages.load(Ordering::Relaxed) != wait.received;
-    let waits = header.wait.load(Ordering::Relaxed) & WAIT_RECEIVE != 0;
+    let waits = header.wait.load(Ordering::Relaxed) & (WAIT_RECEIVE | WAIT_CALL) != 0;
     let is_alive = header.generation.load(Ordering::Acquire) == wait.pid.generation();
-    if has_received || !waits || !is_alive {
+    if !is_alive || !wait.is_left() && (has_received || !waits) {
         return;
     }
     slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
     if let Some(skipped) = shared.notice_log.take(shared.started) {
-        let waiting = (header.mailbox_len(), wait.oldest);
-        crashes::log_unreceived(&shared.called(wait.pid), (wait.wanted)(), waiting, skipped);
+        crashes::log_unreceived(&shared.called(wait.pid), wait, header.mailbox_len(), has_received, skipped);
     }
 }
 

@@ -22,7 +22,7 @@ pub use address::{Address, CallTimeout};
 pub use inbox::Inbox;
 pub(crate) use next::Next;
 pub use unmatched::Unmatched;
-pub(crate) use unmatched::UnmatchedLog;
+pub(crate) use unmatched::{UnmatchedLog, without_messages};
 
 pub use crate::supervision::server::Flow;
 #[doc(hidden)]

@@ -26,6 +26,7 @@ use crate::process::context::Context;
 use crate::process::error::InitError;
 use crate::process::exit::ExitReason;
 use crate::runtime::handle::Handle;
+use crate::supervision::actor::without_messages;
 use crate::supervision::supervisor::{ChildSpec, Restart, Strategy, Supervisor, SupervisorRef};
 use crate::topic::{Lease, Subscription};
 use receipt::{Receipt, Receipts};
@@ -141,10 +142,13 @@ impl Pipeline<Lease> {
             async move {
                 let mut consumer = subscription.consumer();
                 let place = consumer.place();
-                while let Ok(lease) = consumer.next().await {
-                    let receipts = Receipts::of(Receipt::new(&place, lease.id));
-                    output.pass(&ctx, Item { value: lease, receipts }).await;
-                }
+                let source = async {
+                    while let Ok(lease) = consumer.next().await {
+                        let receipts = Receipts::of(Receipt::new(&place, lease.id));
+                        output.pass(&ctx, Item { value: lease, receipts }).await;
+                    }
+                };
+                without_messages(&ctx, source).await;
             }
         })
     }
@@ -161,9 +165,12 @@ impl<T: Send + 'static> Pipeline<T> {
             let items = open();
             async move {
                 let mut items = Box::pin(items);
-                while let Some(value) = poll_fn(|cx| items.as_mut().poll_next(cx)).await {
-                    output.pass(&ctx, Item { value, receipts: Receipts::default() }).await;
-                }
+                let source = async {
+                    while let Some(value) = poll_fn(|cx| items.as_mut().poll_next(cx)).await {
+                        output.pass(&ctx, Item { value, receipts: Receipts::default() }).await;
+                    }
+                };
+                without_messages(&ctx, source).await;
             }
         })
     }

@@ -221,16 +221,27 @@ impl<S: Server> ServerRef<S> {
     /// # Errors
     /// [`CallError`] if the server is dead or ends before it replies, if it is the calling process, or after the
     /// timeout.
-    pub async fn call(self, by: &impl Caller, request: S::Call, timeout: Duration) -> Result<S::Reply, CallError> {
-        by.call(self.pid, request, timeout).await
+    #[inline]
+    pub fn call(
+        self,
+        by: &impl Caller,
+        request: S::Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<S::Reply, CallError>> + Send {
+        by.call(self.pid, request, timeout)
     }
 
     /// Like [`call`](Self::call), with a timeout of [5 s](crate::defaults::CALL_TIMEOUT).
     ///
     /// # Errors
     /// [`CallError`] as of [`call`](Self::call).
-    pub async fn request(self, by: &impl Caller, request: S::Call) -> Result<S::Reply, CallError> {
-        by.request(self.pid, request).await
+    #[inline]
+    pub fn request(
+        self,
+        by: &impl Caller,
+        request: S::Call,
+    ) -> impl Future<Output = Result<S::Reply, CallError>> + Send {
+        by.request(self.pid, request)
     }
 
     /// Sends a request without an answer, and waits while the server's mailbox is full. If the server has ended, the

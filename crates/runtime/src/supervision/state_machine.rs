@@ -361,16 +361,27 @@ impl<M: StateMachine> MachineRef<M> {
     /// # Errors
     /// [`CallError`] if the machine is dead or ends before it replies, if it is the calling process, or after the
     /// timeout.
-    pub async fn call(self, by: &impl Caller, request: M::Call, timeout: Duration) -> Result<M::Reply, CallError> {
-        by.call(self.pid, request, timeout).await
+    #[inline]
+    pub fn call(
+        self,
+        by: &impl Caller,
+        request: M::Call,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<M::Reply, CallError>> + Send {
+        by.call(self.pid, request, timeout)
     }
 
     /// Like [`call`](Self::call), with a timeout of [5 s](crate::defaults::CALL_TIMEOUT).
     ///
     /// # Errors
     /// [`CallError`] as of [`call`](Self::call).
-    pub async fn request(self, by: &impl Caller, request: M::Call) -> Result<M::Reply, CallError> {
-        by.request(self.pid, request).await
+    #[inline]
+    pub fn request(
+        self,
+        by: &impl Caller,
+        request: M::Call,
+    ) -> impl Future<Output = Result<M::Reply, CallError>> + Send {
+        by.request(self.pid, request)
     }
 
     /// Sends a request without an answer, and waits while the mailbox is full. If the machine has ended, the request is

@@ -33,4 +33,4 @@ pub use command::{ChildError, ChildInfo, ChildRef, ChildState, Counts, StartChil
 pub use history::ENDS_KEPT;
 pub use policy::{AutoShutdown, ChildType, Restart, Shutdown, Strategy};
 pub use restart_window::{Intensity, RestartWindow};
-pub use spec::{FailedChild, GaveUp, SpecError, Supervisor};
+pub use spec::{FailedChild, GaveUp, SignificantFailure, SpecError, Supervisor};

@@ -212,9 +212,13 @@ impl Subscriber {
         loop {
             let ready = self.ready()?;
             if ready > 0 {
+                if self.state.owner.load(Ordering::Relaxed) == 0 {
+                    // A slow reader may never wait.
+                    self.note_owner();
+                }
                 return Poll::Ready(Ok(ready));
             }
-            self.state.owner.store(turn::running_pid().map_or(0, packed), Ordering::Relaxed);
+            self.note_owner();
             self.store_waker(cx.waker());
             let sleeps = match &mut self.cursor {
                 Some(cursor) => cursor.park(&self.topic.log, &self.waiter),
@@ -226,6 +230,10 @@ impl Subscriber {
             }
             // New messages arrived or the topic was closed meanwhile: check again.
         }
+    }
+
+    fn note_owner(&self) {
+        self.state.owner.store(turn::running_pid().map_or(0, packed), Ordering::Relaxed);
     }
 
     fn store_waker(&self, waker: &Waker) {

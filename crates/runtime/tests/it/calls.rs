@@ -369,6 +369,8 @@ fn s24_a_process_that_calls_its_parent_before_it_has_started_gets_an_error() {
                 let caller = ctx.pid();
                 let reply: Result<u32, _> = ctx.call(parent, 1_u32, LONG).await;
                 assert_eq!(reply, Err(CallError::AwaitsStart { to: parent, caller }));
+                let by_handle: Result<u32, _> = ctx.runtime().call(parent, 1_u32, LONG).await;
+                assert_eq!(by_handle, reply);
                 starting.acknowledge();
                 assert_eq!(ctx.call(parent, 2_u32, LONG).await, Ok(4_u32));
             })
@@ -388,7 +390,8 @@ fn s24_a_child_that_asks_its_own_supervisor_during_its_start_gets_an_error_that_
             let supervisor = SupervisorRef::of(ctx.parent().expect("a child has a parent"));
             let early = supervisor.count_children(&ctx).await.expect_err("the supervisor waits for this start");
             let stopped = supervisor.stop(&ctx, LONG).await.expect_err("it cannot stop before this start");
-            assert_eq!(stopped, early);
+            let by_handle = supervisor.stop(&ctx.runtime(), LONG).await.expect_err("nor if a handle asks it");
+            assert_eq!((&stopped, &by_handle), (&early, &early));
             starting.acknowledge();
             ctx.send(me, (supervisor, ctx.pid(), early)).await;
             // From now on, the supervisor answers.

@@ -1,10 +1,11 @@
 //! Lines about processes on standard error, of a program without a subscriber of `tracing`.
 
+use std::future::pending;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, Runtime};
+use rusm_runtime::{Config, Context, Message, Runtime, Starting};
 
 /// Environment variable that is set in the child program, which crashes.
 const CHILD: &str = "RUSM_TEST_CRASH_LINE";
@@ -77,7 +78,7 @@ fn a_panic_hook_that_was_set_before_the_runtime_still_runs() {
 struct Order;
 
 #[test]
-fn a_process_that_receives_none_of_the_types_in_its_mailbox_has_one_line() {
+fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
     if std::env::var_os(CHILD).is_some() {
         let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
         // One receives the number first and the order later, and one receives neither.
@@ -91,19 +92,51 @@ fn a_process_that_receives_none_of_the_types_in_its_mailbox_has_one_line() {
             runtime.try_send(pid, Order).expect("it is alive");
             runtime.try_send(pid, 1_u64).expect("it is alive");
         }
-        // The test ends this program when it has read the line.
+        // One selects by a function, one receives numbers beside an order all the time, and one waits for a start.
+        let selects = |ctx: Context| async move { drop(ctx.receive_match(Message::is::<bool>).await) };
+        let busy = |ctx: Context| async move {
+            loop {
+                ctx.receive_of::<u64>().await;
+            }
+        };
+        let starts = |ctx: Context| async move {
+            let never = async |_: Context, _starting: Starting| pending::<()>().await;
+            drop(ctx.start_link(never).await);
+        };
+        let [_, fed, _] = [runtime.spawn(selects), runtime.spawn(busy), runtime.spawn(starts)].map(|pid| {
+            let pid = pid.expect("there is room");
+            runtime.try_send(pid, Order).expect("it is alive");
+            pid
+        });
+        let sender = async move |ctx: Context| {
+            loop {
+                ctx.send(fed, 1_u64).await;
+                ctx.sleep(Duration::from_millis(20)).await;
+            }
+        };
+        runtime.spawn(sender).expect("there is room");
+        // The test ends this program when it has read the lines.
         std::thread::park_timeout(Duration::from_mins(1));
         return;
     }
-    let name = "crash_lines::a_process_that_receives_none_of_the_types_in_its_mailbox_has_one_line";
+    let name = "crash_lines::a_process_that_leaves_messages_in_its_mailbox_has_one_line";
     let mut child = command(name).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program runs");
 
     let told = BufReader::new(child.stderr.take().expect("it is a pipe"));
-    let line = told.lines().map_while(Result::ok).find(|line| line.contains("waits for messages"));
+    let lines = told.lines().map_while(Result::ok).filter(|line| line.contains(" waits for "));
+    let mut lines: Vec<_> =
+        lines.take(4).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
 
     child.kill().and_then(|()| child.wait()).expect("it runs");
-    let line = line.expect("the line comes before the program ends by itself");
-    let expected =
-        " waits for messages of type alloc::string::String; in its mailbox are only others (2), the oldest of type ";
-    assert!(line.contains(expected) && line.ends_with("::Order"), "{line}");
+    lines.sort();
+    let expected = [
+        "messages of type alloc::string::String; in its mailbox are only others (2), the oldest of type ",
+        "messages of type u64; it leaves others in its mailbox (1), the oldest of type ",
+        "messages that it selects; in its mailbox are only others (1), the oldest of type ",
+        "the start of <0.",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected) && line.ends_with("::Order"), "{line}");
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusm_runtime::actor::{Inbox, Unmatched};
 use rusm_runtime::server::{Flow, Server, ServerRef};
+use rusm_runtime::supervisor::{ChildSpec, ChildState, Restart, Strategy, Supervisor};
 use rusm_runtime::{CallError, Config, Context, ExitReason, Hook, Pid, ProcessExit, ReplyTo, Runtime, SpawnOptions};
 
 #[derive(Clone, Debug)]
@@ -71,6 +72,24 @@ fn each_process_is_told_once_at_its_start_and_once_at_its_end() {
     assert!(last.polls >= 1 && last.messages == 2, "{last:?}");
     drop(runtime);
     assert!(receiver.iter().next().is_none(), "nothing is told twice");
+}
+
+#[test]
+fn a_child_without_a_label_is_told_by_its_id() {
+    let (runtime, receiver) = told(Duration::from_hours(1));
+    let child = ChildSpec::new("stock", |ctx| async move { ctx.receive_of::<()>().await }).restart(Restart::Temporary);
+    let child = runtime.block_on(move |ctx| async move {
+        let tree = Supervisor::new(Strategy::OneForOne).child(child).start_link(&ctx).await.unwrap();
+        let children = tree.which_children(&ctx).await.unwrap();
+        let ChildState::Running(pid) = children[0].state else { unreachable!("it waits for a message") };
+        ctx.send(pid, ()).await;
+        pid
+    });
+    let label = receiver.iter().find_map(|told| match told {
+        Told::Exit(exit) if exit.pid == child => Some(exit.label),
+        _ => None,
+    });
+    assert_eq!(label.unwrap().as_deref(), Some("stock"));
 }
 
 #[test]

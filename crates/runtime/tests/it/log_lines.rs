@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Environment variable that makes this test the program whose lines are read: with a subscriber, or without.
+/// Environment variable that makes this test the program with the lines: with a subscriber, or without.
 const PROGRAM: &str = "RUSM_TEST_LOG_LINES";
 /// Number of processes that fail for the same cause.
 const STORM: usize = 40;
@@ -107,13 +107,15 @@ fn crashes_ends_of_trees_and_messages_that_nobody_handles_are_told_once_with_and
         if kind == "subscriber" {
             tracing::subscriber::set_global_default(Lines).expect("it is the first");
         }
+        // A subscriber of this thread does not get the events of schedulers.
+        let _guard = (kind == "scoped").then(|| tracing::subscriber::set_default(Lines));
         let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
         runtime.wait(runtime.spawn(program).expect("there is room"));
         return;
     }
     let name =
         "log_lines::crashes_ends_of_trees_and_messages_that_nobody_handles_are_told_once_with_and_without_a_subscriber";
-    for kind in ["subscriber", "plain"] {
+    for kind in ["subscriber", "plain", "scoped"] {
         let this = std::env::current_exe().expect("a test is a program");
         let mut command = Command::new(this);
         command.args([name, "--exact", "--nocapture"]).env(PROGRAM, kind).env("RUST_BACKTRACE", "0");

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::stream;
 use parking_lot::Mutex;
 use rusm_runtime::pipeline::{Pipeline, Stage};
-use rusm_runtime::supervisor::SupervisorRef;
+use rusm_runtime::supervisor::{ChildState, SupervisorRef};
 use rusm_runtime::topic::{DeadLetter, Lease, Message, Overflow, Subscription, SubscriptionConfig, Topic};
-use rusm_runtime::{Config, ExitReason, Runtime, test};
+use rusm_runtime::{CallError, Config, ExitReason, Runtime, test};
 
 use super::eventually::eventually;
 
@@ -215,6 +215,22 @@ fn a_stream_is_a_source_without_acknowledgements() {
     start(&runtime, pipeline);
     eventually("all are seen", || seen.lock().len() == 100);
     assert_eq!(*seen.lock(), (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_call_to_the_source_of_a_pipeline_is_dropped_at_once() {
+    let runtime = runtime();
+    runtime.block_on(|ctx| async move {
+        let pipeline =
+            Pipeline::from_stream("source", stream::pending::<u64>)
+                .stage("keep", Stage::default(), |_| async { Ok::<(), ExitReason>(()) });
+        let stages = pipeline.start_link(&ctx).await.unwrap();
+        let children = stages.which_children(&ctx).await.unwrap();
+        let source = children.iter().find(|child| &*child.id == "source").unwrap();
+        let ChildState::Running(source) = source.state else { unreachable!("it waits for the stream") };
+        let answer = ctx.call::<u8, u8>(source, 1, Duration::MAX).await;
+        assert_eq!(answer, Err(CallError::Dropped { to: source }));
+    });
 }
 
 #[test]

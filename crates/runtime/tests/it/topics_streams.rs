@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt};
 use rusm_runtime::actor::{Address, Inbox};
 use rusm_runtime::topic::{AckStatus, Message, Overflow, SubscriptionConfig};
-use rusm_runtime::{Config, Context, Runtime, SpawnOptions, observe};
+use rusm_runtime::{CallError, Config, Context, Runtime, SpawnOptions, observe};
 
 use super::eventually::eventually;
 
@@ -107,6 +107,21 @@ fn a_subscriber_feeds_a_mailbox_and_waits_while_it_is_full() {
     assert_eq!(heard, (0..50).map(|number| number.to_string()).collect::<Vec<_>>());
     // The receiver has ended, so the process that forwards ends too.
     eventually("the process that forwards ends", || topic.view(1).subscribers == 0);
+}
+
+#[test]
+fn a_call_to_a_process_that_forwards_is_dropped_at_once() {
+    let runtime = runtime();
+    let topic = runtime.topics().create("feed").unwrap();
+    let answer = runtime.block_on(move |ctx| async move {
+        let to = Address::<String>::of(ctx.pid());
+        let forwards = topic.subscribe(Overflow::Block).forward_to(&ctx, to, |message| text(&message)).unwrap();
+        let answer = ctx.call::<u8, u8>(forwards, 1, Duration::MAX).await;
+        assert_eq!(answer, Err(CallError::Dropped { to: forwards }));
+        topic.publish(Message::new("on")).await.unwrap();
+        ctx.receive_of::<String>().await
+    });
+    assert_eq!(answer, "on");
 }
 
 #[test]

@@ -154,7 +154,9 @@ fn a_publisher_waits_for_the_slowest_subscriber() {
     let topic = runtime.topics().create_with("orders", config).unwrap();
     let subscribe = || {
         let mut subscriber = topic.subscribe(Overflow::Block);
+        topic.blocking_publish(Message::new("first")).unwrap();
         let body = |ctx: Context| async move {
+            // It is there already: a slow reader never waits.
             subscriber.next().await.unwrap();
             ctx.receive_of::<()>().await;
             while subscriber.next().await.is_ok() {}

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusm_runtime::supervisor::{
-    AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, GaveUp, Restart, Shutdown, StartChildError,
-    Strategy, Supervisor, SupervisorRef,
+    AutoShutdown, ChildError, ChildInfo, ChildSpec, ChildState, ChildType, GaveUp, Restart, Shutdown,
+    SignificantFailure, StartChildError, Strategy, Supervisor, SupervisorRef,
 };
 use rusm_runtime::{CallError, Config, Context, Exit, ExitReason, Pid, Runtime, Starting, Watch};
 use tokio::sync::oneshot;
@@ -413,7 +413,11 @@ impl TreeDriver {
                 }
                 match self.ended.as_ref().unwrap() {
                     // Erlang's supervisors say nothing about the cause.
-                    ExitReason::ShutdownWith(why) if why.value::<GaveUp>().is_some() => "!shutdown".to_owned(),
+                    ExitReason::ShutdownWith(why)
+                        if why.value::<GaveUp>().is_some() || why.value::<SignificantFailure>().is_some() =>
+                    {
+                        "!shutdown".to_owned()
+                    }
                     reason => format!("!{reason}"),
                 }
             }

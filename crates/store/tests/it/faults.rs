@@ -156,7 +156,7 @@ fn a_store_is_open_once() {
 #[test]
 fn a_place_that_cannot_be_written_is_said() {
     // Nothing can create a file there, not even root.
-    assert_eq!(refusal(Path::new("/sys/rusm.redb")), "cannot write FILE: Permission denied (os error 13)");
+    assert_eq!(refusal(Path::new("/sys/rusm.redb")), "cannot access FILE: Permission denied (os error 13)");
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(
         refusal(&directory.path().join("missing/a.redb")),

@@ -43,7 +43,7 @@ pub(crate) fn data(model: &Model, tab: Tab) -> Map<String, Value> {
         Tab::Tree => vec![("tree", json(to_value(&model.tree.rows)))],
         Tab::Events => {
             let lints = model.frame().map(|frame| &frame.observer.lints);
-            vec![("events", json(to_value(&model.events.newest))), ("lints", json(to_value(lints)))]
+            vec![("events", json(to_value(model.events.collected()))), ("lints", json(to_value(lints)))]
         }
         Tab::Wasm => vec![("engines", json(to_value(&model.wasm.newest)))],
         Tab::Time => vec![("time", json(to_value(&model.time.newest)))],

@@ -12,6 +12,8 @@ fn a_terminal_that_claims_to_be_huge_is_drawn_in_part_and_as_before_afterwards()
     terminal.wait_text("schedulers");
 
     terminal.claim(u16::MAX, u16::MAX);
+    // The part that is drawn. On a smaller screen, lines would run over each other.
+    terminal.shows(500, 1_000);
     terminal.press("2");
     terminal.wait_text("scenarios");
     terminal.resize(24, 80);

@@ -419,6 +419,7 @@ fn the_data_of_all_views_is_one_object() {
     assert_eq!((text.lines().count(), json["view"].as_str()), (1, Some("all")));
     let missing: Vec<_> = Tab::ALL.iter().filter(|tab| json[data_of(**tab)].is_null()).collect();
     assert!(missing.is_empty(), "{missing:?}");
+    assert!(json["events"]["events"].as_array().is_some_and(|events| !events.is_empty()));
     // 1,024 rows of 13 views at most; a frame of a node is about 10 KiB.
     assert!(text.len() < 1 << 20, "{} bytes", text.len());
 

@@ -91,6 +91,11 @@ impl Terminal {
     /// Gives the terminal another size.
     pub(crate) fn resize(&mut self, rows: u16, cols: u16) {
         self.claim(rows, cols);
+        self.shows(rows, cols);
+    }
+
+    /// Gives the screen another size, which the program is not told.
+    pub(crate) fn shows(&mut self, rows: u16, cols: u16) {
         self.parser.screen_mut().set_size(cells(rows), cells(cols));
     }
 

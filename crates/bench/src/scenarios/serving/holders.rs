@@ -119,7 +119,7 @@ impl HeldLoad {
         }
         context.tables().show(table);
         match failure {
-            Some(failure) if !finds_limit || ramped.held == 0 => return Err(RunError::Lacks(failure.clone())),
+            Some(failure) if !finds_limit || ramped.checked == 0 => return Err(RunError::Lacks(failure.clone())),
             _ => {}
         }
         context.prepared();
@@ -193,22 +193,29 @@ impl Holder {
             }
         }
         self.ramp.steps.wait().await;
-        let mut checked = vec![0; streams.len()];
-        for _ in 0..CHECKS {
-            for (stream, checked) in streams.iter_mut().zip(&mut checked) {
-                if self.stop.is_set() {
-                    break;
-                }
-                match self.ping(stream).await {
-                    Ok(()) => *checked += 1,
-                    Err(error) => drop(self.ramp.failure.set(format!("a held connection does not answer: {error}"))),
-                }
-            }
-        }
-        let checked = checked.into_iter().filter(|count| *count == CHECKS).count();
-        self.ramp.checked.fetch_add(checked as u64, Ordering::Relaxed);
+        let checked = self.check(&mut streams).await;
+        self.ramp.checked.fetch_add(checked, Ordering::Relaxed);
         self.ramp.steps.wait().await;
         self.hold(&ctx, streams).await
+    }
+
+    /// Pings each connection [`CHECKS`] times, until the first ping of a holder that is not answered. Returns the number of
+    /// connections that have answered all.
+    async fn check(&self, streams: &mut [TcpStream]) -> u64 {
+        let mut checked = vec![0; streams.len()];
+        'checks: for _ in 0..CHECKS {
+            for (stream, checked) in streams.iter_mut().zip(&mut checked) {
+                if self.stop.is_set() {
+                    break 'checks;
+                }
+                if let Err(error) = self.ping(stream).await {
+                    drop(self.ramp.failure.set(format!("a held connection does not answer: {error}")));
+                    break 'checks;
+                }
+                *checked += 1;
+            }
+        }
+        checked.into_iter().filter(|count| *count == CHECKS).count() as u64
     }
 
     /// Pings the connections in turn until the run stops.

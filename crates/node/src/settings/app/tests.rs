@@ -82,6 +82,11 @@ fn an_unknown_key_is_answered_with_the_nearest() {
         "unknown setting \"proces\" in shop/rusm.toml: did you mean \"process\"?"
     );
     assert!(refused("[profile.mine]\ncapability = []").ends_with("did you mean \"profile.NAME.capabilities\"?"));
+    for bucket in [String::new(), "b".repeat(256)] {
+        let error =
+            refused(&format!("[profile.mine]\ncapabilities = [\"kv\"]\nbuckets = [\"*\", \"a*\", \"{bucket}\"]"));
+        assert!(error.ends_with("must be a name of 1 to 255 bytes, or a prefix and a star"), "{error}");
+    }
 }
 
 #[test]

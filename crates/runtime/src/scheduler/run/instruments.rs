@@ -2,6 +2,7 @@
 //!
 //! Schedulers read one byte in each poll. It is 0 unless something is on, and is computed anew at each slice.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Local {
             self.report_spawn(slot);
         }
         if on & SPANS != 0 {
-            let span = SideTables::span(slot, slot.pid(), || new_span(slot));
+            let span = SideTables::span(slot, slot.pid(), || self.new_span(slot));
             span.with_subscriber(|(id, dispatch)| dispatch.enter(id));
             self.span.set(Some(span));
         }
@@ -81,7 +82,7 @@ impl Local {
     fn report_spawn(&self, slot: Slot) {
         let Some(hook) = &self.shared.config.on_spawn else { return };
         let (parent, generation) = slot.parent();
-        let (_, label) = name_and_label(slot);
+        let (_, label) = self.name_and_label(slot);
         hook.call(&ProcessSpawn {
             pid: slot.pid(),
             parent: (parent != 0).then(|| Pid::local(parent, generation)),
@@ -93,7 +94,7 @@ impl Local {
 
     fn report_slow_poll(&self, slot: Slot, took: Duration) {
         let Some(hook) = &self.shared.config.on_slow_poll else { return };
-        let (name, label) = name_and_label(slot);
+        let (name, label) = self.name_and_label(slot);
         hook.call(&SlowPoll { pid: slot.pid(), name, label, future_type: slot.future_type(), took });
     }
 
@@ -118,7 +119,7 @@ impl Local {
         hook.call(&ProcessExit {
             pid,
             name: released.and_then(|released| released.rare.as_ref()?.name.clone()),
-            label: released.and_then(|released| released.side_table.label.clone()),
+            label: released.and_then(|released| released.side_table.label.clone()).or_else(|| self.id_of(slot, pid)),
             future_type: slot.future_type(),
             reason: reason.clone(),
             age: at.saturating_sub(spawned),
@@ -128,25 +129,31 @@ impl Local {
             at,
         });
     }
-}
 
-fn name_and_label(slot: Slot) -> (Option<std::sync::Arc<str>>, Option<std::sync::Arc<str>>) {
-    // Without this flag the process has neither, and may have no side table.
-    if slot.header().flags.load(Ordering::Relaxed) & NAMED == 0 {
-        return (None, None);
+    /// Returns the name of a process, and its label or its id as a child.
+    fn name_and_label(&self, slot: Slot) -> (Option<Arc<str>>, Option<Arc<str>>) {
+        // Without this flag the process has neither, and may have no side table.
+        let is_named = slot.header().flags.load(Ordering::Relaxed) & NAMED != 0;
+        let (name, label) = if is_named { SideTables::name_and_label(slot, slot.pid()) } else { (None, None) };
+        (name, label.or_else(|| self.id_of(slot, slot.pid())))
     }
-    SideTables::name_and_label(slot, slot.pid())
-}
 
-/// Creates the span of a process. It is the root of its own tree: the process may outlive its parent by far.
-fn new_span(slot: Slot) -> Span {
-    let (name, label) = name_and_label(slot);
-    tracing::debug_span!(
-        target: "rusm::process",
-        parent: None,
-        "process",
-        pid = %slot.pid(),
-        name = name.as_deref(),
-        label = label.as_deref(),
-    )
+    /// Returns the id under which the supervisor of a process has started it.
+    fn id_of(&self, slot: Slot, pid: Pid) -> Option<Arc<str>> {
+        let (parent, generation) = slot.parent();
+        self.shared.tree.id_of(Pid::local(parent, generation), pid)
+    }
+
+    /// Creates the span of a process. It is the root of its own tree: the process may outlive its parent by far.
+    fn new_span(&self, slot: Slot) -> Span {
+        let (name, label) = self.name_and_label(slot);
+        tracing::debug_span!(
+            target: "rusm::process",
+            parent: None,
+            "process",
+            pid = %slot.pid(),
+            name = name.as_deref(),
+            label = label.as_deref(),
+        )
+    }
 }

@@ -1,5 +1,9 @@
 //! The policy for messages that their receiver does not handle.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
 use crate::mailbox::message::Message;
 use crate::process::context::Context;
 use crate::process::exit::ExitReason;
@@ -72,6 +76,21 @@ impl UnmatchedLog {
             }
         }
     }
+}
+
+/// Runs the body of a process that handles no messages and makes no calls: those that come are unmatched.
+pub(crate) async fn without_messages<T>(ctx: &Context, body: impl Future<Output = T>) -> T {
+    let (mut body, mut unmatched) = (pin!(body), UnmatchedLog::default());
+    poll_fn(|cx| {
+        let done = body.as_mut().poll(cx);
+        while done.is_pending()
+            && let Poll::Ready(message) = pin!(ctx.receive()).poll(cx)
+        {
+            unmatched.record(Unmatched::Warn, ctx, &message);
+        }
+        done
+    })
+    .await
 }
 
 const fn is_power_of_ten(mut number: u64) -> bool {

@@ -27,7 +27,7 @@ use super::child::{Key, PendingRestart, RunState};
 use super::child_spec::{Arguments, BegunStart, ChildSpec, Start, StartError};
 use super::command::{ChildError, ChildRef, Command, Reply, StartChildError, SupervisorRef};
 use super::policy::{Shutdown, Strategy};
-use super::spec::{FailedChild, GaveUp, Supervisor};
+use super::spec::{FailedChild, GaveUp, SignificantFailure, Supervisor};
 use super::state::{Decision, SupervisorState};
 use crate::supervision::actor::{Unmatched, UnmatchedLog};
 
@@ -156,7 +156,10 @@ impl SupervisorLoop {
                     reports::gave_up(&self.ctx, key, lost, why.as_ref());
                     return why.map_or(ExitReason::Shutdown, GaveUp::into_exit);
                 }
-                Decision::AutoShutdown => return ExitReason::Shutdown,
+                Decision::AutoShutdown => {
+                    let failure = self.with_state(|state| state.significant_failure.take());
+                    return failure.map_or(ExitReason::Shutdown, SignificantFailure::into_exit);
+                }
             }
         }
     }

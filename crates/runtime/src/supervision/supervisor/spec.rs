@@ -163,8 +163,48 @@ fn restarts(allowed: Intensity) -> String {
     }
 }
 
+/// Returns the reason of the last end, and at most two before it that differ from the one after them.
 fn last(ends: &[ExitReason]) -> String {
-    ends.first().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    let mut reasons: Vec<_> = ends.iter().map(ToString::to_string).collect();
+    reasons.dedup();
+    reasons.truncate(3);
+    if reasons.is_empty() { "unknown".to_owned() } else { reasons.join("; before that: ") }
+}
+
+/// Why a supervisor with an [`AutoShutdown`] ended: a significant child did not end normally. The value of its exit reason,
+/// [`ShutdownWith`](ExitReason::ShutdownWith).
+///
+/// ```
+/// # use rusm_runtime as rusm;
+/// use rusm::supervisor::{AutoShutdown, ChildSpec, Restart, SignificantFailure, Strategy, Supervisor};
+/// use rusm::{Config, ExitReason, Runtime};
+///
+/// let runtime = Runtime::start(Config { log_crashes: false, ..Config::default() })?;
+/// let import = ChildSpec::new("import", |_ctx| async { ExitReason::other("no such file") });
+/// let import = import.restart(Restart::Temporary).significant(true);
+/// let tree = Supervisor::new(Strategy::OneForOne).auto_shutdown(AutoShutdown::AnySignificant).child(import);
+/// let ended = runtime.run(|ctx| async move {
+///     tree.start_link(&ctx).await?;
+///     std::future::pending().await
+/// });
+/// let Err(ExitReason::ShutdownWith(detail)) = ended else { unreachable!("the tree ends, and the program with it") };
+/// let why: &SignificantFailure = detail.value().expect("the cause is the value");
+/// assert_eq!((&*why.child, why.reason.to_string()), ("import", "no such file".to_owned()));
+/// # Ok::<(), ExitReason>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("significant child {child:?} ended: {reason}")]
+pub struct SignificantFailure {
+    /// Id of the child.
+    pub child: Arc<str>,
+    /// Its exit reason.
+    pub reason: ExitReason,
+}
+
+impl SignificantFailure {
+    pub(super) fn into_exit(self) -> ExitReason {
+        ExitReason::ShutdownWith(Detail::with(self.to_string(), self))
+    }
 }
 
 impl GaveUp {

@@ -19,7 +19,7 @@ use super::command::{ChildInfo, ChildRef, ChildState, Counts};
 use super::history::End;
 use super::policy::{AutoShutdown, ChildType, Restart, Strategy};
 use super::restart_window::{Intensity, RestartWindow};
-use super::spec::{GaveUp, SpecError, Supervisor};
+use super::spec::{GaveUp, SignificantFailure, SpecError, Supervisor};
 
 /// Consequence of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub(super) struct SupervisorState {
     pub(super) stopping: Option<Key>,
     /// True while all children are being stopped.
     pub(super) ending: bool,
+    /// The last abnormal end of a significant child.
+    pub(super) significant_failure: Option<SignificantFailure>,
     pub(super) deferred_drops: DeferredDrops,
 }
 
@@ -88,6 +90,7 @@ impl SupervisorState {
             starting: None,
             stopping: None,
             ending: false,
+            significant_failure: None,
             deferred_drops: DeferredDrops::default(),
         };
         if dynamic != state.template.is_some() || dynamic && !children.is_empty() {
@@ -210,11 +213,15 @@ impl SupervisorState {
         let restarted = child.spec.restart.after(&reason);
         let oldest = child.history.record(End { at: now, pid: Some(pid), reason: reason.clone() });
         self.deferred_drops.reason(oldest);
+        let significant = child.spec.significant;
+        if significant && !restarted && !reason.is_normal() {
+            self.significant_failure =
+                Some(SignificantFailure { child: Arc::clone(&child.id), reason: reason.clone() });
+        }
         self.deferred_drops.reason(child.last_exit.replace(reason));
         if restarted {
             return self.spend_restart(key, now);
         }
-        let significant = child.spec.significant;
         if self.is_removed_on_end(key) {
             self.remove(key);
         }

@@ -57,7 +57,7 @@ impl SubscriberState {
         head - self.joined.load(Ordering::Relaxed)
     }
 
-    /// Process that waited last.
+    /// Process that waited last, or that read first.
     pub(crate) fn owner(&self) -> Option<Pid> {
         unpacked(self.owner.load(Ordering::Relaxed))
     }

@@ -16,7 +16,7 @@ use crate::links::signal::Down;
 use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::pid::Pid;
-use crate::supervision::actor::Address;
+use crate::supervision::actor::{Address, Next, Unmatched, UnmatchedLog};
 use crate::topic::message::Message;
 
 /// The messages; the stream ends where [`next`](Self::next) returns an error.
@@ -96,19 +96,20 @@ async fn forward<M: Send + 'static>(
 ) {
     ctx.set_label(format!("{} for {}", subscriber.topic.name, to.pid()));
     ctx.monitor(to.pid());
-    while let Some(message) = next_while_alive(&ctx, &mut subscriber).await {
+    let mut unmatched = UnmatchedLog::default();
+    while let Some(message) = next_while_alive(&ctx, &mut subscriber, &mut unmatched).await {
         to.send(&ctx, make(message)).await;
     }
 }
 
-/// Returns the next message; `None` after the end of the topic or of the receiver.
-async fn next_while_alive(ctx: &Context, subscriber: &mut Subscriber) -> Option<Message> {
-    let mut down = pin!(ctx.receive_of::<Down>());
+/// Returns the next message; `None` after the end of the topic or of the receiver. This process handles no messages.
+async fn next_while_alive(ctx: &Context, from: &mut Subscriber, unmatched: &mut UnmatchedLog) -> Option<Message> {
     poll_fn(|cx| {
-        if down.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
+        while let Poll::Ready(received) = pin!(Next::<Down>::of(ctx)).poll(cx) {
+            let Err(message) = received else { return Poll::Ready(None) };
+            unmatched.record(Unmatched::Warn, ctx, &message);
         }
-        Pin::new(&mut *subscriber).poll_next(cx)
+        Pin::new(&mut *from).poll_next(cx)
     })
     .await
 }

@@ -132,6 +132,13 @@ impl EventsPane {
         self.newest = Some(events);
     }
 
+    /// Returns the newest answer with the events and lines of the history, oldest first.
+    pub(crate) fn collected(&self) -> Option<Events> {
+        let newest = self.newest.clone()?;
+        let (events, log) = (self.events.kept.iter().cloned().collect(), self.lines.kept.iter().cloned().collect());
+        Some(Events { events, log, ..newest })
+    }
+
     /// Returns true if the page does not follow the newest items.
     pub(crate) const fn is_held(&self) -> bool {
         self.top.is_some() || self.cursor.is_some()
