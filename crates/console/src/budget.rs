@@ -30,8 +30,9 @@ const ORDERS_SHARE: f64 = 0.02;
 const ORDERS_AHEAD: Duration = Duration::from_millis(40);
 /// Time for which a client that has used its part counts as one that needs it.
 const IN_USE: Duration = Duration::from_secs(10);
-/// Share of one core that sampling may use.
-const SAMPLING_SHARE: f64 = 0.004;
+/// Share of one core that sampling may use. A build without optimisations takes ten times as long for a sample; with the
+/// share of an optimised one it would send a frame every two seconds.
+const SAMPLING_SHARE: f64 = if cfg!(debug_assertions) { 0.04 } else { 0.004 };
 
 /// Returns the maximum age of an order of `rows` rows, when computing it takes `cost`.
 pub(super) fn order_age_max(by_rate: bool, provisional: bool, rows: u64, cost: Duration) -> Duration {
@@ -287,7 +288,8 @@ mod tests {
 
     #[test]
     fn sampling_stretches_when_it_is_dear() {
-        assert_eq!(sampling_pause(50 * MS, MS / 10), 50 * MS);
-        assert_eq!(sampling_pause(50 * MS, MS), 250 * MS);
+        let cost = |share: f64| (50 * MS).mul_f64(SAMPLING_SHARE * share);
+        assert_eq!(sampling_pause(50 * MS, cost(0.5)), 50 * MS);
+        assert_eq!(sampling_pause(50 * MS, cost(5.0)), 250 * MS);
     }
 }

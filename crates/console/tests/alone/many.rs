@@ -56,8 +56,10 @@ async fn each_observer_gets_frames_at_its_own_rate() {
     for _ in 0..3 {
         let next = few.frame().await;
         assert_eq!(next["skipped"], last["skipped"], "frames not asked for are not skipped");
-        let samples = next["seq"].as_u64().unwrap() - last["seq"].as_u64().unwrap();
-        assert!(samples > 1, "one frame a second, and {samples} samples");
+        let grown = |key: &str| next[key].as_u64().unwrap() - last[key].as_u64().unwrap();
+        let (samples, ms) = (grown("seq"), grown("uptime_ms"));
+        // A node that is slow samples less often than the observer asks for; each sample is a frame then.
+        assert!(samples > 1 || ms > 500, "one frame a second, and {samples} samples in {ms} ms");
         last = next;
     }
     let first = all.frame().await;
