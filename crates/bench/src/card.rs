@@ -70,7 +70,7 @@ impl fmt::Display for Family {
 
 impl Card {
     /// Returns a line that explains the sampling, if not every operation is timed.
-    fn sampled(&self) -> Option<String> {
+    fn sampling_note(&self) -> Option<String> {
         let (timed, sampling) = (self.timed, self.sampling);
         let line = || {
             format!(
@@ -87,7 +87,7 @@ impl Card {
             id: self.id.to_owned(),
             label: self.label.to_owned(),
             description: self.description.to_owned(),
-            details: self.details.iter().map(|line| (*line).to_owned()).chain(self.sampled()).collect(),
+            details: self.details.iter().map(|line| (*line).to_owned()).chain(self.sampling_note()).collect(),
             real_after_phase: 1,
             real: true,
             unit: self.unit,

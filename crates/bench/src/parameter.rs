@@ -139,10 +139,12 @@ impl Parameter {
             Kind::Time { min, max, .. } => parse_time(text).filter(|time| (min..=max).contains(time)).map(Value::Time),
             Kind::Choice { words } => words.iter().find(|word| **word == text).copied().map(Value::Word),
         };
+        let needs_unit = matches!(self.kind, Kind::Time { .. }) && parse_time(text).is_none();
+        let hint = if needs_unit { ": a time has a unit, for example 50ms" } else { "" };
         value.ok_or_else(|| ParameterError::OutOfRange {
             name: self.name,
             value: format!("{text:?}"),
-            range: self.kind.to_string(),
+            range: format!("{}{hint}", self.kind),
         })
     }
 

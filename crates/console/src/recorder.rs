@@ -271,7 +271,7 @@ fn is_empty(message: &ServerMessage) -> bool {
     match message {
         ServerMessage::Engines(Engines { engines, .. }) => engines.is_empty(),
         ServerMessage::Time(Time { tickers, streams, .. }) => tickers.is_empty() && streams.is_empty(),
-        ServerMessage::Stores(Stores { stores, .. }) => stores.is_empty(),
+        ServerMessage::Stores(Stores { stores, tables, .. }) => stores.is_empty() && tables.is_empty(),
         ServerMessage::Serve(serve) => serve.servers.is_empty(),
         ServerMessage::Topics(Topics { topics, .. }) => topics.is_empty(),
         ServerMessage::Waits(Waits { rows, .. }) => rows.is_empty(),

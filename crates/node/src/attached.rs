@@ -17,7 +17,7 @@ use crate::start::{DefaultName, Node};
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let observer = observer("use \"rusm node\" for a node without a screen")?;
     let settings = Settings::read(flags)?;
-    logging::start(&settings.log, settings.otlp.as_ref(), true)?;
+    logging::start(&settings.log, settings.exporter(DEFAULT_NAME).as_ref(), true)?;
     block_on("start the observer", async {
         let mut signals = Signals::listen().map_err(system("wait for signals"))?;
         let node = start(&mut signals, move || {

@@ -11,7 +11,7 @@ use crate::start::{DefaultName, Node};
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
     let settings = Settings::read(flags)?;
-    logging::start(&settings.log, settings.otlp.as_ref(), false)?;
+    logging::start(&settings.log, settings.exporter(DEFAULT_NAME).as_ref(), false)?;
     let grace = settings.drain;
     block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.

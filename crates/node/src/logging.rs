@@ -82,12 +82,19 @@ pub(crate) fn set_filter(level: &str) -> Result<(), String> {
     if level.is_empty() {
         return Err("an empty filter: set a level, such as info or info,rusm_store=trace".to_owned());
     }
-    let invalid = |error| format!("{level:?} is not a valid log filter: {error}");
     if level.contains(AUDIT) {
         return Err(format!("commands of observers are always logged: remove {AUDIT} from the filter"));
     }
+    replace_filter(level)
+}
+
+/// Replaces the filter of the log by that of the settings, which may name the commands of observers.
+///
+/// # Errors
+/// A line that says why.
+pub(crate) fn replace_filter(level: &str) -> Result<(), String> {
     let Some(handle) = FILTER.get() else { return Err("this program has no log".to_owned()) };
-    handle.replace(filter(level).map_err(invalid)?)
+    handle.replace(filter(level).map_err(|error| format!("{level:?} is not a valid log filter: {error}"))?)
 }
 
 /// Waits for the last lines to be exported and written, for one second each at most.

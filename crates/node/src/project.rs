@@ -147,16 +147,15 @@ fn print_built(folder: &Path) -> Result<u8, Failure> {
 fn is_crate_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+        && name.len() <= 64
 }
 
 fn settings(kind: Kind, name: &str, component: &str) -> String {
     match kind {
-        Kind::Guest => format!(
-            "[node]\nname = \"{name}\"\n\n[[process]]\nname = \"{name}\"\nmodule = \"{component}\"\nargs = [\"world\"]\n"
-        ),
+        Kind::Guest => format!("[[process]]\nname = \"{name}\"\nmodule = \"{component}\"\nargs = [\"world\"]\n"),
         Kind::Http => {
             format!(
-                "[node]\nname = \"{name}\"\n\n[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \"{component}\"\n"
+                "[[serve]]\nlisten = \"127.0.0.1:8080\"\n\n[[serve.route]]\npattern = \"/*\"\nmodule = \"{component}\"\n"
             )
         }
     }
@@ -169,6 +168,6 @@ mod tests {
     #[test]
     fn a_name_is_one_that_cargo_accepts() {
         assert!(["shop", "my-shop_2"].into_iter().all(is_crate_name));
-        assert!(["", "2shop", "a b", "..", "é"].into_iter().all(|name| !is_crate_name(name)));
+        assert!(["", "2shop", "a b", "..", "é", &"a".repeat(65)].into_iter().all(|name| !is_crate_name(name)));
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let observer =
         if flags.top { Some(observer("--top needs one; without it the log shows how to watch")?) } else { None };
     let plan = Plan::read(flags)?;
-    logging::start(&plan.settings.log, plan.settings.otlp.as_ref(), flags.top)?;
+    logging::start(&plan.settings.log, plan.settings.exporter(&plan.name).as_ref(), flags.top)?;
     let store = open_store(&plan.settings)?;
     let wasm = Wasm::start(WasmConfig { store: store.clone(), ..plan.settings.app.wasm.clone() })?;
     let modules = Modules::load(&wasm, &plan.settings.app)?;

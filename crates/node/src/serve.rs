@@ -12,10 +12,10 @@ use crate::bench::output::print;
 use crate::cli::{NodeFlags, ObservedFlags, ServeFlags};
 use crate::failure::{Failure, system};
 use crate::logging;
-use crate::run::plan::{is_configuration, node_name};
+use crate::run::plan::{is_configuration, node_name, project_name};
+use crate::settings::Settings;
 use crate::settings::app::stem;
 use crate::settings::raw::{RawSetting, RawSettings};
-use crate::settings::{DEFAULT_NAME, Settings};
 use crate::signals::service::Service;
 use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
@@ -26,7 +26,7 @@ const DEFAULT_FILE: &str = "rusm.toml";
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
     let (settings, name) = plan(flags)?;
-    logging::start(&settings.log, settings.otlp.as_ref(), false)?;
+    logging::start(&settings.log, settings.exporter(&name).as_ref(), false)?;
     let grace = settings.drain;
     block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.
@@ -80,7 +80,7 @@ fn announce(urls: Vec<String>) {
 fn plan(flags: &ServeFlags) -> Result<(Settings, String), Failure> {
     let target = match (&flags.target, &flags.common.config) {
         (Some(target), _) => target.as_path(),
-        (None, Some(config)) => config,
+        (None, Some(config)) => return of_file(flags, config),
         (None, None) if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
         (None, None) => {
             return Err(Failure::Usage(format!(
@@ -113,5 +113,5 @@ fn of_file(flags: &ServeFlags, file: &Path) -> Result<(Settings, String), Failur
     if settings.app.sites.is_empty() {
         return Err(Failure::Usage(format!("{shown} has no [[serve]] entry: there is nothing to serve")));
     }
-    Ok((settings, DEFAULT_NAME.to_owned()))
+    Ok((settings, project_name(file)))
 }

@@ -147,6 +147,11 @@ struct LogSection {
 const FILE_MAX_BYTES: u64 = 16 << 20;
 
 impl Settings {
+    /// Returns the settings of the export of a node of this name, or of the name in the settings.
+    pub(crate) fn exporter(&self, default_name: &str) -> Option<OtlpSettings> {
+        otlp::of_node(self.otlp.as_ref(), self.name.as_deref().unwrap_or(default_name))
+    }
+
     /// Reads and checks all settings from file, environment and flags.
     pub(crate) fn read(flags: &NodeFlags) -> Result<Self, SettingsError> {
         let mut given = RawSettings::new();
@@ -193,7 +198,7 @@ impl Settings {
             store: section::<StoreSection>(given, "store", origin)?.settings(),
             cluster: section::<ClusterSection>(given, "cluster", origin)?.settings(),
             log: section::<LogSection>(given, "log", origin)?.settings()?,
-            otlp: section::<OtlpSection>(given, "otlp", origin)?.settings(name.as_deref().unwrap_or(DEFAULT_NAME))?,
+            otlp: section::<OtlpSection>(given, "otlp", origin)?.settings()?,
             app,
             name,
         };

@@ -45,7 +45,7 @@ enum Pattern {
     LowerGlob(String),
 }
 
-/// The question of a filter about a process.
+/// A process, as far as a filter asks about it.
 pub trait FilterSubject {
     /// Returns a number of the process, in the unit of the field.
     fn number(&self, field: FilterField) -> u64;
@@ -77,7 +77,7 @@ impl ProcessFilter {
         Query::parse(text)?.map(term).transpose().map(Self)
     }
 
-    /// Returns true if every process matches.
+    /// Returns true for a filter without conditions, which every process matches.
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -165,7 +165,8 @@ fn term(query: Query) -> Result<Term, QueryError> {
     })
 }
 
-/// Returns the search for a text. The name of a field alone is more likely the beginning of a condition.
+/// Returns the search for a text. The name of a field alone, in its usual letters, is more likely the beginning of a
+/// condition.
 fn text(word: QueryWord) -> Result<Term, QueryError> {
     match FILTER_FIELDS.iter().find(|info| info.words.contains(&word.text.as_str())).filter(|_| !word.is_quoted) {
         Some(info) => {

@@ -103,7 +103,25 @@ impl Default for Limits {
     }
 }
 
+/// Maximum effective time of a limit or a drain: adding a longer one to an instant can overflow.
+pub(crate) const TIME_MAX: Duration = Duration::from_hours(24 * 365);
+
 impl Limits {
+    /// Returns the limits with times of at most [`TIME_MAX`].
+    pub(crate) fn with_bounded_times(self) -> Self {
+        let bounded = |time: Duration| time.min(TIME_MAX);
+        Self {
+            queue_timeout: bounded(self.queue_timeout),
+            head_timeout: bounded(self.head_timeout),
+            body_timeout: bounded(self.body_timeout),
+            handler_timeout: bounded(self.handler_timeout),
+            idle_timeout: bounded(self.idle_timeout),
+            write_timeout: bounded(self.write_timeout),
+            ws_ping: bounded(self.ws_ping),
+            ..self
+        }
+    }
+
     /// Creates the accounts of all clients.
     pub(crate) fn client_accounts(&self) -> ClientAccounts {
         ClientAccounts::new(self.responses_bytes, self.bodies_bytes, self.body_bytes)

@@ -6,6 +6,8 @@
 //!   GET api.local/      only for this host
 //! ```
 
+mod canonical;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,7 @@ use http::{HeaderValue, Method, StatusCode};
 use rusm_runtime::embed::PerScheduler;
 use thiserror::Error;
 
+use self::canonical::canonical;
 use crate::handler::{Handler, ResponseFuture};
 use crate::limits::rate::{RateLimit, RateLimiter};
 use crate::request::{IntoResponse, Params, Request, plain};
@@ -441,78 +444,29 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Returns the one spelling of a path that routes and folders know: only what needs an escape has one, with its digits in
-/// capitals (RFC 3986, 6.2.2). An escaped slash stays one, and a `%` without two digits means itself.
-fn canonical(path: &str) -> Cow<'_, str> {
-    if path.bytes().all(is_plain) {
-        return Cow::Borrowed(path);
-    }
-    let mut canonical = String::with_capacity(path.len() + 8);
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escaped = if *first == b'%' { escape(after) } else { None };
-        rest = if escaped.is_some() { &after[2..] } else { after };
-        let byte = escaped.unwrap_or(*first);
-        if is_plain(byte) && !(escaped.is_some() && byte == b'/') {
-            canonical.push(char::from(byte));
-        } else {
-            canonical.extend(['%', digit(byte >> 4), digit(byte & 15)]);
-        }
-    }
-    Cow::Owned(canonical)
-}
-
-/// Returns true for a character of a path that needs no escape (RFC 3986, 3.3).
-const fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'-' | b'.'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b':'
-                | b'@'
-                | b'/'
-        )
-}
-
-/// Returns the byte that two digits stand for.
-fn escape(digits: &[u8]) -> Option<u8> {
-    let &[high, low, ..] = digits else { return None };
-    let digit = |byte| char::from(byte).to_digit(16);
-    Some((digit(high)? * 16 + digit(low)?) as u8)
-}
-
-/// Returns a digit in capitals.
-const fn digit(half: u8) -> char {
-    b"0123456789ABCDEF"[half as usize] as char
-}
-
 /// Finds a path. The library wants at least one character for the rest of a path; `/files/` has an empty one.
 fn matched(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)> {
-    let named = |(name, value): (&str, &str)| (name.strip_prefix(':').unwrap_or(name).into(), value.into());
-    if let Ok(found) = paths.at(path) {
-        return Some((*found.value, Params(found.params.iter().map(named).collect())));
-    }
-    let longer = path.ends_with('/').then(|| format!("{path}*"))?;
+    let found = paths.at(path).ok();
+    // `/files/*` is more exact for `/files/` than `/*`, of which the library knows that it matches.
+    let may_be_empty = path.ends_with('/') && found.as_ref().is_none_or(|found| found.params.get(REST).is_some());
+    let empty_rest = if may_be_empty { matched_with_empty_rest(paths, path) } else { None };
+    empty_rest.or_else(|| found.map(|found| (*found.value, Params(found.params.iter().map(named).collect()))))
+}
+
+/// Finds a path that ends with a slash, with an empty rest.
+fn matched_with_empty_rest(paths: &matchit::Router<usize>, path: &str) -> Option<(usize, Params)> {
+    // No other parameter matches an empty segment.
+    let longer = format!("{path}/");
     let found = paths.at(&longer).ok()?;
-    let (last, before) =
-        found.params.iter().collect::<Vec<_>>().split_last().map(|(last, before)| (*last, before.to_vec()))?;
-    if last != (REST, "*") {
+    let mut params: Vec<(&str, &str)> = found.params.iter().collect();
+    if params.pop()? != (REST, "/") {
         return None;
     }
-    Some((*found.value, Params(before.into_iter().chain([(REST, "")]).map(named).collect())))
+    Some((*found.value, Params(params.into_iter().chain([(REST, "")]).map(named).collect())))
+}
+
+fn named((name, value): (&str, &str)) -> (Box<str>, Box<str>) {
+    (name.strip_prefix(':').unwrap_or(name).into(), value.into())
 }
 
 /// Returns the host of a request without its port.
@@ -626,7 +580,13 @@ mod tests {
         let router = router(&["GET /private/*", "GET /*"]);
         let get = |path| found(&router, None, &Method::GET, path);
 
+        let guarded = super::tests::router(&["GET /:tenant/*", "GET /api/:id", "GET /*"]);
+        assert_eq!(found(&guarded, None, &Method::GET, "/api/"), "GET /:tenant/* tenant=api rest=");
         assert_eq!(get("/%70rivate/x%2Dy"), "GET /private/* rest=x-y");
+        assert_eq!(
+            (get("/private/"), get("/other/")),
+            ("GET /private/* rest=".to_owned(), "GET /* rest=other/".to_owned())
+        );
         assert_eq!(get("/private%2fx"), "GET /* rest=private%2Fx");
         assert_eq!(
             (get("/100%"), get("/%zz%6")),

@@ -31,7 +31,7 @@ use crate::connection::{self, OpenConnection};
 use crate::drain::Phase;
 use crate::limits::memory::MemoryBudget;
 use crate::limits::rate::{RateLimit, RateLimiter};
-use crate::limits::{Limit, Limits};
+use crate::limits::{Limit, Limits, TIME_MAX};
 use crate::request::trace::SpanIds;
 use crate::router::Router;
 use crate::shared::Shared;
@@ -152,7 +152,7 @@ impl Server {
             rates: config.rate_limits.into_iter().map(RateLimiter::new).collect(),
             has_access_log: config.access_log,
             spans: SpanIds::default(),
-            limits: config.limits,
+            limits: config.limits.with_bounded_times(),
             tls,
             local,
             router: RwLock::new((0, Arc::new(router))),
@@ -211,7 +211,7 @@ impl Server {
     /// Like [`drain`](Self::drain), for a server that others use too.
     pub fn wait_drained(&self, drain: Duration) -> bool {
         self.begin_drain(drain);
-        let end = std::time::Instant::now() + drain;
+        let end = std::time::Instant::now() + drain.min(TIME_MAX);
         while !self.is_drained() && std::time::Instant::now() < end {
             std::thread::park_timeout(DRAIN_CHECK);
         }
@@ -221,7 +221,7 @@ impl Server {
     /// Like [`drain`](Self::drain), without blocking: for a process, or a task of tokio.
     pub async fn drain_async(self, drain: Duration) -> bool {
         self.begin_drain(drain);
-        let end = std::time::Instant::now() + drain;
+        let end = std::time::Instant::now() + drain.min(TIME_MAX);
         while !self.is_drained() && std::time::Instant::now() < end {
             tokio::time::sleep(DRAIN_CHECK).await;
         }
@@ -242,6 +242,7 @@ impl Server {
 
     /// Starts the drain, and returns at once.
     pub fn begin_drain(&self, drain: Duration) {
+        let drain = drain.min(TIME_MAX);
         self.shared.drains.store(true, Relaxed);
         self.phase.send_if_modified(|phase| {
             let is_serving = !phase.is_draining();

@@ -65,6 +65,8 @@ impl Continuation {
     /// Runs the WebSocket until its handler returns, or until the drain cuts it.
     pub(crate) async fn run_socket(self, shared: &Arc<Shared>, record: &RequestRecord, context: Arc<Context>) {
         let Some(Kind::WebSocket { upgrade, run }) = self.0.lock().take() else { return };
+        // From here on, because its connection counts no more after the upgrade, and a drain waits for both.
+        let _counted = Counted::new(&shared.stats, LiveKind::WebSocket);
         let upgraded = match upgrade.await {
             Ok(upgraded) => upgraded,
             Err(error) => {
@@ -73,7 +75,6 @@ impl Continuation {
             }
         };
         record.set_kind(LiveKind::WebSocket);
-        let _counted = Counted::new(&shared.stats, LiveKind::WebSocket);
         let mut drain = shared.drain_signal();
         tokio::select! {
             () = run(upgraded, shared, context) => {}

@@ -214,6 +214,12 @@ pub enum StoreError {
         /// The maximum size.
         max: usize,
     },
+    /// A transaction of one store cannot use a bucket of another one. Use several transactions.
+    #[error("bucket {bucket:?} belongs to another store than the transaction")]
+    OtherStore {
+        /// Name of the bucket.
+        bucket: String,
+    },
     /// The number of rows is out of range. Request fewer rows at once.
     #[error("a limit of {limit} rows is not between 1 and {max}")]
     Rows {

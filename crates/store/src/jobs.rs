@@ -22,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusm_runtime::check_name;
 
+use crate::config::defaults::SCAN_ROWS_MAX;
 use crate::error::StoreError;
 use crate::read::Row;
 use crate::store::{Bucket, Store};
@@ -232,8 +233,7 @@ impl Jobs {
     /// # Errors
     /// [`StoreError`] if the disk fails, or the payload is too large.
     pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, StoreError> {
-        let jobs = self.clone();
-        let enqueued = self.store.transaction(move |tx| jobs.enqueue_in(tx, &job)).await;
+        let enqueued = self.enqueue_job(job).await;
         self.wake();
         enqueued
     }
@@ -243,10 +243,14 @@ impl Jobs {
     /// # Errors
     /// As [`enqueue`](Self::enqueue).
     pub fn blocking_enqueue(&self, job: NewJob) -> Result<Enqueued, StoreError> {
-        let jobs = self.clone();
-        let enqueued = self.store.transaction(move |tx| jobs.enqueue_in(tx, &job)).wait();
+        let enqueued = self.enqueue_job(job).wait();
         self.wake();
         enqueued
+    }
+
+    fn enqueue_job(&self, job: NewJob) -> Write<Enqueued> {
+        let (jobs, bytes) = (self.clone(), job.payload.len() + job.unique.len());
+        self.store.transaction_of(bytes, move |tx| jobs.enqueue_in(tx, &job))
     }
 
     /// Adds a job in a transaction of the program, so that it exists if and only if the other writes of that transaction
@@ -314,8 +318,7 @@ impl Jobs {
     /// # Errors
     /// [`StoreError`] if the disk fails.
     pub async fn pending(&self, limit: usize) -> Result<Vec<PendingJob>, StoreError> {
-        let page = self.rows.scan("", "", limit).await?;
-        Ok(page.rows.iter().filter_map(PendingJob::decode).collect())
+        Ok(rows_of(&self.rows, limit).await?.iter().filter_map(PendingJob::decode).collect())
     }
 
     /// Like [`pending`](Self::pending), for a thread outside of processes.
@@ -323,8 +326,7 @@ impl Jobs {
     /// # Errors
     /// As [`pending`](Self::pending).
     pub fn blocking_pending(&self, limit: usize) -> Result<Vec<PendingJob>, StoreError> {
-        let page = self.rows.scan("", "", limit).wait()?;
-        Ok(page.rows.iter().filter_map(PendingJob::decode).collect())
+        Ok(blocking_rows_of(&self.rows, limit)?.iter().filter_map(PendingJob::decode).collect())
     }
 
     /// Returns up to `limit` dead jobs, oldest first.
@@ -332,9 +334,8 @@ impl Jobs {
     /// # Errors
     /// [`StoreError`] if the disk fails.
     pub async fn dead(&self, limit: usize) -> Result<Vec<DeadJob>, StoreError> {
-        let page = self.dead.scan("", "", limit).await?;
-        let mut found = Vec::with_capacity(page.rows.len());
-        for row in &page.rows {
+        let mut found = Vec::new();
+        for row in &rows_of(&self.dead, limit).await? {
             let error = self.errors.get(&row.key).await?;
             found.extend(DeadJob::decode(row, error));
         }
@@ -346,9 +347,8 @@ impl Jobs {
     /// # Errors
     /// As [`dead`](Self::dead).
     pub fn blocking_dead(&self, limit: usize) -> Result<Vec<DeadJob>, StoreError> {
-        let page = self.dead.scan("", "", limit).wait()?;
-        let mut found = Vec::with_capacity(page.rows.len());
-        for row in &page.rows {
+        let mut found = Vec::new();
+        for row in &blocking_rows_of(&self.dead, limit)? {
             let error = self.errors.get(&row.key).wait()?;
             found.extend(DeadJob::decode(row, error));
         }
@@ -562,14 +562,14 @@ impl Jobs {
     }
 
     /// Delays a job that has failed; without a delay, it is dead of the error `why`, and its id among the dead is returned. The
-    /// next run of a repeated job is another job.
+    /// next run of a repeated job is another job; a `hopeless` job does not run again.
     fn fail(
         &self,
         tx: &mut Transaction<'_, '_>,
         key: &[u8],
         record: &Record,
         delay: Option<Duration>,
-        why: &str,
+        (why, hopeless): (&str, bool),
     ) -> Result<Option<DeadJobId>, StoreError> {
         if tx.get(&self.rows, key)?.is_none() {
             return Ok(None);
@@ -580,10 +580,10 @@ impl Jobs {
             self.add(tx, record, due_ms)?;
             return Ok(None);
         }
-        self.add_next(tx, record)?;
         let number = parts(key).map_or(0, |(_, number)| number);
         let mut dead = record.clone();
-        if record.repeat != Repeat::Never {
+        if record.repeat != Repeat::Never && !hopeless {
+            self.add_next(tx, record)?;
             (dead.repeat, dead.unique) = (Repeat::Never, Bytes::new());
         }
         let id = DeadJobId::of(due_ms, number);
@@ -597,4 +597,28 @@ impl Jobs {
         let owner = if record.unique.is_empty() { None } else { tx.get(&self.unique, &record.unique)? };
         if owner.is_some_and(|owner| *owner == *key) { tx.delete(&self.unique, &record.unique) } else { Ok(()) }
     }
+}
+
+/// Reads up to `limit` rows of a bucket, page by page.
+async fn rows_of(bucket: &Bucket, limit: usize) -> Result<Vec<Row>, StoreError> {
+    let (mut rows, mut after) = (Vec::new(), Bytes::new());
+    while rows.len() < limit {
+        let page = bucket.scan("", &after, (limit - rows.len()).min(SCAN_ROWS_MAX)).await?;
+        rows.extend(page.rows);
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    Ok(rows)
+}
+
+/// Like [`rows_of`], for a thread outside of processes.
+fn blocking_rows_of(bucket: &Bucket, limit: usize) -> Result<Vec<Row>, StoreError> {
+    let (mut rows, mut after) = (Vec::new(), Bytes::new());
+    while rows.len() < limit {
+        let page = bucket.scan("", &after, (limit - rows.len()).min(SCAN_ROWS_MAX)).wait()?;
+        rows.extend(page.rows);
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    Ok(rows)
 }

@@ -183,7 +183,8 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.write(bytes, move |group| Transaction::run(group, code))
+        let id = self.id();
+        self.write(bytes, move |group| Transaction::run(id, group, code))
     }
 
     /// Like [`transaction`](Self::transaction), for code that makes later deletions possible: it may make the store
@@ -196,8 +197,14 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| Transaction::run(group, code));
+        let id = self.id();
+        let (work, reply) = Operation::boxed(move |group: &mut Group<'_>| Transaction::run(id, group, code));
         self.submit(Request { uses_reserve: true, ..self.request(work, 0) }, reply)
+    }
+
+    /// Returns the identity of this store among those that are open.
+    pub(crate) fn id(&self) -> StoreId {
+        StoreId(Arc::as_ptr(&self.0.core).addr())
     }
 
     /// Makes all earlier acknowledged writes durable.
@@ -340,6 +347,10 @@ impl Storage for Owner {
         self
     }
 }
+
+/// Identity of an open store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoreId(usize);
 
 /// Keys and values under one name; cheap to clone.
 ///

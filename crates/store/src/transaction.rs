@@ -13,7 +13,7 @@ use super::buckets::{BucketState, check_key};
 use super::clock::expiry_ms;
 use super::config::defaults::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use super::error::StoreError;
-use super::store::Bucket;
+use super::store::{Bucket, StoreId};
 use super::writer::group::Group;
 use super::writer::work::catch_panic;
 
@@ -46,6 +46,7 @@ type Changes = (Arc<BucketState>, BTreeMap<Box<[u8]>, Change>);
 /// ```
 pub struct Transaction<'a, 't> {
     group: &'a mut Group<'t>,
+    store: StoreId,
     changes: Vec<Changes>,
     operations: usize,
     bytes: usize,
@@ -60,10 +61,11 @@ impl std::fmt::Debug for Transaction<'_, '_> {
 impl<'a, 't> Transaction<'a, 't> {
     /// Runs the code, and passes its writes to the commit if it succeeds.
     pub(super) fn run<T, E: From<StoreError>>(
+        store: StoreId,
         group: &'a mut Group<'t>,
         code: impl FnOnce(&mut Transaction<'_, 't>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut transaction = Transaction { group, changes: Vec::new(), operations: 0, bytes: 0 };
+        let mut transaction = Transaction { group, store, changes: Vec::new(), operations: 0, bytes: 0 };
         let outcome = catch_panic(|| code(&mut transaction))??;
         let Transaction { group, changes, .. } = transaction;
         for (bucket, changes) in changes {
@@ -83,6 +85,7 @@ impl<'a, 't> Transaction<'a, 't> {
     /// [`StoreError`] if the key is not valid, or the disk fails.
     pub fn get(&mut self, bucket: &Bucket, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, StoreError> {
         let key = key.as_ref();
+        self.check_bucket(bucket)?;
         check_key(key)?;
         let changed = self.changes.iter().find(|(state, _)| Arc::ptr_eq(state, &bucket.state));
         match changed.and_then(|(_, changes)| changes.get(key)) {
@@ -122,8 +125,16 @@ impl<'a, 't> Transaction<'a, 't> {
         self.set(bucket, key.as_ref(), None)
     }
 
+    fn check_bucket(&self, bucket: &Bucket) -> Result<(), StoreError> {
+        if bucket.store.id() == self.store {
+            return Ok(());
+        }
+        Err(StoreError::OtherStore { bucket: bucket.name().to_owned() })
+    }
+
     fn set(&mut self, bucket: &Bucket, key: &[u8], change: Change) -> Result<(), StoreError> {
         let value_bytes = change.as_ref().map_or(0, |(value, _)| value.len());
+        self.check_bucket(bucket)?;
         check_key(key)?;
         bucket.check_value(value_bytes)?;
         self.operations += 1;

@@ -133,7 +133,7 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
     let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
     let (store, runtime) = (store(&home, &clock), runtime());
     let jobs = Jobs::open(&store, "poison").unwrap();
-    jobs.blocking_enqueue(NewJob::new("job")).unwrap();
+    jobs.blocking_enqueue(NewJob::new("job").every(Duration::from_hours(1))).unwrap();
     runtime.block_on(move |ctx| async move {
         for attempt in 1..=AT_ONCE.attempts {
             let seen = ctx.pid();
@@ -151,7 +151,8 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
 
         worker.retry(AT_ONCE).start_link(&ctx).await.unwrap();
 
-        until(&ctx, || jobs.counts() == counts(0, 1)).await;
+        // Its next run is another job.
+        until(&ctx, || jobs.counts() == counts(1, 1)).await;
         let error = "the worker or the node ended during the last attempt".to_owned();
         let dead = jobs.dead(10).await.unwrap();
         assert_eq!(dead, [DeadJob { id: dead[0].id, payload: "job".into(), attempts: AT_ONCE.attempts, error }]);
@@ -239,6 +240,28 @@ fn a_job_that_can_never_succeed_is_dead_at_the_first_attempt() {
 }
 
 #[test]
+fn a_repeated_job_that_can_never_succeed_runs_again_only_once_revived() {
+    let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+    let (store, runtime) = (store(&home, &clock), runtime());
+    let jobs = Jobs::open(&store, "letters").unwrap();
+    runtime.block_on(move |ctx| async move {
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&runs);
+        let worker = jobs.worker(move |_, _| {
+            let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            async move { Ok::<_, String>(if is_first { Done::dead("no address") } else { Done::new() }) }
+        });
+        worker.start_link(&ctx).await.unwrap();
+        jobs.enqueue(NewJob::new("letter").every(Duration::from_mins(1)).unique("a")).await.unwrap();
+        until(&ctx, || jobs.counts() == counts(0, 1)).await;
+
+        assert_eq!(jobs.revive(1).await, Ok(1));
+        // It has run, and waits for its next run.
+        until(&ctx, || runs.load(Ordering::Relaxed) == 2 && jobs.counts() == counts(1, 0)).await;
+    });
+}
+
+#[test]
 fn pending_jobs_are_listed_in_the_order_of_their_times() {
     let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
     let jobs = Jobs::open(&store(&home, &clock), "mails").unwrap();
@@ -255,6 +278,8 @@ fn pending_jobs_are_listed_in_the_order_of_their_times() {
     };
     assert_eq!(pending, [of("now", "", now), of("later", "l", now + Duration::from_mins(1))]);
     assert_eq!(jobs.blocking_pending(1).unwrap(), pending[..1]);
+    assert_eq!((jobs.blocking_pending(0), jobs.blocking_pending(usize::MAX)), (Ok(Vec::new()), Ok(pending)));
+    assert_eq!((jobs.blocking_dead(0), jobs.blocking_dead(usize::MAX)), (Ok(Vec::new()), Ok(Vec::new())));
 }
 
 #[test]

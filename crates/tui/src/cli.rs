@@ -13,13 +13,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use crate::cli::arguments::Colors;
 pub use crate::cli::arguments::{Cli, ConfigTask, Task, one_line};
 use crate::cli::config::Config;
 use crate::cli::options::{Act, ColorChoice, Export, Once, Options, Source};
-use crate::cli::values::hidden_lints;
+use crate::cli::values::{hidden_lints, switch};
 use crate::connection::Target;
 use crate::model::palette::ColorDepth;
 use crate::model::panes::columns;
@@ -60,7 +60,7 @@ impl Cli {
     pub fn read_with(line: impl IntoIterator<Item = OsString>, config: &Config) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         // The defaults are added before the first use of a command: it is finished then.
-        let mut command = Self::command();
+        let mut command = without_false_variables(Self::command());
         let is_without_node = |word: &OsString| {
             word == "--demo" || word == "--replay" || word.to_str().is_some_and(|word| word.starts_with("--replay="))
         };
@@ -90,6 +90,9 @@ impl Cli {
             return Err("--json needs --once, --batch or --diagnose".to_owned());
         }
         let acts = self.acts()?;
+        if self.read_only && (!acts.is_empty() || self.run.is_some() || self.profile.is_some()) {
+            return Err("read-only: remove --run, --profile and what changes a node, or read_only".to_owned());
+        }
         Ok(Options {
             acts,
             ssh: self.ssh.split_whitespace().map(str::to_owned).collect(),
@@ -172,13 +175,27 @@ impl Cli {
     }
 }
 
+/// Removes from switches the variables that say no: the parser takes a switch with a variable for a given one.
+fn without_false_variables(command: Command) -> Command {
+    command.mut_args(|argument| {
+        let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+        let value = argument.get_env().filter(|_| is_switch).and_then(std::env::var_os);
+        let says_no = value.is_some_and(|value| value.to_str().map(switch) == Some(Ok(false)));
+        if says_no { argument.env(None::<&str>) } else { argument }
+    })
+}
+
 /// Makes the values of a file the defaults of a command, except for those with a rival that was given.
 fn with_defaults(mut command: Command, config: &Config, given: &ArgMatches) -> Command {
     let is_given = |id: &str| {
         let source = given.value_source(id);
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
     };
+    let is_read_only = is_given("read_only") || config.values.iter().any(|(id, on)| id == "read_only" && on == "true");
     for (id, value) in &config.values {
+        if id == "profile" && is_read_only {
+            continue;
+        }
         let rivals = RIVALS.iter().filter(|rivals| rivals.contains(&id.as_str())).flatten();
         if rivals.copied().all(|rival| !is_given(rival)) {
             // The parser takes defaults that live as long as the program. The file is read once.
@@ -204,10 +221,13 @@ pub fn options_of_env() -> Result<Options, String> {
         "log_file",
         "log",
         "demo",
+        "beside",
         "once",
         "batch",
         "frames",
         "json",
+        "all_views",
+        "diagnose",
         "run",
         "kill",
         "kill_all",
@@ -221,9 +241,9 @@ pub fn options_of_env() -> Result<Options, String> {
         "export_trace",
         "last",
     ];
-    let command = elsewhere
-        .into_iter()
-        .fold(Cli::command(), |command, about| command.mut_arg(about, |argument| argument.env(None::<&str>)));
+    let command = elsewhere.into_iter().fold(without_false_variables(Cli::command()), |command, about| {
+        command.mut_arg(about, |argument| argument.env(None::<&str>))
+    });
     let given = command.clone().try_get_matches_from(["rusm-top"]).map_err(|error| one_line(&error))?;
     let named = given.get_one::<PathBuf>("config").map(PathBuf::as_path);
     let mut config = Config::load(named).map_err(|error| error.to_string())?;

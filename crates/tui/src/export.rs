@@ -4,6 +4,7 @@ pub(crate) mod save;
 mod trace;
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -32,20 +33,25 @@ pub(crate) async fn run(options: &Options, export: &Export) -> Result<Exit, Erro
     // Create the file first, so that a trace that cannot be written fails at once.
     let path = export.path.display();
     let file = save::create_private(&export.path).map_err(|error| Error::Recording(format!("{path}: {error}")))?;
-    let written = async {
-        let (hello, instants) = collect(options, u64::MAX, export.last).await?;
-        let mut out = BufWriter::new(file);
-        let trace = trace::of(&hello.node.name, &instants);
-        let written = serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush());
-        written.map_err(Error::Output)?;
-        Ok(Exit::Done)
-    };
-    let result: Result<_, Error> = written.await;
-    if result.is_err() {
-        // An empty file is of no use.
-        drop(std::fs::remove_file(&export.path));
+    let mut unfinished = Unfinished(Some(&export.path));
+    let (hello, instants) = collect(options, u64::MAX, export.last).await?;
+    let mut out = BufWriter::new(file);
+    let trace = trace::of(&hello.node.name, &instants);
+    let written = serde_json::to_writer(&mut out, &trace).map_err(std::io::Error::from).and_then(|()| out.flush());
+    written.map_err(Error::Output)?;
+    unfinished.0 = None;
+    Ok(Exit::Done)
+}
+
+/// A file that is removed when this is dropped, because a part of it is of no use.
+struct Unfinished<'a>(Option<&'a Path>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            drop(std::fs::remove_file(path));
+        }
     }
-    result
 }
 
 /// Saves the trace of a span that ends at `until_ms`, over a connection of its own; returns the path of the file.

@@ -59,11 +59,13 @@ pub(crate) async fn print(options: &Options, out: &mut impl Write) -> Result<Exi
     let outgoing = start::attach(options, &inbox).await?;
     let mut start = start::start(options, SIZE, outgoing.over_ssh);
     start.capabilities = Capabilities { color: false, ..start.capabilities };
+    let mut model = Model::new(start);
+    model.events.with_log = matches!(options.once, Some(Once::Json | Once::AllViews));
     let mut printer = Printer {
         options,
         inbox,
         outgoing,
-        model: Model::new(start),
+        model,
         began: Instant::now(),
         earlier: EarlierRuns::default(),
         collected: Map::new(),

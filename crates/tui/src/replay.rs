@@ -53,8 +53,8 @@ pub fn line(recorded: &Recorded) -> String {
     Entry::message(recorded.at, recorded.message.clone()).line()
 }
 
-/// Returns the model of an observer that has received the whole recording. The recorded answers get the ids of this
-/// observer's own requests.
+/// Returns the model of an observer that has received the whole recording. Recorded rows get the id of this observer's own
+/// request; answers of other views count if the recording began with them, as this observer does.
 pub fn play(start: Start, recording: &[Recorded]) -> Model {
     let mut model = Model::new(start);
     update(&mut model, Msg::Link(LinkEvent::Connected), Duration::ZERO);

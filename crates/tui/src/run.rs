@@ -18,7 +18,7 @@ use self::nodes::{Nodes, Watched};
 use self::sources::{Next, Sources};
 use self::usage::UsageMeter;
 use crate::cli::options::{Options, Source};
-use crate::connection::{ConnectionHandle, Inbox, picker};
+use crate::connection::{ConnectionHandle, Inbox, Target, picker};
 use crate::exit::summary::summary;
 use crate::exit::{Error, Exit};
 use crate::export;
@@ -52,6 +52,20 @@ const SLOW_WRITE: Duration = Duration::from_millis(50);
 /// Maximum time between two draws, unless a lower frame rate is configured.
 const SLOWEST_FRAME: Duration = Duration::from_secs(1);
 
+/// Executes what needs no screen.
+async fn without_screen(options: &Options) -> Result<Exit, Error> {
+    let out = &mut io::stdout().lock();
+    if let Some(format) = options.diagnose {
+        diagnose::print(options, format, out).await
+    } else if let Some(export) = &options.export {
+        export::run(options, export).await
+    } else if options.acts.is_empty() {
+        once::print(options, out).await
+    } else {
+        act::execute(options, out).await
+    }
+}
+
 /// Runs the observer until the user quits, on the current thread's tokio runtime.
 ///
 /// It takes over the terminal while it runs and always restores it. A program that also runs the node should call this
@@ -60,17 +74,17 @@ const SLOWEST_FRAME: Duration = Duration::from_secs(1);
 /// # Errors
 /// Returns [`Error`], which has a one-line message and an exit code.
 pub async fn run(options: Options) -> Result<Exit, Error> {
-    if let Some(format) = options.diagnose {
-        return diagnose::print(&options, format, &mut io::stdout().lock()).await;
-    }
-    if let Some(export) = &options.export {
-        return export::run(&options, export).await;
-    }
-    if !options.acts.is_empty() {
-        return act::execute(&options, &mut io::stdout().lock()).await;
-    }
-    if options.once.is_some() {
-        return once::print(&options, &mut io::stdout().lock()).await;
+    if options.needs_no_screen() {
+        // Without something to remove at the end, a signal ends the program as it ends any other.
+        if options.export.is_none() && !matches!(options.source, Source::Node(Target::Ssh(_))) {
+            return without_screen(&options).await;
+        }
+        let mut signals = Signals::take().map_err(Error::Terminal)?;
+        signals::end_if_blocked().map_err(Error::Terminal)?;
+        return tokio::select! {
+            done = without_screen(&options) => done,
+            signal = signals.end() => Ok(Exit::Signal(signal.as_raw())),
+        };
     }
     if !io::stdout().is_terminal() {
         return Err(Error::NoTerminal { what: "stdout is not a terminal" });

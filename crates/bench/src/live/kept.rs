@@ -179,7 +179,7 @@ impl ResultsState {
         let document = |number: u64| match self.find(number).map(|kept| &kept.complete) {
             Some(Complete::Series(document)) => Ok(document),
             Some(_) => Err(format!("#{number} is not a run: only runs are compared")),
-            None => Err(format!("#{number} is not kept with its runs any more")),
+            None => Err(format!("#{number} is not in memory: only the last {KEPT_MAX} results can be compared")),
         };
         let (earlier, later) = (document(before)?, document(after)?);
         let names = [format!("#{before}"), format!("#{after}")];

@@ -105,6 +105,6 @@ mod tests {
         let comparison = results(&mut state, &of(2, 1)).comparison.unwrap();
 
         assert_eq!((comparison.outcome.as_str(), comparison.before, comparison.after), ("inconclusive", 1, 2));
-        assert_eq!(comparison.notes, ["#1 is not kept with its runs any more"]);
+        assert_eq!(comparison.notes, ["#1 is not in memory: only the last 50 results can be compared"]);
     }
 }

@@ -13,6 +13,7 @@ const HEAD_MAX: usize = 64 << 10;
 /// Maximum number of headers in an answer.
 const HEADERS_MAX: usize = 100;
 const READ: usize = 16 << 10;
+const CUT_ANSWER: &str = "the server closed the connection in the middle of an answer";
 
 /// An HTTP connection to a server.
 pub(crate) struct HttpLink {
@@ -104,15 +105,13 @@ impl HttpLink {
         if *body == Body::Length(0) {
             return Ok(false);
         }
-        if *body == Body::Chunked(0) && !self.chunk(body).await? {
+        if *body == Body::Chunked(0) && !self.read_chunk_size(body).await? {
             return Ok(false);
         }
         if self.buffer.is_empty() && !self.fill().await? {
             return match body {
                 Body::UntilClose => Ok(false),
-                Body::Length(_) | Body::Chunked(_) => {
-                    Err("the server closed the connection in the middle of an answer".to_owned())
-                }
+                Body::Length(_) | Body::Chunked(_) => Err(CUT_ANSWER.to_owned()),
             };
         }
         let have = self.buffer.len() as u64;
@@ -133,7 +132,7 @@ impl HttpLink {
     }
 
     /// Reads the size of the next chunk. Returns false after the last one, and reads its trailers too.
-    async fn chunk(&mut self, body: &mut Body) -> Result<bool, String> {
+    async fn read_chunk_size(&mut self, body: &mut Body) -> Result<bool, String> {
         loop {
             match httparse::parse_chunk_size(&self.buffer) {
                 Ok(httparse::Status::Complete((len, size))) => {
@@ -143,31 +142,38 @@ impl HttpLink {
                         return Ok(true);
                     }
                     // Trailers end with an empty line, as heads do.
-                    while self.trailer().await? > 0 {}
+                    while self.skip_line().await? > 0 {}
                     *body = Body::Length(0);
                     return Ok(false);
                 }
-                Ok(httparse::Status::Partial) if self.buffer.len() < HEAD_MAX && self.fill().await? => {}
+                Ok(httparse::Status::Partial) if self.buffer.len() < HEAD_MAX => {
+                    if !self.fill().await? {
+                        return Err(CUT_ANSWER.to_owned());
+                    }
+                }
                 _ => return Err("the size of a chunk is not valid".to_owned()),
             }
         }
     }
 
     /// Removes a line and returns its length.
-    async fn trailer(&mut self) -> Result<usize, String> {
+    async fn skip_line(&mut self) -> Result<usize, String> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
                 self.buffer.drain(..end + 2);
                 return Ok(end);
             }
-            if self.buffer.len() > HEAD_MAX || !self.fill().await? {
+            if self.buffer.len() > HEAD_MAX {
                 return Err("a chunked body does not end".to_owned());
+            }
+            if !self.fill().await? {
+                return Err(CUT_ANSWER.to_owned());
             }
         }
     }
 
     async fn line_end(&mut self) -> Result<(), String> {
-        match self.trailer().await? {
+        match self.skip_line().await? {
             0 => Ok(()),
             _ => Err("a chunk is longer than its size".to_owned()),
         }

@@ -336,11 +336,15 @@ impl LoadOptions {
         match self.protocol {
             LoadProtocol::Http | LoadProtocol::Sse => {
                 add("method", self.method.clone());
-                if !self.headers.is_empty() {
-                    add("headers", self.headers.join("\n"));
-                }
-                if !self.body.is_empty() {
-                    add("body", self.body.clone());
+                for (name, escaped, text) in
+                    [("headers", "headers_escaped", &self.headers.join("\n")), ("body", "body_escaped", &self.body)]
+                {
+                    // A report that is read again keeps no control characters.
+                    if text.contains(char::is_control) {
+                        add(escaped, in_one_line(text));
+                    } else if !text.is_empty() {
+                        add(name, text.clone());
+                    }
                 }
             }
             LoadProtocol::Ws | LoadProtocol::Tcp => add("payload", self.payload.to_string()),
@@ -367,14 +371,16 @@ impl LoadOptions {
         let protocol = protocol.ok_or_else(|| LoadError::NoLoad { scenario: scenario.to_owned() })?;
         let base = Self::default();
         let text = |name: &str| params.get(name).cloned();
+        let escaped =
+            |name: &str| text(&format!("{name}_escaped")).map(|text| of_one_line(&text)).or_else(|| text(name));
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
         Ok(Self {
             protocol,
             url: text("url").unwrap_or_default(),
             connections: number("connections").map_or(base.connections, |number| number as u32),
             method: text("method").unwrap_or(base.method),
-            headers: text("headers").map_or(base.headers, |text| text.lines().map(str::to_owned).collect()),
-            body: text("body").unwrap_or(base.body),
+            headers: escaped("headers").map_or(base.headers, |text| text.lines().map(str::to_owned).collect()),
+            body: escaped("body").unwrap_or(base.body),
             payload: number("payload").map_or(base.payload, |number| number as usize),
             events: number("events").map_or(base.events, |number| number as u32),
             http2: text("http2").is_some_and(|text| text == "true"),
@@ -384,9 +390,51 @@ impl LoadOptions {
     }
 }
 
+/// Writes a text without control characters.
+fn in_one_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, character| {
+        if character == '\\' || character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+        line
+    })
+}
+
+/// Reads a text that [`in_one_line`] has written.
+fn of_one_line(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let code = || {
+            let (digits, after) = escape.strip_prefix("u{")?.split_once('}')?;
+            Some((char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, after))
+        };
+        let plain = [("n", '\n'), ("r", '\r'), ("t", '\t'), ("\\", '\\')];
+        let known = plain.iter().find_map(|(word, character)| Some((*character, escape.strip_prefix(word)?)));
+        let (character, after) = known.or_else(code).unwrap_or(('\\', escape));
+        text.push(character);
+        rest = after;
+    }
+    text + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_in_one_line_reads_back_and_others_stay() {
+        for text in ["", "A: 1\nB: \\n 2", "a\u{1b}[2J\r\n\t\\", "{\"a\": \"\\u{41}\"}"] {
+            let line = in_one_line(text);
+            assert!(!line.contains(char::is_control), "{line}");
+            assert_eq!(of_one_line(&line), text);
+        }
+        assert_eq!(of_one_line(r"C:\dir \u{zz} \"), r"C:\dir \u{zz} \");
+    }
 
     fn options(protocol: LoadProtocol, url: &str) -> LoadOptions {
         LoadOptions { protocol, url: url.to_owned(), ..LoadOptions::default() }

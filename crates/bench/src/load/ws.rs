@@ -9,7 +9,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use super::options::Target;
 use super::socket::Socket;
 
-/// Bytes that wait for a server that does not read: a message, or answers to its pings.
+/// Bytes that wait, besides one message, for a server that does not read: answers to its pings.
 const UNSENT_MAX_BYTES: usize = 2 << 20;
 
 /// A connection to a server that answers each message.
@@ -18,7 +18,7 @@ pub(crate) struct WsLink(WebSocketStream<Socket>);
 impl WsLink {
     pub(super) async fn open(stream: Socket, target: &Target) -> Result<Self, String> {
         let url = format!("ws://{}{}", target.host, target.path);
-        let config = WebSocketConfig::default().max_write_buffer_size(UNSENT_MAX_BYTES);
+        let config = WebSocketConfig::default().max_write_buffer_size(target.options.payload + UNSENT_MAX_BYTES);
         let (socket, _) = client_async_with_config(url, stream, Some(config))
             .await
             .map_err(|error| format!("WebSocket handshake failed: {error}"))?;

@@ -140,6 +140,9 @@ pub enum RegisterRefused {
     /// The nodes have not agreed in time.
     #[error("no majority of the nodes granted the name in time")]
     Timeout,
+    /// The process ended, or gave the name up, before the nodes agreed.
+    #[error("the process has ended or given the name up")]
+    Withdrawn,
 }
 
 /// Error returned by a node that sees less than half of the cluster.

@@ -409,13 +409,17 @@ impl Connection {
     }
 
     pub(super) fn send(&self, environment: &Environment, frame: Frame) -> Result<(), Refused> {
+        let mut session = self.session.lock();
+        // The peer may have begun a new life, of which this node has not been told yet.
+        if session.epoch().0 != self.epoch.load(Ordering::Acquire) {
+            return Err(Refused::NoConnection(frame));
+        }
         let message = Outgoing {
             kind: Kind(frame.kind.byte()),
             from: address(frame.from),
             to: address(frame.to),
             payload: frame.payload,
         };
-        let mut session = self.session.lock();
         let now = environment.now();
         let sent = session.send(now, message);
         self.transmit_at_once(environment, now, session);

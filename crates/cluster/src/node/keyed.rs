@@ -245,16 +245,21 @@ impl Entity {
         }
     }
 
-    /// Sends a message. It is lost if the process has ended in this moment.
+    /// Sends a message. It is lost if the process has ended in this moment. A process on another node is looked up first.
     ///
     /// # Errors
     /// [`KeyedError`] if no node starts the process.
     pub async fn send<T: Send + 'static>(&self, ctx: &Context, message: T) -> Result<(), KeyedError> {
-        let mut pid = self.pid(ctx).await?;
-        if pid.node() == 0 && !self.kind.0.handle.is_alive(pid) {
-            self.forget(pid);
-            pid = self.resolve(ctx).await?;
-        }
+        let known = self.kind.0.hosts.read().known.get(&self.key).copied();
+        // This node does not learn that a process of another one has ended.
+        let pid = if let Some(pid) = known.filter(|pid| pid.node() == 0 && self.kind.0.handle.is_alive(*pid)) {
+            pid
+        } else {
+            if let Some(pid) = known {
+                self.forget(pid);
+            }
+            self.resolve(ctx).await?
+        };
         ctx.send(pid, message).await;
         Ok(())
     }

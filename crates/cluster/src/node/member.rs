@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -90,6 +90,8 @@ struct Shared {
     log: Mutex<LogBudget>,
     /// Connections by the index of the life that is connected, or was.
     by_node: RwLock<FxHashMap<u32, Arc<Connection>>>,
+    /// True once the node has left: it joins no others any more.
+    is_leaving: AtomicBool,
 }
 
 impl fmt::Debug for Node {
@@ -131,6 +133,7 @@ impl Node {
             first_epoch: AtomicU64::new(Epoch::FIRST.0),
             log: Mutex::default(),
             by_node: RwLock::default(),
+            is_leaving: AtomicBool::new(false),
         });
         let network = Arc::clone(&shared) as Arc<dyn Network>;
         let remote = attach(runtime, runtime_identity(&shared.identity), network)?;
@@ -200,6 +203,7 @@ impl Node {
     /// after `deadline`. Returns true if everything was acknowledged in time. Blocks this thread.
     pub fn leave(&self, deadline: Duration) -> bool {
         let until = self.shared.environment.now() + deadline;
+        self.shared.is_leaving.store(true, Ordering::Relaxed);
         let connections: Vec<_> = self.shared.connections.read().values().map(Arc::clone).collect();
         for connection in &connections {
             connection.with_session(&self.shared.environment, |session, now| session.leave(now, until));
@@ -251,6 +255,9 @@ impl Shared {
         let mut connections = self.connections.write();
         if let Some(connection) = connections.get(peer) {
             return Some(Arc::clone(connection));
+        }
+        if self.is_leaving.load(Ordering::Relaxed) {
+            return None;
         }
         let now = self.environment.now();
         if connections.len() >= PEERS_MAX && !self.make_room(&mut connections, now) {

@@ -64,7 +64,9 @@ struct State {
 
 struct Inner {
     registry: Registry,
-    requests: HashMap<Arc<str>, Request>,
+    /// Registrations with a caller that waits, by the pids of their watchers.
+    requests: HashMap<Pid, Request>,
+    /// Watcher of the newest registration of each name.
     watchers: HashMap<Arc<str>, Pid>,
     ticked_at: Duration,
 }
@@ -169,7 +171,7 @@ impl Names {
         let begun = self.with(|inner, now| {
             let begun = inner.registry.register(now, &name, Address::new(pid.slot(), pid.generation()));
             if begun.is_ok() {
-                inner.requests.insert(Arc::clone(&name), Request::default());
+                inner.requests.insert(watcher, Request::default());
                 inner.watchers.insert(Arc::clone(&name), watcher);
             }
             begun
@@ -178,15 +180,30 @@ impl Names {
             self.0.handle.exit(watcher, ExitReason::Shutdown);
             return Err(error.into());
         }
-        Ok(Registration { names: self, name, is_done: false }.await?)
+        if !self.0.handle.is_alive(watcher) {
+            // The process had ended before the watcher had a name to give up.
+            self.process_ended(pid, watcher);
+        }
+        Ok(Registration { names: self, name, watcher, is_done: false }.await?)
     }
 
     /// Gives a name of a process of this node up.
     pub fn unregister(&self, name: &str) {
-        self.with(|inner, _| {
+        self.give_up(name, None);
+    }
+
+    /// Gives a name up; with a watcher, only if that one's registration is the newest of the name. Its caller is told.
+    fn give_up(&self, name: &str, watcher: Option<Pid>) {
+        let waker = self.with(|inner, _| {
+            if watcher.is_some() && inner.watchers.get(name).copied() != watcher {
+                return None;
+            }
             inner.registry.unregister(name);
+            let waker = complete(inner, name, Err(RegisterRefused::Withdrawn));
             self.forget(inner, name);
+            waker
         });
+        waker.into_iter().for_each(rusm_runtime::embed::panics::wake);
     }
 
     /// Returns the owner of a name.
@@ -284,8 +301,9 @@ impl Names {
             }
             NameEvent::Registered { name, epoch, .. } => return complete(inner, &name, Ok(epoch)),
             NameEvent::Refused { name, reason, .. } => {
+                let waker = complete(inner, &name, Err(reason));
                 self.forget(inner, &name);
-                return complete(inner, &name, Err(reason));
+                return waker;
             }
             NameEvent::Suspended { name, .. } => (name, Ownership::Suspended),
             NameEvent::Resumed { name, epoch, .. } => (name, Ownership::Resumed { epoch }),
@@ -329,13 +347,11 @@ impl Names {
     }
 
     fn process_ended(&self, owner: Pid, watcher: Pid) {
-        self.with(|inner, _| {
-            let of_watcher = |(name, pid): (&Arc<str>, &Pid)| (*pid == watcher).then(|| Arc::clone(name));
-            if let Some(name) = inner.watchers.iter().find_map(of_watcher) {
-                inner.registry.unregister(&name);
-                inner.watchers.remove(&name);
-            }
-        });
+        let of_watcher = |(name, pid): (&Arc<str>, &Pid)| (*pid == watcher).then(|| Arc::clone(name));
+        let name = self.with(|inner, _| inner.watchers.iter().find_map(of_watcher));
+        if let Some(name) = name {
+            self.give_up(&name, Some(watcher));
+        }
         tracing::debug!(%owner, "a process that owned a name has ended");
     }
 }
@@ -346,9 +362,9 @@ impl fmt::Debug for Names {
     }
 }
 
-/// Notes the result of a registration. Returns the caller that waits for it.
+/// Notes the result of the newest registration of a name. Returns the caller that waits for it.
 fn complete(inner: &mut Inner, name: &str, result: Result<u64, RegisterRefused>) -> Option<Waker> {
-    let request = inner.requests.get_mut(name)?;
+    let request = inner.requests.get_mut(inner.watchers.get(name)?)?;
     request.result = Some(result);
     request.waker.take()
 }
@@ -357,6 +373,7 @@ fn complete(inner: &mut Inner, name: &str, result: Result<u64, RegisterRefused>)
 struct Registration<'a> {
     names: &'a Names,
     name: Arc<str>,
+    watcher: Pid,
     is_done: bool,
 }
 
@@ -365,14 +382,14 @@ impl Future for Registration<'_> {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let mut inner = self.names.0.inner.lock();
-        let Some(request) = inner.requests.get_mut(&self.name) else {
-            return Poll::Ready(Err(RegisterRefused::Timeout));
+        let Some(request) = inner.requests.get_mut(&self.watcher) else {
+            return Poll::Ready(Err(RegisterRefused::Withdrawn));
         };
         let Some(result) = request.result.take() else {
             request.waker = Some(task.waker().clone());
             return Poll::Pending;
         };
-        inner.requests.remove(&self.name);
+        inner.requests.remove(&self.watcher);
         drop(inner);
         self.is_done = true;
         Poll::Ready(result)
@@ -382,11 +399,8 @@ impl Future for Registration<'_> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.names.with(|inner, _| {
-                inner.requests.remove(&self.name);
-                inner.registry.unregister(&self.name);
-                self.names.forget(inner, &self.name);
-            });
+            self.names.0.inner.lock().requests.remove(&self.watcher);
+            self.names.give_up(&self.name, Some(self.watcher));
         }
     }
 }

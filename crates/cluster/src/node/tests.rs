@@ -240,19 +240,65 @@ async fn register(names: &Names, name: &str, pid: Pid) -> Result<u64, RegisterNa
     }
 }
 
-#[test]
-fn a_name_has_one_owner_in_the_cluster_and_moves_to_the_majority_when_its_node_is_cut_off() {
-    let network = MemoryNetwork::new();
-    let start = |text: &str, boot: u128| {
+/// Starts the three nodes of a cluster.
+fn three(network: &MemoryNetwork) -> [Member; 3] {
+    let members = [("a", 1), ("b", 2), ("c", 3)].map(|(text, boot)| {
         let runtime = Runtime::start(RuntimeConfig { schedulers: 1, ..RuntimeConfig::default() }).unwrap();
         let config = Config { lease: Duration::from_secs(1), ..Config::default() };
         let names = NamesConfig::new(config.patience(), Some(3), 0);
         let link = Arc::new(network.join(name(text)));
         let node = Node::start_with_names(&runtime, link, BootId(boot), config, names).unwrap();
         Member { runtime, node }
-    };
-    let (a, b, c) = (start("a", 1), start("b", 2), start("c", 3));
+    });
+    connected(&members.each_ref());
+    members
+}
+
+#[test]
+fn a_registration_ends_with_its_process_and_leaves_the_next_one_alone() {
+    let network = MemoryNetwork::new();
+    let [a, b, c] = three(&network);
+    let names = a.node.names();
+    ask(&a, move |ctx| async move { register(&names, "ready", ctx.pid()).await.unwrap() });
+    let wait = |ctx: Context| async move { ctx.receive_of::<()>().await };
+    let (ended, dying, next) = (a.runtime.spawn(wait), a.runtime.spawn(wait), a.runtime.spawn(wait).unwrap());
+    let (ended, dying) = (ended.unwrap(), dying.unwrap());
+    a.runtime.exit(ended, ExitReason::Killed);
+    eventually("the end", || !a.runtime.is_alive(ended));
+
+    let names = a.node.names();
+    let of_ended = ask(&a, move |_| async move { names.register("leader", ended).await });
+    assert!(matches!(of_ended, Err(RegisterNameError::Refused(RegisterRefused::Withdrawn))), "{of_ended:?}");
+
+    // Nobody grants anything to this one.
+    for other in ["b", "c"] {
+        network.cut(&name("a"), &name(other));
+    }
+    let (names, (tell, told)) = (a.node.names(), mpsc::channel());
+    a.runtime.spawn(move |_| async move { drop(tell.send(names.register("leader", dying).await)) }).unwrap();
+    a.runtime.exit(dying, ExitReason::Killed);
+    let of_dying = told.recv_timeout(SOON).unwrap();
+    assert!(of_dying.is_err(), "{of_dying:?}");
+    for other in ["b", "c"] {
+        network.heal(&name("a"), &name(other));
+    }
     connected(&[&a, &b, &c]);
+    let names = a.node.names();
+    ask(&a, move |_| async move {
+        while register(&names, "leader", next).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+    eventually(
+        "the owner",
+        || matches!(b.node.names().owner("leader"), Ok(Some(owner)) if owner.pid.slot() == next.slot()),
+    );
+}
+
+#[test]
+fn a_name_has_one_owner_in_the_cluster_and_moves_to_the_majority_when_its_node_is_cut_off() {
+    let network = MemoryNetwork::new();
+    let [a, b, _c] = three(&network);
     let (tell, told) = mpsc::channel();
     let names = a.node.names();
     let owner = a

@@ -13,8 +13,9 @@ use super::finding::{CHECK_INTERVAL, Finding, HOLD};
 use rusm_runtime::Pid;
 use rusm_runtime::observe::RestartPressure;
 
-/// Minimum length of a window of that rate.
+/// Minimum length of a window in which restarts of the node are counted.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Number of windows in a row above the limit that are a storm.
 const WINDOWS: u32 = 2;
 /// Longest time without a restart after which a supervisor is no longer reported, even if its period is longer.
 const PERIOD_MAX: Duration = Duration::from_mins(1);
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strained_supervisor_is_found_until_its_period_is_over() {
+    fn a_supervisor_under_restart_pressure_is_found_until_its_period_is_over() {
         let mut storms = RestartStorms::new(50);
         let all =
             [pressure(1, 10 * SECOND, SECOND), pressure(2, SECOND / 1000, SECOND), pressure(3, 3600 * SECOND, SECOND)];

@@ -8,7 +8,7 @@ use rusm_protocol::{Frame, HISTORY_POINTS, HISTORY_SCHEDULERS, History, HistoryR
 const RUNS_MAX: usize = 256;
 
 /// The recorded figures, with the names of their fields in a frame.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "ops_per_sec",
     "messages_per_sec",
     "spawned_per_sec",
@@ -18,6 +18,8 @@ const NAMES: [&str; 12] = [
     "mailbox_bytes",
     "run_queue",
     "crashed_total",
+    "killed_total",
+    "linked_total",
     "restarts_total",
     "lints_total",
     "run_id",
@@ -57,6 +59,8 @@ impl Figures {
             seen.memory.mailbox_bytes as f64,
             seen.schedulers.iter().map(|scheduler| scheduler.run_queue).sum::<u64>() as f64,
             seen.crashed_total as f64,
+            seen.killed_total as f64,
+            seen.linked_total as f64,
             seen.restarts_total as f64,
             seen.lints_total as f64,
             frame.run_id as f64,

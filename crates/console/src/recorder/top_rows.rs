@@ -5,7 +5,7 @@
 //!   processes inside a poll at a tick ──▶ seen recently ───────────────────────┘
 //! ```
 //!
-//! A pass begins once a second, or less often if it is expensive, and never while no process runs.
+//! A pass begins once a second, or less often if it is expensive; while no process runs, every 20 seconds.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ pub(super) struct TopRows {
     part: Option<usize>,
     began: Option<Instant>,
     cost: Duration,
-    still: Option<u64>,
+    idle_progress: Option<u64>,
     total: u64,
     counted: u64,
 }
@@ -76,7 +76,7 @@ impl TopRows {
             part: None,
             began: None,
             cost: Duration::ZERO,
-            still: None,
+            idle_progress: None,
             total: 0,
             counted: 0,
         }
@@ -134,11 +134,11 @@ impl TopRows {
         if age.is_some_and(|age| age < pause) {
             return None;
         }
-        let still = observe::idle_progress(runtime);
-        if still.is_some() && still == self.still && age.is_some_and(|age| age < IDLE_EVERY) {
+        let idle_progress = observe::idle_progress(runtime);
+        if idle_progress.is_some() && idle_progress == self.idle_progress && age.is_some_and(|age| age < IDLE_EVERY) {
             return None;
         }
-        self.still = still;
+        self.idle_progress = idle_progress;
         self.began = Some(now);
         self.cost = Duration::ZERO;
         self.counted = 0;
@@ -159,11 +159,11 @@ impl TopRows {
         if let Some(earlier) = self.earlier.get_mut(ranked.slot as usize) {
             let known = if earlier.generation == ranked.generation { *earlier } else { Counters::default() };
             *earlier = Counters { generation: ranked.generation, reductions, busy_us };
-            self.best[0].meet(u64::from(busy_us.wrapping_sub(known.busy_us)), ranked);
-            self.best[1].meet(u64::from(reductions.wrapping_sub(known.reductions)), ranked);
+            self.best[0].offer(u64::from(busy_us.wrapping_sub(known.busy_us)), ranked);
+            self.best[1].offer(u64::from(reductions.wrapping_sub(known.reductions)), ranked);
         }
-        self.best[2].meet(seen.mailbox_len(), ranked);
-        self.best[3].meet(seen.memory_bytes(), ranked);
+        self.best[2].offer(seen.mailbox_len(), ranked);
+        self.best[3].offer(seen.memory_bytes(), ranked);
     }
 
     fn select(&mut self) {
@@ -179,7 +179,7 @@ impl TopRows {
 
 impl Best {
     #[inline]
-    fn meet(&mut self, key: u64, ranked: Ranked) {
+    fn offer(&mut self, key: u64, ranked: Ranked) {
         if key > self.floor || self.rows.len() < KEPT {
             self.enter(key, ranked);
         }
@@ -209,7 +209,7 @@ mod tests {
         fn the_first_by_an_order_are_kept(keys in proptest::collection::vec(0..500_u64, 0..300)) {
             let mut best = Best::default();
             for (slot, key) in (0..).zip(&keys) {
-                best.meet(*key, Ranked { slot, generation: 1 });
+                best.offer(*key, Ranked { slot, generation: 1 });
             }
 
             let mut found: Vec<u64> = best.rows.iter().map(|row| row.0).collect();

@@ -52,7 +52,7 @@ impl Plan {
         if settings.app.processes.is_empty() {
             return Err(Failure::Usage(format!("{shown} has no [[process]] entry: there is nothing to run")));
         }
-        Ok(Self { settings, name: DEFAULT_NAME.to_owned() })
+        Ok(Self { settings, name: project_name(file) })
     }
 
     fn of_module(flags: &RunFlags, module: &Path) -> Result<Self, Failure> {
@@ -72,6 +72,13 @@ pub(crate) fn is_configuration(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
 
+/// Returns the name of the node of a configuration: the name of its folder, or of a file that is not `rusm.toml`.
+pub(crate) fn project_name(file: &Path) -> String {
+    let full = file.canonicalize().or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.to_owned());
+    let folder = full.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    node_name(&if full.ends_with(DEFAULT_FILE) { folder.unwrap_or_default() } else { stem(file) })
+}
+
 /// Removes from a module's name the characters that a node's name may not have.
 pub(crate) fn node_name(module: &str) -> String {
     let kept = module.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c));
@@ -82,6 +89,12 @@ pub(crate) fn node_name(module: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_is_called_like_the_folder_of_its_configuration_or_like_a_file_with_a_name_of_its_own() {
+        let files = ["/srv/shop.v2/rusm.toml", "/srv/shop/till.toml", "/rusm.toml", "/srv/日本/rusm.toml"];
+        assert_eq!(files.map(|file| project_name(Path::new(file))), ["shop.v2", "till", "rusm", "rusm"]);
+    }
 
     #[test]
     fn a_node_is_called_like_its_module_as_far_as_that_is_a_name() {

@@ -197,7 +197,7 @@ impl App {
     ) -> Result<Self, SettingsError> {
         let section = ProcessSection { args: Strings(args.to_vec()), ..section(given, "process", "the command line")? };
         let process = process(&section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
-        let app = Self { processes: vec![process], ..self };
+        let app = Self { processes: vec![process], sites: Vec::new(), ..self };
         app.check("the command line")?;
         Ok(app)
     }

@@ -71,8 +71,8 @@ const VARIABLES: [(&str, &str); 50] = [
 ];
 
 /// Sections and names of settings that are paths.
-const PATHS: [(&str, &str); 4] =
-    [("store", "path"), ("log", "file"), ("cluster", "certificates"), ("otlp", "certificate")];
+const PATHS: [(&str, &str); 5] =
+    [("node", "socket_dir"), ("store", "path"), ("log", "file"), ("cluster", "certificates"), ("otlp", "certificate")];
 
 /// Standard variables of OpenTelemetry, and their keys. Unlike variables of rusm, an empty one is not set, and others are
 /// not errors: they concern other programs.

@@ -35,7 +35,7 @@ pub(super) struct OtlpSection {
 impl OtlpSection {
     /// Returns the settings, if there is an endpoint. The name of the node is the name of the service.
     #[cfg(feature = "otlp")]
-    pub(super) fn settings(self, node: &str) -> Result<Option<OtlpSettings>, SettingsError> {
+    pub(super) fn settings(self) -> Result<Option<OtlpSettings>, SettingsError> {
         use rusm_otlp::OtlpConfig;
 
         const PROTOCOL: &str = "http/json";
@@ -46,10 +46,9 @@ impl OtlpSection {
         let Some(endpoint) = self.endpoint else { return Ok(None) };
         let default = OtlpConfig::new(endpoint.text()?);
         let is_on = |signal: Option<Export>| signal.is_none_or(|signal| signal.0);
-        let name = self.service_name.map_or_else(|| node.to_owned(), |name| name.0);
         let config = OtlpConfig {
             headers: pairs(self.headers.as_ref())?,
-            service_name: Some(name),
+            service_name: self.service_name.map(|name| name.0),
             attributes: pairs(self.attributes.as_ref())?,
             metrics: is_on(self.metrics),
             logs: is_on(self.logs),
@@ -64,7 +63,7 @@ impl OtlpSection {
     }
 
     #[cfg(not(feature = "otlp"))]
-    pub(super) fn settings(self, _: &str) -> Result<Option<OtlpSettings>, SettingsError> {
+    pub(super) fn settings(self) -> Result<Option<OtlpSettings>, SettingsError> {
         let signals = [self.metrics, self.logs, self.traces];
         let is_off = signals.iter().all(|signal| signal.is_some_and(|signal| !signal.0));
         match self.endpoint {
@@ -74,6 +73,20 @@ impl OtlpSection {
             _ => Ok(None),
         }
     }
+}
+
+/// Returns the settings of the export of a node: its service has the node's name, unless they name it.
+#[cfg(feature = "otlp")]
+pub(crate) fn of_node(otlp: Option<&OtlpSettings>, node: &str) -> Option<OtlpSettings> {
+    let otlp = otlp?;
+    let is_named = otlp.service_name.is_some() || otlp.attributes.iter().any(|(key, _)| key == "service.name");
+    let service_name = if is_named { otlp.service_name.clone() } else { Some(node.to_owned()) };
+    Some(OtlpSettings { service_name, ..otlp.clone() })
+}
+
+#[cfg(not(feature = "otlp"))]
+pub(crate) fn of_node(otlp: Option<&OtlpSettings>, _: &str) -> Option<OtlpSettings> {
+    otlp.copied()
 }
 
 /// Parses `key=value` pairs with commas between them.
@@ -122,7 +135,11 @@ mod tests {
         assert_eq!(found.attributes, [("deployment.environment.name".to_owned(), "test".to_owned())]);
         assert_eq!((found.metrics, found.logs, found.traces), (true, false, false));
         assert_eq!((found.interval, found.timeout), (Duration::from_secs(15), Duration::from_millis(2_500)));
-        assert_eq!(found.service_name.as_deref(), Some("shop"), "an empty variable is not set");
+        assert_eq!(found.service_name, None, "an empty variable is not set");
+        let exported = settings(file, &variables).unwrap().exporter("rusm").unwrap();
+        assert_eq!(exported.service_name.as_deref(), Some("shop"));
+        let named = settings(file, &[("OTEL_RESOURCE_ATTRIBUTES", "service.name=till")]).unwrap().exporter("rusm");
+        assert_eq!(named.unwrap().service_name, None, "the attribute names it");
         assert!(settings("", &[("OTEL_SERVICE_NAME", "shop")]).unwrap().otlp.is_none());
     }
 

@@ -158,7 +158,7 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
         }
     };
     reopen_log();
-    if let Err(error) = logging::set_filter(&settings.log.level) {
+    if let Err(error) = logging::replace_filter(&settings.log.level) {
         tracing::error!("the level of the log stays: {error}");
     }
     node.reload();

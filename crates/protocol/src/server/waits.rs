@@ -77,9 +77,10 @@ pub struct WaitRow {
     /// Time for which the wait is known, in milliseconds; it may have begun earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// Number of processes that wait for it, directly or through others.
+    /// Number of processes below the row: they wait for it, directly or through others. A process that waits for several
+    /// counts once.
     pub waiters: u64,
-    /// Number of processes in the cycle that the row is part of; 0 outside of cycles.
+    /// Number of processes in the cycle that the row is part of; 0 outside of the cycles found.
     #[serde(skip_serializing_if = "is_zero")]
     pub cycle: u32,
 }

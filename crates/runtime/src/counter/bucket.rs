@@ -1,7 +1,8 @@
-//! Rate limiters that keep their state in a store: a token bucket and a leaky bucket. An operation reads and writes it.
+//! Rate limiters that read and write a store at each operation: a token bucket and a leaky bucket.
 //!
-//! The baseline for systems that keep their limits in a database. [`Limiter`](super::Limiter) is the in-memory
-//! equivalent.
+//! The baseline for systems that keep their limits in a database: the cost of an operation is theirs. The state that
+//! decides is in memory, so that concurrent operations cannot exceed the quota; a bucket that is opened begins full.
+//! [`Limiter`](super::Limiter) is the equivalent without a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub struct BucketOptions {
     pub quota: Quota,
 }
 
-/// A rate limiter that keeps its state in a store.
+/// A rate limiter that reads its row of a store before each operation, and writes its level after it.
 pub struct StoredBucket<S> {
     kind: BucketKind,
     gcra: Gcra,

@@ -226,6 +226,13 @@ impl RuntimeShared {
         }
     }
 
+    /// Ends a process at its next await that has to wait, also if it traps exits.
+    pub(crate) fn end_by_itself(&self, pid: Pid, reason: ExitReason) {
+        if let Some(locked) = self.lock_process(pid) {
+            deliver_signal(locked.slot(), locked, ExitSignal { link: None, from: Some(pid), reason });
+        }
+    }
+
     pub(crate) fn exit_locked(&self, from: Option<Pid>, pid: Pid, reason: ExitReason, locked: SideTableGuard) {
         let slot = locked.slot();
         if reason == ExitReason::Killed {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::process::header::{WAIT_CALL, WAIT_RECEIVE};
 use crate::process::pid::Pid;
 
 /// Time between two checks.
@@ -52,6 +53,8 @@ pub(crate) struct Wait {
     pub(crate) pid: Pid,
     /// Number of messages that it had received.
     pub(crate) received: u64,
+    /// Number at the first note with this oldest message.
+    pub(crate) received_before: u64,
     /// Number of these that were the oldest one. If it is the same at two looks, so is the oldest message.
     pub(crate) oldest_number: u32,
     pub(crate) wanted: Wanted,
@@ -65,6 +68,13 @@ impl Wait {
     /// Returns true if the oldest message has stayed at enough checks, whether others were received or not.
     pub(crate) const fn is_left(&self) -> bool {
         self.checks >= CHECKS_MIN
+    }
+
+    /// Returns true if the process needs its line: after the note it received nothing and waits still, or the oldest message
+    /// is left. `received` and `waits` are the counter and the wait of its header.
+    pub(crate) const fn is_due(&self, received: u64, waits: u8) -> bool {
+        let wanted = if matches!(self.wanted, Wanted::Start(_)) { WAIT_CALL } else { WAIT_RECEIVE };
+        self.is_left() || received == self.received && waits & wanted != 0
     }
 }
 
@@ -99,7 +109,9 @@ impl Unreceived {
         }
         let mut wait = wait();
         let is_same = |old: &&Wait| old.pid == wait.pid && old.oldest_number == wait.oldest_number;
-        wait.checks = noted.old.iter().find(is_same).map_or(0, |old| old.checks + 1);
+        if let Some(old) = noted.old.iter().find(is_same) {
+            (wait.checks, wait.received_before) = (old.checks + 1, old.received_before);
+        }
         noted.new.push(wait);
     }
 
@@ -121,7 +133,16 @@ mod tests {
     use super::*;
 
     fn wait() -> Wait {
-        Wait { pid: Pid::NONE, received: 0, oldest_number: 0, wanted: Wanted::Match, oldest: "", checks: 0 }
+        let (received, received_before) = (0, 0);
+        Wait {
+            pid: Pid::NONE,
+            received,
+            received_before,
+            oldest_number: 0,
+            wanted: Wanted::Match,
+            oldest: "",
+            checks: 0,
+        }
     }
 
     #[test]
@@ -147,17 +168,30 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_waits_for_something_else_by_now_needs_no_line() {
+        let receives = Wait { received: 3, ..wait() };
+        let starts = Wait { wanted: Wanted::Start(Pid::NONE), ..receives };
+
+        let waits = [WAIT_RECEIVE, WAIT_CALL, 0];
+        assert_eq!(waits.map(|waits| receives.is_due(3, waits)), [true, false, false]);
+        assert_eq!(waits.map(|waits| starts.is_due(3, waits)), [false, true, false]);
+        assert!(!receives.is_due(4, WAIT_RECEIVE));
+        assert!(Wait { checks: CHECKS_MIN, ..receives }.is_due(4, 0));
+    }
+
+    #[test]
     fn an_oldest_message_that_stays_at_three_notes_is_returned_as_left() {
         let (unreceived, noted_at) = (Unreceived::default(), AtomicU16::new(0));
         let check = |oldest_number, received| {
-            unreceived.note(&noted_at, || Wait { received, oldest_number, ..wait() });
-            unreceived.check().iter().filter(|wait| wait.is_left()).map(|wait| wait.received).collect::<Vec<_>>()
+            unreceived.note(&noted_at, || Wait { received, received_before: received, oldest_number, ..wait() });
+            let left = unreceived.check().into_iter().filter(Wait::is_left);
+            left.map(|wait| (wait.received_before, wait.received)).collect::<Vec<_>>()
         };
 
         assert_eq!([check(1, 1), check(2, 2), check(2, 3)], [[], [], []]);
-        assert_eq!(check(2, 4), [4]);
+        assert_eq!(check(2, 4), [(2, 4)]);
         // Without a line, the process is noted from the start.
         assert_eq!([check(2, 5), check(2, 6)], [[], []]);
-        assert_eq!(check(2, 7), [7]);
+        assert_eq!(check(2, 7), [(5, 7)]);
     }
 }

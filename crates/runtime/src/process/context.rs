@@ -284,6 +284,11 @@ impl Context {
         shared.exit(Some(self.pid), pid, reason);
     }
 
+    /// Ends this process at its next await that has to wait, also if it traps exits.
+    pub(crate) fn end_by_itself(&self, reason: ExitReason) {
+        self.running().local.shared.end_by_itself(self.pid, reason);
+    }
+
     /// Notes that this process ends because of an exit signal that it has trapped, and not by itself.
     pub(crate) fn note_end(&self, exit: &Exit) {
         if exit.from != Pid::NONE && !exit.reason.is_normal() {

@@ -323,6 +323,7 @@ impl Running<'_> {
             self.local.shared.unreceived.note(self.slot.noted_at(), || Wait {
                 pid: self.pid(),
                 received,
+                received_before: received,
                 oldest_number: (received as u32).wrapping_sub(self.body().overtakes.get()),
                 wanted,
                 oldest: oldest.type_name(),

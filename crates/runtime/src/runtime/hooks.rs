@@ -88,7 +88,8 @@ pub struct ProcessSpawn {
     pub pid: Pid,
     /// Process that spawned it.
     pub parent: Option<Pid>,
-    /// Label that was given at its spawn.
+    /// Label that was given at its spawn, or else its id as a child, if its supervisor has recorded it: another scheduler may
+    /// run the child first.
     pub label: Option<Arc<str>>,
     /// Rust type of its future.
     pub future_type: &'static str,

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use crate::mailbox::queue::NodePool;
 use crate::mailbox::unreceived::{self, Wait};
 use crate::observe::events::EventKind;
-use crate::process::header::{WAIT_CALL, WAIT_RECEIVE};
 use crate::process::pid::Pid;
 use crate::runtime::crashes;
 use crate::runtime::shared::RuntimeShared;
@@ -62,13 +61,16 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
 fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
     let Some(slot) = shared.table.slot(wait.pid) else { return };
     let header = slot.header();
-    let has_received = header.messages.load(Ordering::Relaxed) != wait.received;
-    let waits = header.wait.load(Ordering::Relaxed) & (WAIT_RECEIVE | WAIT_CALL) != 0;
+    let received = header.messages.load(Ordering::Relaxed);
+    let is_due = wait.is_due(received, header.wait.load(Ordering::Relaxed)) && header.mailbox_len() > 0;
     let is_alive = header.generation.load(Ordering::Acquire) == wait.pid.generation();
-    if !is_alive || !wait.is_left() && (has_received || !waits) {
+    // A check may return two notes of a process.
+    let has_line = slot.noted_at().load(Ordering::Relaxed) == unreceived::LOGGED;
+    if !is_alive || !is_due || has_line {
         return;
     }
     slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
+    let has_received = received != wait.received_before;
     if let Some(skipped) = shared.notice_log.take(shared.started) {
         crashes::log_unreceived(&shared.called(wait.pid), wait, header.mailbox_len(), has_received, skipped);
     }

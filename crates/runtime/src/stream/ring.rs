@@ -16,15 +16,15 @@
 //! let sums: Vec<_> = (0..3)
 //!     .map(|_| {
 //!         let mut reader = subscriber.join().expect("there is a free reader slot");
-//!         let (tell, told) = std::sync::mpsc::channel();
+//!         let (sender, receiver) = std::sync::mpsc::channel();
 //!         let read = runtime.spawn(|_| async move {
 //!             let (mut samples, mut sum) = ([0.0; 64], 0.0);
 //!             while let Ok(count) = reader.read(&mut samples).await {
 //!                 sum += samples[..count].iter().sum::<f32>();
 //!             }
-//!             tell.send(sum)
+//!             sender.send(sum)
 //!         });
-//!         read.map(|_| told)
+//!         read.map(|_| receiver)
 //!     })
 //!     .collect::<Result<_, _>>()?;
 //! runtime.spawn(|_| async move {

@@ -147,14 +147,12 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Send + 'static> Registry<K, M> {
         Q: Eq + Hash + ?Sized,
     {
         let (state, pid) = (&self.state, address.into().pid());
+        let mut by_pid = state.by_pid.lock();
         let was_there = state.remove(key, pid);
-        if was_there {
-            let mut by_pid = state.by_pid.lock();
-            if let Some(keys) = by_pid.get_mut(&pid) {
-                keys.retain(|other| other.borrow() != key);
-                if keys.is_empty() {
-                    by_pid.remove(&pid);
-                }
+        if was_there && let Some(keys) = by_pid.get_mut(&pid) {
+            keys.retain(|other| other.borrow() != key);
+            if keys.is_empty() {
+                by_pid.remove(&pid);
             }
         }
         was_there
@@ -221,6 +219,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Send + 'static> Registry<K, M> {
 impl<K: Clone + Eq + Hash> RegistryState<K> {
     /// Called while the process cannot end.
     fn add(&self, key: K, pid: Pid) -> Result<(), KeyError> {
+        // First, so that both agree whatever others register and remove at the same time.
+        let mut by_pid = self.by_pid.lock();
         let mut keys = self.keys.lock(&key);
         match keys.write(&key) {
             Some(pids) => {
@@ -234,8 +234,7 @@ impl<K: Clone + Eq + Hash> RegistryState<K> {
                 keys.add(key.clone(), SmallVec::from_slice(&[pid]));
             }
         }
-        drop(keys);
-        self.by_pid.lock().entry(pid).or_default().push(key);
+        by_pid.entry(pid).or_default().push(key);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::cursor::Cursor;
 use super::journal::FlushPoint;
@@ -203,8 +204,9 @@ impl Subscription {
 
     /// Acknowledges several messages; returns the number of them that were leased.
     pub fn ack_all(&self, ids: impl IntoIterator<Item = AckId>) -> usize {
-        let ack = |state: &mut SubscriptionState| ids.into_iter().filter(|id| state.ack(*id).is_ok()).count();
-        self.0.change(ack)
+        // The program's iterator runs outside of the lock.
+        let ids: SmallVec<[AckId; 32]> = ids.into_iter().collect();
+        self.0.change(|state| ids.into_iter().filter(|id| state.ack(*id).is_ok()).count())
     }
 
     /// Returns a message, which will be delivered again.
@@ -282,7 +284,9 @@ impl Subscription {
 
     /// Ends the subscription. Unfinished messages are dropped and counted, and its consumers get an error.
     pub fn delete(&self) {
-        self.0.topic.subscriptions.lock().retain(|_, other| !Arc::ptr_eq(other, &self.0));
+        // Held to the end, so that a new one of this name begins in the journal after this one has ended there.
+        let mut subscriptions = self.0.topic.subscriptions.lock();
+        subscriptions.retain(|_, other| !Arc::ptr_eq(other, &self.0));
         let mut state = self.0.state.lock();
         if !state.deleted {
             state.clear(&self.0.topic.log);
@@ -290,6 +294,7 @@ impl Subscription {
             state.cursor.leave(&self.0.topic.log, &self.0.waiter);
         }
         drop(state);
+        drop(subscriptions);
         self.0.wake_all();
     }
 }

@@ -187,18 +187,21 @@ fn an_inbox_gives_its_messages_and_leaves_system_messages() {
 
 #[test]
 fn a_strict_inbox_ends_its_process() {
-    let reason = ask(&quiet(), |ctx| async move {
-        let worker = ctx.spawn_typed(|ctx: Context, inbox: Inbox<u64>| async move {
-            inbox.unmatched(Unmatched::Crash).receive(&ctx).await;
+    for traps in [false, true] {
+        let reason = ask(&quiet(), move |ctx| async move {
+            let worker = ctx.spawn_typed(move |ctx: Context, inbox: Inbox<u64>| async move {
+                ctx.trap_exits(traps);
+                inbox.unmatched(Unmatched::Crash).receive(&ctx).await;
+            });
+            let worker = worker.unwrap();
+            let end = ctx.monitor(worker.pid());
+            ctx.deliver(worker.pid(), 'x').await;
+            let down = ctx.receive_of::<Down>().await;
+            assert_eq!(down.reference, end);
+            down.reason
         });
-        let worker = worker.unwrap();
-        let end = ctx.monitor(worker.pid());
-        ctx.deliver(worker.pid(), 'x').await;
-        let down = ctx.receive_of::<Down>().await;
-        assert_eq!(down.reference, end);
-        down.reason
-    });
-    assert_eq!(reason, ExitReason::other("received a char, which it does not handle"));
+        assert_eq!(reason, ExitReason::other("received a char, which it does not handle"));
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::future::pending;
 
-use rusm_runtime::supervisor::{ChildSpec, ChildState, Restart, StartChildError, Strategy, Supervisor, SupervisorRef};
+use rusm_runtime::supervisor::{
+    ChildError, ChildSpec, ChildState, Restart, StartChildError, Strategy, Supervisor, SupervisorRef,
+};
 use rusm_runtime::{Context, Down, ExitReason, observe};
 
 use crate::ask::{ask, runtime};
@@ -128,5 +130,19 @@ fn arguments_that_cannot_be_cloned_are_used_once() {
             ctx.yield_now().await;
         }
         assert_eq!(ctx.receive_timeout(std::time::Duration::ZERO).await.map(|message| message.type_name()), None);
+    });
+}
+
+#[test]
+fn a_child_whose_arguments_are_gone_is_not_replaced_and_stays() {
+    ask(&runtime(), |ctx| async move {
+        let template = ChildSpec::template_once("connection", |ctx: Context, _: Box<u8>| async move {
+            ctx.receive_of::<()>().await;
+        });
+        let supervisor = Supervisor::simple_one_for_one(template).start_link(&ctx).await.unwrap();
+        let child = supervisor.start_once(&ctx, Box::new(7_u8)).await.unwrap();
+
+        assert_eq!(supervisor.replace_child(&ctx, child).await, Err(ChildError::Once));
+        assert_eq!(supervisor.count_children(&ctx).await.unwrap().active, 1);
     });
 }

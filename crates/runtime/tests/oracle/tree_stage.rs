@@ -505,6 +505,7 @@ fn done<T>(done: &Result<T, ChildError>) -> &'static str {
         Err(ChildError::NotFound) => "not_found",
         Err(ChildError::Running) => "running",
         Err(ChildError::Restarting) => "restarting",
+        Err(ChildError::Once) => "once",
         Err(ChildError::Dynamic) => "simple_one_for_one",
         Err(ChildError::Init(_)) => "failed",
         Err(ChildError::Call(_)) => "gone",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   token bucket:   a burst at once, then the rate; further requests get 429 with Retry-After
-//!   leaky bucket:   requests leave at the rate; up to a burst of them wait, further ones get 429
+//!   leaky bucket:   requests start at the rate; up to a number of them wait, further ones get 429
 //! ```
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -40,11 +40,11 @@ impl RateLimit {
         Ok(Self { quota: Quota::per_sec(per_sec, burst)?, is_leaky: false, is_per_client: false })
     }
 
-    /// Creates a limit that handles requests one after the other, at most `per_sec` a second. Up to `waiting` requests
-    /// wait for their turn.
+    /// Creates a limit that starts requests evenly, at most `per_sec` a second. Up to `waiting` requests wait for their
+    /// turn.
     ///
     /// # Errors
-    /// [`QuotaError`] if the rate or the number of waiting requests is out of range.
+    /// [`QuotaError`] if the rate or the number of waiting requests is out of range; its burst is that number and one more.
     pub fn leaky_bucket(per_sec: f64, waiting: u64) -> Result<Self, QuotaError> {
         // The first of them does not wait.
         let quota = Quota::per_sec(per_sec, waiting.saturating_add(1))?;

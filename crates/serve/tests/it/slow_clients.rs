@@ -1,7 +1,7 @@
 //! Clients that do not take their responses, while the memory for responses is short.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Empty;
 use hyper::client::conn::http2;
@@ -22,15 +22,22 @@ fn large() -> Router {
     Router::new().route("GET /large", async |_: Request| vec![7_u8; LARGE]).expect("a valid route")
 }
 
-/// Requests a large response again and again until its status is this one.
-fn until(server: &Server, status: u16) -> crate::client::Answer {
+/// Repeats what returns `None` until it returns something, for at most two minutes.
+fn eventually<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_mins(2);
     loop {
-        let answer = Client::connect(server.local_addr()).get("/large");
-        if answer.status == status {
-            return answer;
+        if let Some(found) = found() {
+            return found;
         }
+        assert!(Instant::now() < until, "{what}");
         std::thread::yield_now();
     }
+}
+
+/// Requests a large response again and again until its status is this one.
+fn until(server: &Server, status: u16) -> crate::client::Answer {
+    let answer = || Some(Client::connect(server.local_addr()).get("/large")).filter(|answer| answer.status == status);
+    eventually("a response with this status", answer)
 }
 
 fn hits(server: &Server) -> u64 {
@@ -65,7 +72,7 @@ fn responses_share_their_memory_and_a_client_that_takes_nothing_is_cut() {
 #[test]
 fn clients_of_one_address_that_read_slowly_leave_half_of_the_memory_to_others() {
     let (_runtime, server) = serve(large(), LIMITS());
-    // They take something now and then, so that none of them is cut.
+    // They take the head of their response and nothing more.
     let mut slow = [(); 2].map(|()| Client::connect(server.local_addr()));
     for client in &mut slow {
         client.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -90,16 +97,12 @@ fn a_file_waits_for_memory_that_a_slow_client_holds_and_then_comes_whole() {
     let (_runtime, server) = serve(Router::new().route("GET /*", files).expect("a valid route"), limits);
     let mut slow = Client::connect(server.local_addr());
     slow.write("GET /large HTTP/1.1\r\nhost: a\r\n\r\n");
-    while server.report(1).live_total == 0 {
-        std::thread::yield_now();
-    }
+    eventually("a request", || (server.report(1).live_total > 0).then_some(()));
 
     let answer = Client::connect(server.local_addr()).get("/large");
 
     assert_eq!((answer.status, answer.body.len()), (200, LARGE));
-    while hits(&server) == 0 {
-        std::thread::yield_now();
-    }
+    eventually("the limit is hit", || (hits(&server) > 0).then_some(()));
     assert!(left(slow) < LARGE, "the response is cut");
 }
 
@@ -150,9 +153,9 @@ fn a_socket_that_takes_no_message_is_cut() {
     let (mut socket, _) = tokio_tungstenite::tungstenite::client(url, stream).expect("a handshake");
 
     socket.send(Message::binary(vec![7; 1 << 20])).expect("the server reads");
-    while server.limits_hit().is_empty() || server.report(0).websockets > 0 {
-        std::thread::yield_now();
-    }
+    eventually("the socket is cut", || {
+        (!server.limits_hit().is_empty() && server.report(0).websockets == 0).then_some(())
+    });
 
     assert_eq!(hits(&server), 1);
 }
@@ -186,9 +189,7 @@ fn gives_up_a_message(then_sends: bool) {
     let url = format!("ws://{}/ws", server.local_addr());
     let (_socket, _) = tokio_tungstenite::tungstenite::client(url, stream).expect("a handshake");
 
-    while hits(&server) == 0 || server.report(0).websockets > 0 {
-        std::thread::yield_now();
-    }
+    eventually("the socket is cut", || (hits(&server) > 0 && server.report(0).websockets == 0).then_some(()));
 
     assert_eq!(hits(&server), 1);
 }

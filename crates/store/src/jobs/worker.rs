@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::supervisor::ChildSpec;
-use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid};
+use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid, SpawnError};
 
 use super::Jobs;
 use super::record::{KEY, Record, parts};
@@ -138,7 +138,8 @@ impl Done {
         Self(Outcome::With(Box::new(writes)))
     }
 
-    /// The job can never succeed: it is [dead](Jobs::dead) at once of this error, however many attempts are left.
+    /// The job can never succeed: it is [dead](Jobs::dead) at once of this error, however many attempts are left. A repeated
+    /// job has no further runs, until it is [revived](Jobs::revive).
     pub fn dead(error: impl fmt::Display) -> Self {
         Self(Outcome::Dead(error.to_string()))
     }
@@ -357,6 +358,7 @@ impl Worker {
         let parent = ctx.parent().unwrap_or(Pid::NONE);
         let mut running: HashMap<[u8; KEY], (MonitorRef, Record)> = HashMap::new();
         let mut has_disk = true;
+        let mut has_room = true;
         // The reason of an orderly stop, while jobs still run.
         let mut stop: Option<ExitReason> = None;
         loop {
@@ -364,7 +366,7 @@ impl Worker {
                 return Err(reason);
             }
             let starts = has_disk && stop.is_none();
-            let wait = if starts { self.start_due(ctx, &mut running).await? } else { LOOK };
+            let wait = if starts { self.start_due(ctx, &mut running, &mut has_room).await? } else { LOOK };
             has_disk = true;
             let Some(message) = ctx.receive_timeout(wait).await else { continue };
             let (key, why, may_retry) = match message.downcast::<Failed>() {
@@ -407,6 +409,7 @@ impl Worker {
         &self,
         ctx: &Context,
         running: &mut HashMap<[u8; KEY], (MonitorRef, Record)>,
+        has_room: &mut bool,
     ) -> Result<Duration, ExitReason> {
         let now_ms = self.jobs.now_ms();
         let mut after = Bytes::new();
@@ -431,14 +434,26 @@ impl Worker {
                 }
                 if record.attempt >= self.retry.attempts {
                     let why = "the worker or the node ended during the last attempt";
-                    if let Err(failed) = self.retry_or_bury(key, record, why, false).await {
+                    if let Err(failed) = self.retry_or_bury(key, record, why, true).await {
                         self.wait_out(failed)?;
                         return Ok(LOOK);
                     }
                     continue;
                 }
                 let record = Record { attempt: record.attempt.saturating_add(1), ..record };
-                running.insert(key, (self.start(ctx, key, record.clone())?, record));
+                match self.start(ctx, key, record.clone()) {
+                    Ok(reference) => {
+                        *has_room = true;
+                        running.insert(key, (reference, record));
+                    }
+                    Err(error @ SpawnError::Limit { .. }) => {
+                        if std::mem::take(has_room) {
+                            tracing::warn!(queue = self.jobs.queue(), %error, "the worker of jobs waits for room");
+                        }
+                        return Ok(LOOK);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
             let Some(next) = page.next else { break };
             after = next;
@@ -446,7 +461,7 @@ impl Worker {
         Ok(LOOK)
     }
 
-    fn start(&self, ctx: &Context, key: [u8; KEY], record: Record) -> Result<MonitorRef, ExitReason> {
+    fn start(&self, ctx: &Context, key: [u8; KEY], record: Record) -> Result<MonitorRef, SpawnError> {
         let (worker, jobs, handler) = (ctx.pid(), self.jobs.clone(), Arc::clone(&self.handler));
         let label = Arc::clone(&self.label);
         let (_, reference) = ctx.spawn_monitor(move |ctx| {
@@ -485,7 +500,8 @@ impl Worker {
         let delay = self.retry.delay(record.attempt).filter(|_| may_retry);
         let (queue, attempt) = (self.jobs.queue(), record.attempt);
         let (jobs, error) = (self.jobs.clone(), why.to_owned());
-        let failed = self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, &error));
+        let failed =
+            self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, (&error, !may_retry)));
         if let Some(id) = failed.await? {
             tracing::warn!(queue, %id, attempts = attempt, error = why, "job is dead");
         } else if let Some(delay) = delay {

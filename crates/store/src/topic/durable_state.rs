@@ -21,8 +21,8 @@ use rusm_runtime::topic::{Retention, TopicConfig};
 
 /// Maximum number of rows deleted by one commit.
 const DELETES_MAX: u64 = 4096;
-/// Maximum number of rows of subscriptions and deleted messages in a commit, so that a transaction has room for them.
-const ROWS_MAX: u64 = 9_000;
+/// Maximum number of rows of a commit without its header, so that a transaction has room for them.
+const ROWS_MAX: usize = 9_000;
 /// Maximum number of subscriptions written by one commit, not counting ended ones.
 const SUBSCRIPTIONS_MAX: usize = 500;
 
@@ -81,9 +81,12 @@ impl DurableState {
         (self.sizes.len(), self.bytes)
     }
 
-    /// Returns true if new messages must be stored.
+    /// Returns true if new messages must be stored: for subscriptions, also for ended ones that the next commit does not
+    /// write.
     pub(super) fn retains(&self) -> bool {
-        !self.progress.is_empty() || (self.rules.retention == Retention::KeepAll && !self.head.had_subscriber)
+        !self.progress.is_empty()
+            || self.dirty.len() > ROWS_MAX
+            || (self.rules.retention == Retention::KeepAll && !self.head.had_subscriber)
     }
 
     /// Returns true if a message of `one` bytes fits beside a batch of `messages` messages with `bytes` bytes.
@@ -149,7 +152,7 @@ impl DurableState {
     /// Returns the rows that the next commit writes.
     pub(super) fn rows(&self, batch: &[Message]) -> Rows {
         let mut rows = Rows { subscriptions: self.next_subscriptions(), ..Rows::default() };
-        let deletes = DELETES_MAX.min(ROWS_MAX.saturating_sub(rows.subscriptions.len() as u64));
+        let deletes = DELETES_MAX.min(ROWS_MAX.saturating_sub(rows.subscriptions.len() + batch.len()) as u64);
         rows.oldest = self.floor_after(&rows.subscriptions).min(self.floor).min(self.head.oldest + deletes);
         rows.writes.extend((self.head.oldest..rows.oldest).map(|position| (record::message_key(position), None)));
         if self.retains() {
@@ -176,8 +179,14 @@ impl DurableState {
         rows
     }
 
+    /// Returns the number of messages that the next commit has room for.
+    pub(super) fn batch_room(&self) -> usize {
+        ROWS_MAX - self.next_subscriptions().len()
+    }
+
     /// Returns the subscriptions that the next commit writes: those that have waited longest, and all ended ones,
-    /// because their rows on disk claim messages that are no longer retained for them.
+    /// because their rows on disk claim messages that are no longer retained for them. If these are more than a commit
+    /// writes, it has no room for messages.
     fn next_subscriptions(&self) -> Vec<Arc<str>> {
         if self.dirty.len() <= SUBSCRIPTIONS_MAX {
             return self.dirty.keys().cloned().collect();
@@ -186,7 +195,7 @@ impl DurableState {
             self.dirty.iter().partition(|(name, _)| self.progress.contains_key(&***name));
         live.sort_by_key(|(_, dirty)| dirty.recorded);
         live.truncate(SUBSCRIPTIONS_MAX);
-        live.into_iter().chain(ended).map(|(name, _)| Arc::clone(name)).collect()
+        live.into_iter().chain(ended).take(ROWS_MAX).map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Returns the first position that is still needed once `written` are on disk, also by rows on disk that are out
@@ -224,7 +233,10 @@ impl DurableState {
                 self.count(message.bytes());
             }
         } else {
+            // Nothing is stored any more, also not what rows of ended subscriptions have kept.
             self.floor = next;
+            self.sizes.clear();
+            self.bytes = 0;
         }
         self.head.next = next;
         self.advance();
@@ -246,9 +258,10 @@ mod tests {
         /// Commits the pending changes, and a message if there is room for it; returns true if there was.
         fn publish(&mut self, durable_state: &mut DurableState) -> bool {
             let message = Message::new("m");
-            let has_room = durable_state.has_room(0, 0, message.bytes());
+            let has_room = durable_state.has_room(0, 0, message.bytes()) && durable_state.batch_room() > 0;
             let batch = if has_room { &[message][..] } else { &[] };
             let rows = durable_state.rows(batch);
+            assert!(rows.writes.len() <= ROWS_MAX + 1);
             for (key, value) in &rows.writes {
                 match value {
                     Some(value) => drop(self.0.insert(key.clone(), value.clone())),
@@ -302,5 +315,27 @@ mod tests {
         durable_state.apply(change(1100..1600, ended), 4800);
         disk.publish(&mut durable_state);
         assert_eq!((durable_state.head.oldest, disk.0.len()), (durable_state.head.next, 1));
+    }
+
+    #[test]
+    fn more_subscriptions_that_end_at_once_than_a_commit_writes_end_in_several() {
+        let rules = TopicConfig { messages: HELD, bytes: 1 << 20, retention: Retention::Forget };
+        let (mut durable_state, mut disk) =
+            (DurableState::new(rules, TopicHeader::default(), BTreeMap::new()), RowsOnDisk::default());
+        let many = ROWS_MAX as u32 + 1_000;
+        let begun = || Changes { begun: Some(0), ..Changes::default() };
+        durable_state.apply(change(0..many, begun), 1);
+        while durable_state.is_dirty() {
+            disk.publish(&mut durable_state);
+        }
+        assert_eq!(durable_state.usage().0, HELD);
+
+        durable_state.apply(change(0..many, || Changes { ended: true, ..Changes::default() }), 2);
+        assert!(!disk.publish(&mut durable_state), "no room for a message");
+        assert!(durable_state.is_dirty());
+        assert!(disk.publish(&mut durable_state));
+        assert!(!durable_state.is_dirty() && disk.0.len() <= 2, "{}", disk.0.len());
+        durable_state.apply(change(0..1, begun), 3);
+        assert!(disk.publish(&mut durable_state), "{:?} are held", durable_state.usage());
     }
 }

@@ -255,11 +255,12 @@ impl JournalWriter {
         let paused = topic.paused();
         let is_paused = |message: &Message| message.key().is_some_and(|key| paused.contains(key));
         let mut bytes = 0;
+        let most = BATCH_MESSAGES.min(self.durable_state.batch_room());
         while let Some(submission) = state.submissions.front() {
             let mut count = 0;
             for message in &submission.messages {
                 let one = message.bytes();
-                let fits = round.batch.len() < BATCH_MESSAGES && (bytes == 0 || bytes + one <= BATCH_BYTES);
+                let fits = round.batch.len() < most && (bytes == 0 || bytes + one <= BATCH_BYTES);
                 if !fits || is_paused(message) || !self.durable_state.has_room(round.batch.len(), bytes, one) {
                     break;
                 }

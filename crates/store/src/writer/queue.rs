@@ -70,7 +70,9 @@ impl Queue {
         if state.is_closed {
             return PushResult::Closed;
         }
+        // Requests that make later deletions possible do not wait for room: each source has few of them at a time.
         let fits = state.requests.is_empty()
+            || request.uses_reserve
             || (state.requests.len() < self.operations_max && state.bytes + request.bytes <= self.bytes_max);
         if !fits {
             state.tickets += 1;
@@ -120,7 +122,7 @@ impl Queue {
         let woken = state.blocked.len().min(count);
         let wakers: Vec<Waker> = state.blocked.drain(..woken).map(|(_, waker)| waker).collect();
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(panics::wake);
     }
 
     /// Waits for `most` requests, at most until `until`; spins instead of sleeping for the first `spin_time`.

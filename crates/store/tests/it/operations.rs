@@ -125,6 +125,21 @@ fn a_transaction_happens_whole_or_not_at_all_and_sees_what_it_wrote() {
 }
 
 #[test]
+fn a_transaction_refuses_a_bucket_of_another_store() {
+    let ((_, store), (_, other)) = (new_store(), new_store());
+    let (own, foreign) = (store.bucket("a").unwrap(), other.bucket("a").unwrap());
+
+    let (first, second) = (own.clone(), foreign.clone());
+    let refused = store.transaction(move |tx| {
+        tx.put(&first, "x", "own")?;
+        tx.put(&second, "x", "foreign")
+    });
+
+    assert_eq!(refused.wait(), Err(StoreError::OtherStore { bucket: "a".to_owned() }));
+    assert_eq!((own.get("x").wait(), foreign.get("x").wait()), (Ok(None), Ok(None)));
+}
+
+#[test]
 fn a_transaction_that_panics_takes_nobody_with_it() {
     let (disk, store) = new_store();
     let bucket = store.bucket("a").unwrap();

@@ -131,6 +131,13 @@ pub struct Options {
     pub export: Option<Export>,
 }
 
+impl Options {
+    /// Returns true if these print, export or execute something, and draw nothing.
+    pub(crate) const fn needs_no_screen(&self) -> bool {
+        self.diagnose.is_some() || self.export.is_some() || !self.acts.is_empty() || self.once.is_some()
+    }
+}
+
 /// A command that changes the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {

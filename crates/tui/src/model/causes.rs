@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rusm_protocol::{CauseDetail, CauseInfo, Causes, CausesView, ClientMessage, ViewWindow};
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
+
 /// Number of causes requested: more than any screen shows.
 const SHOWN: u32 = 50;
 
@@ -52,7 +52,7 @@ impl CausesPane {
         let selected = self.selected.filter(|_| self.is_open);
         let window = ViewWindow { offset: 0, len: SHOWN };
         let query = CausesView { id: self.ids, window, selected, ..CausesView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

@@ -8,6 +8,9 @@ use rusm_protocol::{ClientMessage, Column, ServerMessage};
 use crate::model::input::key::{Key, Mouse, Size};
 use crate::model::palette::Palette;
 
+/// Minimum time between two requests of a view: a node accepts 20 commands per second.
+pub(crate) const REQUEST_PACE: Duration = Duration::from_millis(80);
+
 /// An event for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Msg {

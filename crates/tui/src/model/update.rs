@@ -282,7 +282,15 @@ fn requests_are_paused(model: &mut Model, effects: &mut Vec<Effect>) -> bool {
 
 /// Requests what the open view shows, and ends the subscriptions of the others.
 fn request_views(model: &mut Model, effects: &mut Vec<Effect>) {
-    if model.link != Link::Live || model.hello.is_none() || model.paused || requests_are_paused(model, effects) {
+    if model.link != Link::Live || model.hello.is_none() || requests_are_paused(model, effects) {
+        return;
+    }
+    if model.paused {
+        // The question before a process is ended also needs an answer on a frozen screen.
+        if matches!(model.overlay, Some(Overlay::Kill { .. })) {
+            let wanted = inspected(model);
+            effects.extend(model.inspect.requests(wanted, model.now).map(Effect::Send));
+        }
         return;
     }
     let query = query(model);

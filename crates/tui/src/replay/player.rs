@@ -134,18 +134,14 @@ impl Player {
             ClientMessage::Results { view } => self.ids.results = view.map_or(0, |view| view.id),
             ClientMessage::Past(view) if view.id == 0 => return self.jump(view.at_ms, now),
             ClientMessage::Past(view) => return vec![Msg::Server(self.past(view.id, view.at_ms))],
-            ClientMessage::Run { id, .. }
-            | ClientMessage::Stop { id }
-            | ClientMessage::Pause { id, .. }
-            | ClientMessage::SetResourceProfile { id, .. }
-            | ClientMessage::Kill { id, .. }
-            | ClientMessage::SetLogFilter { id, .. }
-            | ClientMessage::KillAll { id, .. } => {
-                let message = "this is a recording: nothing can be changed".to_owned();
-                return vec![Msg::Server(ServerMessage::Error { message, code: ErrorCode::Forbidden, id })];
+            command => {
+                // Without an id, the recording has the answer that the node gave, for example to a request for the history.
+                let refused = command.command_id().map(|id| {
+                    let message = "this is a recording: it has only what the node sent then".to_owned();
+                    Msg::Server(ServerMessage::Error { message, code: ErrorCode::Forbidden, id: Some(id) })
+                });
+                return refused.into_iter().collect();
             }
-            // The recording has the answers that the node gave, for example to a request for the history.
-            _ => return Vec::new(),
         }
         // The views of a node are refreshed a few times a second; a recording may have ended. The frame needs no id.
         let mut state = self.state();
@@ -209,6 +205,8 @@ impl Player {
                 series("cpu_pct", &|frame| frame.observer.cpu_pct),
                 series("rss_bytes", &|frame| frame.observer.memory.rss_bytes as f64),
                 series("crashed_total", &|frame| frame.observer.crashed_total as f64),
+                series("killed_total", &|frame| frame.observer.killed_total as f64),
+                series("linked_total", &|frame| frame.observer.linked_total as f64),
             ],
             runs: Vec::new(),
         })
@@ -298,9 +296,8 @@ mod tests {
                     feed(&mut model, &mut player, msg, now);
                 }
                 feed(&mut model, &mut player, Msg::Tick, now);
-                // The greeting of a replay says "observe only".
                 if step > 20 {
-                    let shown = lines(&screen(&model)).replace("observe only  ", "");
+                    let shown = lines(&screen(&model));
                     assert_eq!(without_head(&shown), without_head(expected), "{tab:?} at step {step}");
                 }
             }

@@ -60,12 +60,12 @@ impl EventLoop {
                 }
                 Err(why) => self.feed(node, Msg::Saved(Err(why)))?,
             },
-            Effect::Attach(name) => match other_node(&self.options, self.nodes.first(), &name) {
-                Some(target) => {
-                    self.next = Some(Next::Node(target));
+            Effect::Attach(name) => match self.beside(std::slice::from_ref(&name)) {
+                Ok(targets) => {
+                    self.next = targets.into_iter().next().map(Next::Node);
                     self.ending = Some(Ok(Exit::Done));
                 }
-                None => self.feed(node, Msg::Saved(Err(unreachable(&name))))?,
+                Err(why) => self.feed(node, Msg::Saved(Err(why)))?,
             },
             Effect::AttachBeside(names) => match self.beside(&names) {
                 Ok(targets) => {
@@ -81,7 +81,7 @@ impl EventLoop {
                     Some(path) => config::columns::save(path, key, &columns)
                         .map(|()| path.display().to_string())
                         .map_err(|error| error.to_string()),
-                    None => Err("chosen for now only: no place for a config file".to_owned()),
+                    None => Err("the columns are not saved: there is no folder for a config file".to_owned()),
                 };
                 self.feed(node, Msg::Saved(saved))?;
             }
@@ -116,5 +116,5 @@ impl EventLoop {
 }
 
 fn unreachable(node: &str) -> String {
-    format!("attach to {node} itself: only sockets lead there")
+    format!("{node} cannot be reached from here: attach to its own address")
 }

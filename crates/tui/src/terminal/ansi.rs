@@ -1,6 +1,6 @@
 //! Encodes cells in as few bytes as possible.
 //!
-//! Writes the sixteen colours as `SGR 30–37` instead of `38;5;n`, short cursor moves, and no query that the terminal
+//! Writes the sixteen colours as `SGR 30–37` and `90–97` instead of `38;5;n`, short cursor moves, and no query that the terminal
 //! would have to answer. Control characters in cells are never written.
 
 use std::convert::Infallible;
@@ -25,13 +25,13 @@ pub(crate) struct Ansi {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pen {
+struct CellStyle {
     foreground: Color,
     background: Color,
     modifier: Modifier,
 }
 
-const PLAIN: Pen = Pen { foreground: Color::Reset, background: Color::Reset, modifier: Modifier::empty() };
+const PLAIN: CellStyle = CellStyle { foreground: Color::Reset, background: Color::Reset, modifier: Modifier::empty() };
 
 impl Ansi {
     pub(crate) fn new(size: Size, ascii: bool) -> Self {
@@ -48,7 +48,7 @@ impl Ansi {
     }
 
     /// Forgets the cursor state, after another program has used the terminal.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn forget_cursor(&mut self) {
         self.cursor = None;
         self.cursor_shown = None;
     }
@@ -57,7 +57,7 @@ impl Ansi {
         self.cells.write_fmt(args).expect("writing to a vector cannot fail");
     }
 
-    fn go(&mut self, to: Position) {
+    fn move_cursor(&mut self, to: Position) {
         match self.cursor {
             Some(at) if at == to => {}
             Some(at) if at.y == to.y && to.x > at.x && to.x - at.x == 1 => self.cells.extend_from_slice(b"\x1b[C"),
@@ -68,7 +68,7 @@ impl Ansi {
         self.cursor = Some(to);
     }
 
-    fn dip(&mut self, from: Pen, to: Pen) {
+    fn write_style(&mut self, from: CellStyle, to: CellStyle) {
         if from == to {
             return;
         }
@@ -89,6 +89,10 @@ impl Ansi {
         }
         if from.background != to.background {
             push_color(&mut codes, to.background, 40);
+        }
+        // An empty sequence would reset everything.
+        if codes.is_empty() {
+            return;
         }
         self.cells.extend_from_slice(b"\x1b[");
         for (at, code) in codes.iter().enumerate() {
@@ -155,17 +159,17 @@ impl Backend for Ansi {
     where
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
-        let mut pen = PLAIN;
+        let mut style = PLAIN;
         for (x, y, cell) in content {
-            self.go(Position { x, y });
-            let next = Pen { foreground: cell.fg, background: cell.bg, modifier: cell.modifier };
-            self.dip(pen, next);
-            pen = next;
+            self.move_cursor(Position { x, y });
+            let next = CellStyle { foreground: cell.fg, background: cell.bg, modifier: cell.modifier };
+            self.write_style(style, next);
+            style = next;
             let width = self.print(cell.symbol());
             // After a write to the last column, the cursor position depends on the terminal.
             self.cursor = Some(Position { x: x + width, y }).filter(|at| at.x < self.size.width);
         }
-        self.dip(pen, PLAIN);
+        self.write_style(style, PLAIN);
         Ok(())
     }
 
@@ -190,7 +194,7 @@ impl Backend for Ansi {
     }
 
     fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> Result<(), Infallible> {
-        self.go(position.into());
+        self.move_cursor(position.into());
         Ok(())
     }
 

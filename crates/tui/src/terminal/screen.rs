@@ -40,7 +40,7 @@ impl<W: Write> Screen<W> {
 
     /// Makes the next frame draw every cell.
     pub fn repaint(&mut self) {
-        self.terminal.backend_mut().forget();
+        self.terminal.backend_mut().forget_cursor();
         let Ok(size) = self.terminal.size();
         let Ok(()) = self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)));
     }

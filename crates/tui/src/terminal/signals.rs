@@ -6,6 +6,7 @@
 //! ```
 
 use std::io;
+use std::time::Duration;
 
 use nix::unistd::{getpgrp, getppid, getsid};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
@@ -61,6 +62,29 @@ impl Signals {
             _ = self.go_on.recv() => SignalEvent::Continue,
         }
     }
+}
+
+/// Time after which a signal ends the program although its thread is blocked.
+const BLOCKED: Duration = Duration::from_secs(1);
+
+/// Lets a signal end the program also while its thread is blocked: a reader of its output may have stopped.
+///
+/// # Errors
+/// If the system refuses a thread.
+pub(crate) fn end_if_blocked() -> io::Result<()> {
+    let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let body = move || {
+        reactor.block_on(async {
+            let Ok(mut signals) = Signals::take() else { return };
+            loop {
+                if let SignalEvent::End(signal) = signals.next().await {
+                    tokio::time::sleep(BLOCKED).await;
+                    std::process::exit(128 + signal.as_raw());
+                }
+            }
+        });
+    };
+    std::thread::Builder::new().name("rusm-top-signals".to_owned()).spawn(body).map(drop)
 }
 
 impl Signals {

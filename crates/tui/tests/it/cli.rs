@@ -228,6 +228,21 @@ fn the_variable_of_a_flag_says_yes_or_no() {
     for no in ["", "0", "off"] {
         let screen = run(no, &[]);
         assert!(error_line(&screen).starts_with("rusm-top: stdout is not a terminal"), "{no:?}: {screen:?}");
+        // A rival of the switch is not refused.
+        assert_eq!(code(&run(no, &["--once"])), 0, "{no:?}");
+    }
+}
+
+#[test]
+fn a_config_file_that_says_read_only_keeps_a_command_line_from_changing_a_node() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("top.toml");
+    std::fs::write(&file, "read_only = true\n").expect("a file");
+
+    for act in [&["--kill", "0.7.1"][..], &["--stop"], &["--run", "fan-in"], &["--profile", "max"]] {
+        let output = rusm_top(folder.path()).env("RUSM_TOP_CONFIG", &file).args(act).output().expect("rusm-top runs");
+        assert!(error_line(&output).starts_with("rusm-top: read-only: remove --run"), "{output:?}");
+        assert_eq!(code(&output), 2);
     }
 }
 

@@ -79,7 +79,8 @@ impl HostBucket for GuestState {
 
     async fn exists(&mut self, bucket: Resource<OpenBucket>, key: String) -> Outcome<bool> {
         let bucket = self.opened(HostCall::KvGet, &bucket)?;
-        Ok(waiting(bucket.get(key)).await.map(|value| value.is_some()).map_err(Error::from))
+        let value = self.read(|| bucket.get(key), |value| value_bytes(value.as_ref())).await;
+        Ok(value.map(|value| value.is_some()).map_err(Error::from))
     }
 
     async fn list_keys(&mut self, handle: Resource<OpenBucket>, cursor: Option<u64>) -> Outcome<KeyResponse> {

@@ -53,6 +53,10 @@ fn a_guest_that_never_waits_shows_where_it_runs_when_it_is_asked() {
     let pid = node.spawn(&spins, &GuestOptions::default());
     let info = observe::body_info(&node.runtime, pid).expect("a guest");
     assert_eq!(info.backtrace(), None, "nothing has asked");
+    // A slice may end at the entry of `run`, before the call.
+    while fact(&node.runtime, pid, SLICES) < 5 {
+        std::thread::yield_now();
+    }
 
     info.request_backtrace();
     let backtrace = loop {

@@ -10,7 +10,7 @@ use crate::report::Verdict;
 impl Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} · after over before, by medians", self.scenario)?;
-        write_figures(f, &self.figures)?;
+        write_figures(f, &self.figures, ["before", "after"])?;
         for note in &self.notes {
             writeln!(f, "  note: {note}")?;
         }
@@ -21,7 +21,7 @@ impl Display for Comparison {
 impl Display for Interleaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} · candidate over baseline, {} pairs of runs, interleaved", self.scenario, 2 * self.rounds)?;
-        write_figures(f, &self.figures)?;
+        write_figures(f, &self.figures, ["baseline", "candidate"])?;
         writeln!(
             f,
             "  control: baseline over itself, by {}: {} ({})",
@@ -38,9 +38,10 @@ impl Display for Interleaved {
     }
 }
 
-fn write_figures(f: &mut fmt::Formatter<'_>, figures: &[Compared]) -> fmt::Result {
+fn write_figures(f: &mut fmt::Formatter<'_>, figures: &[Compared], sides: [&str; 2]) -> fmt::Result {
     let wide = figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
-    writeln!(f, "  {:wide$}  {:>10}  {:>10}  {:>7}  {:>16}", "", "before", "after", "ratio", "95 %")?;
+    let [before, after] = sides;
+    writeln!(f, "  {:wide$}  {before:>10}  {after:>10}  {:>7}  {:>16}", "", "ratio", "95 %")?;
     for figure in figures {
         let [before, after] = [figure.before, figure.after].map(|value| figure.unit.show_number(value));
         let ratio = figure.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));

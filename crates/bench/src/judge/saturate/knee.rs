@@ -12,7 +12,7 @@ const CLEAR: f64 = 0.1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Knees {
     /// By Kneedle (Satopää and others, 2011): the rate farthest below the straight line from the first level to the
-    /// last.
+    /// last. `None` if p99 is higher at the first level than at the last.
     pub kneedle_rate: Option<f64>,
     /// By the rule of older reports: the first rate at which p99 grew by more than twice its previous growth.
     pub legacy_knee_rate: Option<f64>,
@@ -30,13 +30,11 @@ pub fn knees(levels: &[Level]) -> Knees {
 
 fn kneedle(points: &[(f64, f64)]) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
-    let (low, high) =
-        points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| (low.min(*y), high.max(*y)));
-    if points.len() < 4 || last.0 <= first.0 || high <= low {
+    if points.len() < 4 || last.0 <= first.0 || last.1 <= first.1 {
         return None;
     }
     // Both axes from 0 to 1: a curve with increasing slope is below the diagonal, and farthest from it at the knee.
-    let below = |(x, y): &(f64, f64)| (x - first.0) / (last.0 - first.0) - (y - low) / (high - low);
+    let below = |(x, y): &(f64, f64)| (x - first.0) / (last.0 - first.0) - (y - first.1) / (last.1 - first.1);
     let knee = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
     (below(knee) > CLEAR).then_some(knee.0)
 }
@@ -63,5 +61,15 @@ mod tests {
         let points = [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0), (5.0, 50.0)];
 
         assert_eq!((kneedle(&points), legacy(&points)), (None, None));
+    }
+
+    #[test]
+    fn a_curve_that_does_not_rise_from_its_first_level_to_its_last_has_none() {
+        for points in [
+            [(1.0, 10.0), (2.0, 10.0), (3.0, 100.0), (4.0, 10.0)],
+            [(1.0, 100.0), (2.0, 10.0), (3.0, 20.0), (4.0, 30.0)],
+        ] {
+            assert_eq!(kneedle(&points), None);
+        }
     }
 }

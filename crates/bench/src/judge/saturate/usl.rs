@@ -66,10 +66,16 @@ pub fn fit_usl(points: &[(f64, f64)]) -> Option<Usl> {
         lambda,
         sigma,
         kappa,
-        peak_workers: (kappa > 0.0 && sigma < 1.0).then(|| ((1.0 - sigma) / kappa).sqrt()),
+        peak_workers: peak(sigma, kappa),
         residual_max: points.iter().map(|point| point.residual.abs()).fold(0.0, f64::max),
         points,
     })
+}
+
+/// Returns the number of workers with the highest rate, at least 1; `None` if the rate never falls.
+fn peak(sigma: f64, kappa: f64) -> Option<f64> {
+    let falls = kappa > 0.0 || sigma > 1.0;
+    falls.then(|| if sigma < 1.0 { ((1.0 - sigma) / kappa).sqrt().max(1.0) } else { 1.0 })
 }
 
 /// Returns the coefficients of `N/X = a + b(N−1) + cN(N−1)` with the least relative error, using only some of the
@@ -137,6 +143,12 @@ mod tests {
 
         assert!((fitted.peak_workers.unwrap() - 44.27).abs() < 0.01, "{fitted:?}");
         assert!(fitted.residual_max < 1e-9);
+    }
+
+    #[test]
+    fn a_rate_that_falls_from_the_first_worker_on_has_its_peak_there() {
+        assert_eq!([peak(1.2, 0.01), peak(1.2, 0.0), peak(0.9, 0.4)], [Some(1.0); 3]);
+        assert_eq!([peak(0.5, 0.0), peak(1.0, 0.0)], [None; 2]);
     }
 
     #[test]

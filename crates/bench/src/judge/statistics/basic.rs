@@ -2,7 +2,11 @@
 
 /// Returns the median; `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
-    let sorted = sorted(values);
+    median_of_sorted(&sorted(values))
+}
+
+/// Returns the median of sorted values; `None` without values.
+pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,

@@ -5,6 +5,7 @@
 //!
 //! Cost and memory grow with the square of the length: a thousand values have half a million pairs.
 
+use super::basic::median_of_sorted;
 use super::{median, normal_cdf, normal_quantile, sorted};
 
 /// Result of the Mann–Kendall test.
@@ -82,15 +83,6 @@ pub(crate) fn theil_sen(points: &[(f64, f64)], confidence: f64) -> Option<Fitted
     let rank = ((slopes.len() as f64 - reach) / 2.0).floor().max(1.0) as usize;
     let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
     Some(FittedLine { slope, low: slopes[rank - 1], high: slopes[slopes.len() - rank], intercept: median(&rests)? })
-}
-
-fn median_of_sorted(values: &[f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub const PRESET: &str = "preset";
 /// Parameters set by a preset.
 const BY_PRESET: [&str; 5] = ["keys", "threshold", "low_threshold", "commit_interval", "commit_max_age"];
 
-/// Removes the values set by a preset, because another preset was chosen.
+/// Removes the values that a preset sets, also those that the user gave, because another preset was chosen.
 pub fn forget_preset(given: &mut BTreeMap<String, String>) {
     given.retain(|name, _| !BY_PRESET.contains(&name.as_str()));
 }
@@ -224,7 +224,10 @@ mod tests {
         assert_eq!(error(&[("churn", "101")]), r#"churn of "101" is not in 0–100"#);
         assert_eq!(error(&[("goroutines", "0")]), r#"goroutines of "0" is not in 1–100000"#);
         assert_eq!(error(&[("rate", "-5")]), r#"rate of "-5" is not in 1–100000000"#);
-        assert_eq!(error(&[("write_delay", "50")]), r#"write_delay of "50" is not in 0ns–1s"#);
+        assert_eq!(
+            error(&[("write_delay", "50")]),
+            r#"write_delay of "50" is not in 0ns–1s: a time has a unit, for example 50ms"#
+        );
         assert_eq!(error(&[("commit_interval", "0")]), r#"commit_interval of "0" is not in 100µs–60s"#);
         assert_eq!(error(&[("batch_size", "0")]), r#"batch_size of "0" is not in 1–65536"#);
         assert_eq!(error(&[("preset", "best")]), r#"preset of "best" is not in none, balanced, low-pressure, fresh"#);

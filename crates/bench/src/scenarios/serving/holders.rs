@@ -199,23 +199,23 @@ impl Holder {
         self.hold(&ctx, streams).await
     }
 
-    /// Pings each connection [`CHECKS`] times, until the first ping of a holder that is not answered. Returns the number of
-    /// connections that have answered all.
+    /// Pings each connection [`CHECKS`] times, in the order in which they were opened, until the first ping that is not
+    /// answered. Returns the number of connections that have answered all.
     async fn check(&self, streams: &mut [TcpStream]) -> u64 {
-        let mut checked = vec![0; streams.len()];
-        'checks: for _ in 0..CHECKS {
-            for (stream, checked) in streams.iter_mut().zip(&mut checked) {
+        let mut checked = 0;
+        for stream in streams {
+            for _ in 0..CHECKS {
                 if self.stop.is_set() {
-                    break 'checks;
+                    return checked;
                 }
                 if let Err(error) = self.ping(stream).await {
                     drop(self.ramp.failure.set(format!("a held connection does not answer: {error}")));
-                    break 'checks;
+                    return checked;
                 }
-                *checked += 1;
             }
+            checked += 1;
         }
-        checked.into_iter().filter(|count| *count == CHECKS).count() as u64
+        checked
     }
 
     /// Pings the connections in turn until the run stops.

@@ -58,9 +58,10 @@ pub(crate) struct GraphRow {
     pub(crate) wait: Option<WaitTarget>,
     /// Time since which the wait is known.
     pub(crate) since: Option<Duration>,
-    /// Number of processes that wait for this one, directly or through others.
+    /// Number of processes below this row: they wait for it, directly or through others. A process that waits for several
+    /// counts once.
     pub(crate) waiters: u64,
-    /// Number of processes in the cycle that this row is part of; 0 outside of cycles.
+    /// Number of processes in the cycle that this row is part of; 0 outside of the cycles found.
     pub(crate) cycle: u32,
 }
 
@@ -113,23 +114,24 @@ impl<'a> Graph<'a> {
         Self { waits, subjects, edges, outgoing, incoming }
     }
 
-    /// Finds a cycle through each subject that is part of one. Every subject is visited once.
+    /// Finds cycles: at least one in each set of subjects that wait for each other. Every subject is visited once, so a
+    /// subject that is only part of a second cycle of its set may be missed.
     fn cycles(&self) -> Vec<Cycle> {
         const NEW: usize = 0;
         const DONE: usize = usize::MAX;
         let mut cycles = Vec::new();
         // Position on the current path, from 1.
-        let mut place = vec![NEW; self.subjects.len()];
+        let mut path_position = vec![NEW; self.subjects.len()];
         for start in 0..self.subjects.len() {
             // The path: a subject, the number of its waits that were followed, and the wait by which it was reached.
             let mut path: Vec<(usize, usize, usize)> = Vec::new();
-            if place[start] == NEW {
-                place[start] = 1;
+            if path_position[start] == NEW {
+                path_position[start] = 1;
                 path.push((start, 0, usize::MAX));
             }
             while let Some((at, followed, _)) = path.last_mut() {
                 let Some(wait) = self.outgoing[*at].get(*followed).copied() else {
-                    place[*at] = DONE;
+                    path_position[*at] = DONE;
                     path.pop();
                     continue;
                 };
@@ -138,11 +140,11 @@ impl<'a> Graph<'a> {
                 if self.waits[wait].wait.may_continue {
                     continue;
                 }
-                if place[next] == NEW {
-                    place[next] = path.len() + 1;
+                if path_position[next] == NEW {
+                    path_position[next] = path.len() + 1;
                     path.push((next, 0, wait));
-                } else if place[next] != DONE {
-                    let from = place[next] - 1;
+                } else if path_position[next] != DONE {
+                    let from = path_position[next] - 1;
                     let waits = path[from + 1..].iter().map(|(_, _, wait)| *wait).chain([wait]);
                     cycles.extend(self.cycle(path[from..].iter().map(|(at, _, _)| *at), waits));
                 }
@@ -176,7 +178,7 @@ impl<'a> Graph<'a> {
             self.subjects.iter().enumerate().map(|(at, subject)| (subject, at)).collect();
         let heads = cycles.iter().filter_map(|cycle| index.get(&Subject::Process(cycle.pids[0])).copied());
         let causes = (0..self.subjects.len()).filter(|at| self.outgoing[*at].is_empty());
-        // Circles of waits that may continue are neither; their members come last.
+        // Cycles of waits that may continue are neither; their members come last.
         let starts: Vec<usize> = heads.chain(causes).chain(0..self.subjects.len()).collect();
         let mut is_listed = vec![false; self.subjects.len()];
         let mut trees: Vec<Vec<GraphRow>> = Vec::new();
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_that_another_event_may_end_is_listed_and_is_no_cycle() {
+    fn a_cycle_that_another_event_may_end_is_listed_and_not_reported() {
         let mut waits = vec![call(1, 2), call(2, 1)];
         waits[0].wait.may_continue = true;
 

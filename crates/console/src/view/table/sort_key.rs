@@ -106,7 +106,7 @@ impl NameKey {
     pub(crate) fn of(column: Column, seen: &ProcessRef<'_>, desc: bool) -> Self {
         let told = || observe::body_info_of(seen);
         let name = match (column, fact_of(column)) {
-            (Column::Kind, _) => told().map(|body_info| body_info.kind().into()),
+            (Column::Kind, _) => Some(told().map_or_else(|| "native".into(), |body_info| body_info.kind().into())),
             (Column::Module, _) => told().and_then(|body_info| body_info.source()),
             (_, Some(fact)) => told().and_then(|body_info| body_info.fact(fact)).and_then(|fact| match fact {
                 BodyFact::Text(text) => Some(text),

@@ -96,14 +96,15 @@ impl<M: Send + 'static> Inbox<M> {
 
     /// Waits for the next message.
     ///
-    /// Dropping the future loses no message. With [`Unmatched::Crash`], a message of another type ends the process.
+    /// Dropping the future loses no message. With [`Unmatched::Crash`], a message of another type ends the process, also if it
+    /// traps exits.
     pub async fn receive(&mut self, ctx: &Context) -> M {
         loop {
             match NextForInbox::of(ctx).await {
                 Ok(message) => return message,
                 Err(message) => {
                     if let Some(reason) = self.unmatched.record(self.policy, ctx, &message) {
-                        ctx.exit(ctx.pid(), reason);
+                        ctx.end_by_itself(reason);
                         // The signal takes effect here.
                         ctx.yield_now().await;
                     }

@@ -188,6 +188,9 @@ pub enum ChildError {
     /// The child waits for its restart: wait until it runs, or terminate it.
     #[error("the child is waiting for its restart")]
     Restarting,
+    /// The arguments of the child were used by its start: terminate it, and start another one.
+    #[error("the child starts only once")]
+    Once,
     /// The children of a dynamic supervisor can only be terminated.
     #[error("not supported by a simple_one_for_one supervisor")]
     Dynamic,
@@ -416,8 +419,8 @@ impl SupervisorRef {
     /// that fails is tried again like a restart after a crash.
     ///
     /// # Errors
-    /// [`ChildError::NotFound`]; [`ChildError::Restarting`] if the child failed to start and waits for its next try;
-    /// [`ChildError::Call`].
+    /// [`ChildError::NotFound`]; [`ChildError::Once`] if its arguments are gone; [`ChildError::Restarting`] if the child failed
+    /// to start and waits for its next try; [`ChildError::Call`].
     pub async fn replace_child(self, by: &impl Caller, child: impl Into<ChildRef> + Send) -> Result<Pid, ChildError> {
         match self.call(by, Command::Replace(child.into())).await? {
             Reply::Restarted(restarted) => restarted,

@@ -372,6 +372,9 @@ impl SupervisorLoop {
     /// Stops a child, if it runs, and starts it again.
     async fn replace(&mut self, child: &ChildRef) -> Result<Pid, ChildError> {
         let key = self.with_state(|state| state.find(child)).ok_or(ChildError::NotFound)?;
+        if self.with_state(|state| state.child(key).is_some_and(|child| child.spec.is_once)) {
+            return Err(ChildError::Once);
+        }
         self.stop_running(key).await;
         self.with_state(|state| state.stopped_to_start_again(key));
         self.start_again(key, false).await;

@@ -215,8 +215,8 @@ impl SupervisorState {
         self.deferred_drops.reason(oldest);
         let significant = child.spec.significant;
         if significant && !restarted && !reason.is_normal() {
-            self.significant_failure =
-                Some(SignificantFailure { child: Arc::clone(&child.id), reason: reason.clone() });
+            let failure = SignificantFailure { child: Arc::clone(&child.id), reason: reason.clone() };
+            self.deferred_drops.reason(self.significant_failure.replace(failure).map(|before| before.reason));
         }
         self.deferred_drops.reason(child.last_exit.replace(reason));
         if restarted {
@@ -354,9 +354,12 @@ impl SupervisorState {
         Some(GaveUp { child: Arc::clone(&child.id), intensity: self.intensity(), ends })
     }
 
-    /// Removes all children, once none is running.
+    /// Removes all children: the supervisor has ended.
     pub(super) fn clear(&mut self) {
         let children = std::mem::take(&mut self.children);
+        self.by_pid = SmallMap::default();
+        self.by_id.clear();
+        (self.supervisors, self.waiting) = (0, 0);
         self.deferred_drops.children.extend(children.into_values());
         self.deferred_drops.template = self.template.take();
     }

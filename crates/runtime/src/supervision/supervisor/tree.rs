@@ -49,7 +49,7 @@ pub struct ChildCounts {
     pub running: usize,
     /// Children that wait for their restart.
     pub waiting: usize,
-    /// Children that have ended for good, or are being restarted at this moment.
+    /// Children that have ended for good, have not started yet, or are being restarted at this moment.
     pub ended: usize,
 }
 

@@ -102,7 +102,8 @@ async fn forward<M: Send + 'static>(
     }
 }
 
-/// Returns the next message; `None` after the end of the topic or of the receiver. This process handles no messages.
+/// Returns the next message; `None` after the end of the topic or of the receiver. This process handles no messages. While
+/// it waits for room at the receiver it leaves them in its mailbox: a wait for both would not count as one in a cycle.
 async fn next_while_alive(ctx: &Context, from: &mut Subscriber, unmatched: &mut UnmatchedLog) -> Option<Message> {
     poll_fn(|cx| {
         while let Poll::Ready(received) = pin!(Next::<Down>::of(ctx)).poll(cx) {

@@ -24,7 +24,7 @@ pub struct PublisherConfig {
     /// is included.
     pub batch_bytes: usize,
     /// Longest time that a message waits for others, up to an hour; default 10 ms. It does not wait while a reader is
-    /// idle.
+    /// idle; subscribers that drop the newest messages do not count.
     pub batch_delay: Duration,
     /// Maximum number of messages that are gathered or wait for room in the topic, between 1 and 2²⁴; default 1,000.
     pub outstanding_messages: usize,

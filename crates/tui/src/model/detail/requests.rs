@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rusm_protocol::{BondView, ClientMessage, InspectView, Inspection};
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
+
 /// Time after which an unanswered request counts as unanswerable.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -43,7 +43,7 @@ impl Requests {
         };
         let Wanted { pid, page, values, reach } = wanted;
         let query = InspectView { id: self.ids, pid, page, values, reach, ..InspectView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusm_protocol::{Causes, Cell, Column, Events, Frame, Past, Rows, ServerMessage};
 
+use crate::model::ends::Ends;
 use crate::model::format;
 
 /// Number of processes that are listed of each kind of change.
@@ -61,7 +62,7 @@ fn figures(old: &Frame, new: &Frame) -> Vec<Change> {
     let (a, b) = (&old.observer, &new.observer);
     let list: [Figure<'_>; 9] = [
         ("processes", a.process_count as f64, b.process_count as f64, &count, false),
-        ("crashed in all", a.crashed_total as f64, b.crashed_total as f64, &count, true),
+        ("crashed in all", Ends::of(a).crashed as f64, Ends::of(b).crashed as f64, &count, true),
         ("restarts in all", a.restarts_total as f64, b.restarts_total as f64, &count, true),
         ("lints", a.lints_total as f64, b.lints_total as f64, &count, true),
         ("cores used", a.cpu_pct / 100.0, b.cpu_pct / 100.0, &cores, false),

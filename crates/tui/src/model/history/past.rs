@@ -11,10 +11,9 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, Events, Frame, Past, PastView, Rows, ServerMessage};
 
 use crate::model::history::live::LiveData;
+use crate::model::message::REQUEST_PACE;
 use crate::model::tab::Tab;
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
 /// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time before the cursor with which `D` compares, in milliseconds.
@@ -136,7 +135,7 @@ impl PastPane {
         })
     }
 
-    /// Records the number of crashes at an instant.
+    /// Records the number of crashes at an instant, without ends by other processes.
     pub(crate) fn mark(&mut self, at_ms: u64, crashed_total: u64) {
         let rose = self.crashed_total.is_some_and(|before| crashed_total > before);
         self.crashed_total = Some(crashed_total);
@@ -168,7 +167,7 @@ impl PastPane {
     /// Returns the request for the instant that is needed now, if one may be sent.
     pub(crate) fn request(&mut self, now: Duration) -> Option<ClientMessage> {
         let (at_ms, purpose) = self.needed()?;
-        let pause = if self.sent.is_some() { PATIENCE } else { PACE };
+        let pause = if self.sent.is_some() { PATIENCE } else { REQUEST_PACE };
         if self.last_sent_at.is_some_and(|sent_at| now.saturating_sub(sent_at) < pause) {
             return None;
         }

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Cluster, ClusterNode, ClusterView, NameInfo};
 
+use crate::model::message::REQUEST_PACE;
 use crate::model::selection::ListCursor;
-
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
 
 /// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +54,7 @@ impl ClusterPane {
         };
         let (window, names) = (self.nodes.window(nodes), self.names.window(names));
         let query = ClusterView { id: self.ids, window, names, ..ClusterView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

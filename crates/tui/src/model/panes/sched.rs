@@ -8,8 +8,8 @@ use rusm_protocol::{ClientMessage, MemorySnapshot, Schedulers, SchedulersView, V
 
 use self::memory_kind::MemoryKind;
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
+
 /// Maximum number of rows that a view may request.
 const ROWS_MAX: u16 = 200;
 
@@ -38,7 +38,7 @@ impl SchedPane {
         };
         let window = ViewWindow { offset: 0, len: visible.clamp(1, ROWS_MAX).into() };
         let query = SchedulersView { id: self.ids, window, ..SchedulersView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

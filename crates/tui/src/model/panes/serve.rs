@@ -15,11 +15,10 @@ use std::time::Duration;
 use rusm_protocol::{ClientMessage, LimitInfo, RequestInfo, RequestSort, RouteInfo, RouteSort, Serve, ServeView};
 use rusm_text::quoted;
 
+use crate::model::message::REQUEST_PACE;
 use crate::model::panes::serve::filter::RequestFilterField;
 use crate::model::selection::ListCursor;
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
 /// Number of points of the chart of the rate.
 const POINTS: usize = 240;
 
@@ -87,7 +86,7 @@ impl ServePane {
             requests: self.requests.window(requests),
             ..ServeView::default()
         };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

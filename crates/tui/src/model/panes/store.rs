@@ -10,9 +10,9 @@ use rusm_protocol::{
     BucketInfo, ClientMessage, KeysInfo, KeysView, StoreInfo, Stores, StoresView, TableInfo, ViewWindow,
 };
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
-/// Number of answers from which rates are computed: two seconds of them.
+use crate::model::message::REQUEST_PACE;
+
+/// Number of answers from which rates are computed: two seconds of them, or less while the list is scrolled.
 const KEPT: usize = 5;
 
 /// List that has the keyboard focus.
@@ -97,7 +97,7 @@ impl StorePane {
             len: keys.clamp(1, 100).into(),
         });
         let query = StoresView { id: self.ids, window, keys, ..StoresView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }
@@ -118,11 +118,13 @@ impl StorePane {
             self.bucket = stores.offset + at as u64;
         }
         // If the node's time went back, the earlier answers are from another store.
-        let continues = self.newest().is_none_or(|before| before.at_ms < stores.at_ms);
-        if std::mem::take(&mut self.was_hidden) {
+        let went_back = self.newest().is_some_and(|before| before.at_ms > stores.at_ms);
+        if std::mem::take(&mut self.was_hidden) || went_back {
             self.seen.clear();
         }
-        if !continues || self.seen.len() == KEPT {
+        // A replay answers a request with the state that it has sent before.
+        self.seen.retain(|before| before.at_ms != stores.at_ms);
+        if self.seen.len() == KEPT {
             self.seen.pop_front();
         }
         self.seen.push_back(stores);
@@ -270,12 +272,17 @@ impl StorePane {
         self.newest().map_or(0, |newest| newest.tables.len())
     }
 
-    /// Returns the reads and writes per second of a table or a registry.
-    pub(crate) fn table_rates(&self, table: &TableInfo) -> Option<(f64, f64)> {
+    /// Returns the reads and writes per second of the table or registry at an index of the newest answer. Names need not be
+    /// unique: of several alike, the first is compared with the first.
+    pub(crate) fn table_rates(&self, at: usize) -> Option<(f64, f64)> {
         let (first, last) = (self.seen.front()?, self.seen.back()?);
-        let before = first.tables.iter().find(|known| (&known.name, &known.kind) == (&table.name, &table.kind))?;
-        let reads = table.reads_total.saturating_sub(before.reads_total);
-        let writes = table.writes_total.saturating_sub(before.writes_total);
+        let table = last.tables.get(at)?;
+        let is_same =
+            |known: &&TableInfo| (&known.name, &known.kind, &known.owner) == (&table.name, &table.kind, &table.owner);
+        let number = last.tables[..at].iter().filter(is_same).count();
+        let before = first.tables.iter().filter(is_same).nth(number)?;
+        let reads = table.reads_total.checked_sub(before.reads_total)?;
+        let writes = table.writes_total.checked_sub(before.writes_total)?;
         Some((rate(reads, first, last)?, rate(writes, first, last)?))
     }
 

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, Rows, View};
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
 
 /// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -86,7 +85,7 @@ impl Subscription {
             return false;
         };
         let waited = now.saturating_sub(sent_at);
-        waited < PACE || (self.unanswered && waited < PATIENCE)
+        waited < REQUEST_PACE || (self.unanswered && waited < PATIENCE)
     }
 }
 

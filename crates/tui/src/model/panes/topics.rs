@@ -57,9 +57,10 @@ impl TopicsPane {
         self.pages.take(topics, visible)
     }
 
-    /// Shows recorded topics, which are not an answer.
-    pub(crate) fn show(&mut self, topics: Topics, visible: u16) {
+    /// Shows recorded topics, which are not an answer. The node records them by name.
+    pub(crate) fn show(&mut self, mut topics: Topics, visible: u16) {
         self.before = None;
+        self.sort.sort(&mut topics.topics);
         self.pages.show(topics, visible);
     }
 

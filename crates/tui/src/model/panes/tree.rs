@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, TREE_OPEN_MAX, TreeDetail, TreeRow, TreeRows, TreeView, VIEW_ROWS_MAX, ViewWindow};
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
+
 /// Time after which an unanswered request counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A supervisor opens automatically if it has at most this many children, and fewer than `OPEN_BY_THEMSELVES`
@@ -79,7 +79,7 @@ impl TreePane {
             return self.sent.take().map(|_| ClientMessage::Tree { view: None });
         };
         let waited = now.saturating_sub(self.sent_at);
-        let must_wait = waited < PACE || (self.unanswered && waited < PATIENCE);
+        let must_wait = waited < REQUEST_PACE || (self.unanswered && waited < PATIENCE);
         let query = self.query(visible);
         if self.sent.as_ref().is_some_and(|sent| must_wait || *sent == TreeView { id: sent.id, ..query.clone() }) {
             return None;

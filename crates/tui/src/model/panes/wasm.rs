@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, EngineInfo, Engines, EnginesView, FaultDetail, FaultId, ModuleInfo, ViewWindow};
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
+use crate::model::message::REQUEST_PACE;
 
 /// List that has the keyboard focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +55,7 @@ impl WasmPane {
         let around = u64::from(visible.max(1));
         let window = ViewWindow { offset: self.top.saturating_sub(around), len: (visible.max(1) * 3).min(200).into() };
         let query = EnginesView { id: self.ids, window, fault: self.open_trap, ..EnginesView::default() };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&query) {
             return None;
         }

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use rusm_protocol::{Cpu, CpuRow, TopicInfo, Topics, WaitRow, Waits};
 
+use crate::model::message::REQUEST_PACE;
 use crate::model::selection::ListCursor;
-
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
 
 /// A page of a list, as the node answers it.
 pub(crate) trait Page {
@@ -63,7 +61,7 @@ impl<V: Clone + PartialEq, P: Page> PagedList<V, P> {
 
     /// Returns the next request that `of` creates with its id, if it differs from the last one and is not too early.
     pub(crate) fn request(&mut self, now: Duration, of: impl Fn(u32) -> V) -> Option<V> {
-        let is_early = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let is_early = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if is_early || self.sent == Some(of(self.ids)) {
             return None;
         }
@@ -83,21 +81,21 @@ impl<V: Clone + PartialEq, P: Page> PagedList<V, P> {
         self.sent.is_some() && self.ids == page.id()
     }
 
-    /// Stores a page unless it answers an earlier request. The cursor follows the selected item.
+    /// Stores a page unless it answers an earlier request.
     pub(crate) fn take(&mut self, page: P, visible: u16) -> bool {
         if !self.is_answer(&page) {
             return false;
-        }
-        let selected = |row: &P::Row| self.list.selected.is_some() && P::key(row) == self.list.selected;
-        if let Some(at) = page.rows().iter().position(selected) {
-            self.list.at = page.offset() + at as u64;
         }
         self.show(page, visible);
         true
     }
 
-    /// Shows a page, for example a recorded one, which is not an answer.
+    /// Shows a page, for example a recorded one, which is not an answer. The cursor follows the selected item.
     pub(crate) fn show(&mut self, page: P, visible: u16) {
+        let selected = |row: &P::Row| self.list.selected.is_some() && P::key(row) == self.list.selected;
+        if let Some(at) = page.rows().iter().position(selected) {
+            self.list.at = page.offset() + at as u64;
+        }
         self.newest = Some(page);
         self.clamp(visible);
     }

@@ -3,6 +3,7 @@
 use rusm_protocol::Frame;
 
 use crate::model::Model;
+use crate::model::ends::Ends;
 use crate::model::history::Series;
 use crate::model::panes::sched::memory_kind::MemoryKind;
 
@@ -68,5 +69,5 @@ fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
 fn note_frame(model: &mut Model, frame: &Frame) {
     let at_ms = frame.captured_at_ns / 1_000_000;
     model.past.live_ms = at_ms;
-    model.past.mark(at_ms, frame.observer.crashed_total);
+    model.past.mark(at_ms, Ends::of(&frame.observer).crashed);
 }

@@ -74,12 +74,14 @@ fn complete(model: &mut Model) {
     }
 }
 
-/// Executes the line if it is a command as it is, else the selected candidate.
+/// Executes the candidate that the user has moved to. Without a move, executes the line if it is a command as it is, else
+/// the first candidate.
 fn execute(model: &mut Model, palette: Palette, effects: &mut Vec<Effect>) {
     let known = known(model);
     let line = palette.edit.text();
     let chosen: Option<&Candidate> = palette.found.get(palette.at);
-    let parsed = commands::parse(&line, &known);
+    let has_moved = palette.at > 0 && chosen.is_some_and(|chosen| chosen.line.trim() != line.trim());
+    let parsed = if has_moved { Err(String::new()) } else { commands::parse(&line, &known) };
     let order = match (parsed, chosen) {
         (Ok(order), _) => order,
         (Err(_), Some(chosen)) if !chosen.is_open => match commands::parse(&chosen.line, &known) {

@@ -110,7 +110,11 @@ pub(super) fn hold(model: &mut Model, message: ServerMessage) -> Option<ServerMe
             }
         }
         // The question before a process is ended needs it now.
-        ServerMessage::Inspection(_) if model.past.rows.is_none() => return Some(message),
+        ServerMessage::Inspection(_)
+            if model.past.rows.is_none() || matches!(model.overlay, Some(Overlay::Kill { .. })) =>
+        {
+            return Some(message);
+        }
         ServerMessage::Inspection(_)
         | ServerMessage::Events(_)
         | ServerMessage::Tree(_)
@@ -310,7 +314,12 @@ pub(super) fn fill(model: &mut Model, history: &History) {
     for (at, scheduler) in histories.schedulers.iter_mut().enumerate() {
         scheduler.fill(points(&format!("utilisation/{at}")));
     }
-    let crashed: Vec<(u64, f64)> = points("crashed_total").collect();
+    // An older node has recorded no ends by other causes.
+    let others = |at: usize| {
+        ["killed_total", "linked_total"].iter().filter_map(|name| series(name)?.points.get(at)).sum::<f64>()
+    };
+    let crashed: Vec<(u64, f64)> =
+        points("crashed_total").enumerate().map(|(at, (at_ms, all))| (at_ms, all - others(at))).collect();
     let rises = crashed.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0);
     model.past.mark_earlier(rises.collect::<Vec<_>>().into_iter());
     model.dirty = true;

@@ -357,6 +357,10 @@ pub(super) fn confirm_kill(model: &mut Model) {
 
 /// Asks for confirmation to end every process of the filtered table.
 pub(super) fn confirm_kill_all(model: &mut Model) {
+    if model.past.is_on() {
+        return model
+            .show_notice("these are the processes of the past: return to the present to end those of now", true);
+    }
     let filter = model.table.filter_in_force().to_owned();
     if filter.is_empty() {
         return model.show_notice("set a filter first: it selects the processes to end", true);

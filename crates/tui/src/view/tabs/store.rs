@@ -155,9 +155,9 @@ fn tables(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let inner = painter.panel(area, &title("tables and registries in memory", false, theme), &right);
     let heading = ["ENTRIES", "BYTES", "READS/s", "WRITES/s"].map(|word| (word.to_owned(), Role::Dim));
     put(painter, inner, 0, ("NAME", Role::Dim), &heading);
-    for (at, table) in (1..inner.height).zip(&newest.tables) {
-        let rates = model.store.table_rates(table).unzip();
-        put(painter, inner, at, (&described(table, theme), Role::Strong), &table_sizes(table, rates));
+    for (at, table) in (0..inner.height.saturating_sub(1)).zip(&newest.tables) {
+        let rates = model.store.table_rates(at.into()).unzip();
+        put(painter, inner, at + 1, (&described(table, theme), Role::Strong), &table_sizes(table, rates));
     }
 }
 

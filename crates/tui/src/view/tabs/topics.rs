@@ -152,7 +152,7 @@ fn receivers(painter: &mut Painter<'_>, area: Rect, model: &Model) {
     let described = topic.receivers.len().min(fits) as u64;
     let more = (topic.subscriptions + topic.subscribers).saturating_sub(described);
     if more > 0 && usize::from(inner.height) > fits + 1 {
-        let text = format!(" {} more, none further behind", format::grouped(more));
+        let text = format!(" {} more", format::grouped(more));
         painter.line(inner, fits as u16 + 1, &Line::from(Span::styled(text, theme.style(Role::Dim))));
     }
 }

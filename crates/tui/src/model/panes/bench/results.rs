@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use rusm_protocol::{ClientMessage, ReportPart, Results, ResultsView, RunEntry, RunResult, ViewWindow};
 
+use crate::model::message::REQUEST_PACE;
 use crate::model::selection::ListCursor;
 
-/// Minimum time between two requests: a node accepts 20 commands per second.
-const PACE: Duration = Duration::from_millis(80);
 /// Maximum size of a report that is put together, in bytes.
 const REPORT_MAX_BYTES: u64 = 32 << 20;
 
@@ -86,7 +85,7 @@ impl ResultsPane {
             history: self.list.window(visible),
             ..ResultsView::default()
         };
-        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < PACE;
+        let waits = self.sent.is_some() && now.saturating_sub(self.sent_at) < REQUEST_PACE;
         if waits || self.sent.as_ref() == Some(&wanted) {
             return None;
         }
