@@ -1,11 +1,13 @@
 #!/bin/sh
 # Builds the binaries of a release into one folder, with checksums and a list of all components (SBOM, CycloneDX 1.5).
 #   tests/release/release.sh OUT_DIR [--skip-build]
-# The list comes from Cargo.lock and `cargo metadata`, so it needs no further tool.
+# The list comes from Cargo.lock and `cargo tree`, so it needs no further tool.
 set -eu
-cd "$(dirname "$0")/../.."
 out=${1:?usage: release.sh OUT_DIR [--skip-build]}
+# Resolve the path before `cd`: if it is relative, it is relative to the caller's directory.
 mkdir -p "$out"
+out=$(realpath "$out")
+cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
 if [ "${2:-}" != --skip-build ]; then
     cargo build --release --locked -p rusm-node -p rusm-tui

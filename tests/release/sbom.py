@@ -2,62 +2,49 @@
 """Prints the components of the binaries as CycloneDX 1.5: each package with version, licence, origin and checksum."""
 
 import json
+import re
 import subprocess
 import tomllib
 
-PLATFORM = ("--filter-platform", "x86_64-unknown-linux-gnu")
-ROOTS = ("rusm-node", "rusm-tui")
+# Keep the packages and features the same as in the build of release.sh. `cargo metadata` cannot replace `cargo tree`: it
+# resolves the features of the whole workspace, and lists packages that these binaries do not contain.
+TREE = (
+    "cargo", "tree", "--package", "rusm-node", "--package", "rusm-tui", "--edges", "normal,build", "--locked", "--offline",
+    "--color", "never", "--prefix", "depth", "--format", " {p}\t{l}",
+)
+# The end "(*)" marks a package whose dependencies are listed further up.
+LINE = re.compile(r"(?P<depth>\d+) (?P<name>\S+) v(?P<version>\S+).*\t(?P<licence>.*?)(?: \(\*\))?")
 
-metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--format-version", "1", "--locked", "--offline", *PLATFORM]))
 with open("Cargo.lock", "rb") as lock:
     checksums = {(p["name"], p["version"]): p.get("checksum") for p in tomllib.load(lock)["package"]}
-packages = {package["id"]: package for package in metadata["packages"]}
-nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
 
 
-def normal(node):
-    """Ids of the dependencies that are part of the program, without those of tests."""
-    return [dep["pkg"] for dep in node["deps"] if any(kind["kind"] != "dev" for kind in dep["dep_kinds"])]
-
-
-def reference(id):
-    return f"pkg:cargo/{packages[id]['name']}@{packages[id]['version']}"
-
-
-reached, waiting = set(), [id for id, package in packages.items() if package["name"] in ROOTS]
-while waiting:
-    id = waiting.pop()
-    if id not in reached:
-        reached.add(id)
-        waiting.extend(normal(nodes[id]))
-
-
-def component(id):
-    package = packages[id]
-    checksum = checksums.get((package["name"], package["version"]))
-    found = {
-        "type": "library",
-        "bom-ref": reference(id),
-        "name": package["name"],
-        "version": package["version"],
-        "purl": reference(id),
-    }
-    if package["license"]:
-        found["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
-    if checksum:
+def component(reference, name, version, licence):
+    found = {"type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference}
+    if licence:
+        found["licenses"] = [{"expression": licence.replace("/", " OR ")}]
+    if checksum := checksums[name, version]:
         found["hashes"] = [{"alg": "SHA-256", "content": checksum}]
     return found
 
 
-ordered = sorted(reached, key=reference)
-root = next(id for id in ordered if packages[id]["name"] == "rusm-node")
+components, dependencies, path = {}, {}, []
+# An empty line separates the trees of the packages.
+for line in filter(None, subprocess.check_output(TREE, text=True).splitlines()):
+    depth, name, version, licence = LINE.fullmatch(line).groups()
+    reference = f"pkg:cargo/{name}@{version}"
+    components[reference] = component(reference, name, version, licence)
+    dependencies.setdefault(reference, set())
+    path[int(depth):] = [reference]
+    if len(path) > 1:
+        dependencies[path[-2]].add(reference)
+
+root = next(found for found in components.values() if found["name"] == "rusm-node")
 print(json.dumps({
     "bomFormat": "CycloneDX",
     "specVersion": "1.5",
     "version": 1,
-    "metadata": {"component": {"type": "application", "name": "rusm", "version": packages[root]["version"]}},
-    "components": [component(id) for id in ordered],
-    "dependencies": [
-        {"ref": reference(id), "dependsOn": sorted({reference(dep) for dep in normal(nodes[id])})} for id in ordered
-    ],
+    "metadata": {"component": {"type": "application", "name": "rusm", "version": root["version"]}},
+    "components": [components[reference] for reference in sorted(components)],
+    "dependencies": [{"ref": reference, "dependsOn": sorted(dependencies[reference])} for reference in sorted(dependencies)],
 }, indent=1))

@@ -11,6 +11,14 @@ pub fn ignore_file_size_signal() {
     set(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
+/// Ignores SIGUSR1, and SIGHUP if `hangup`, until the program listens to them.
+pub fn ignore_service_signals(hangup: bool) {
+    set(libc::SIGUSR1, libc::SIG_IGN);
+    if hangup {
+        set(libc::SIGHUP, libc::SIG_IGN);
+    }
+}
+
 /// Gives SIGCHLD its default disposition. While it is ignored, the system forgets how children have ended.
 pub fn restore_child_signal() {
     set(libc::SIGCHLD, libc::SIG_DFL);

@@ -37,7 +37,7 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::destination::Destination;
 pub use crate::destination::Rotation;
-pub use crate::dispositions::{ignore_file_size_signal, restore_child_signal, unblock_signals};
+pub use crate::dispositions::{ignore_file_size_signal, ignore_service_signals, restore_child_signal, unblock_signals};
 pub use crate::extra::ExtraLayer;
 pub use crate::filter::{FilterHandle, LEVELS, parse_filter};
 use crate::queue::Queue;

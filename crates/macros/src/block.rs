@@ -1,7 +1,7 @@
 //! The whole block with the options of the attribute.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Error, GenericParam, Generics, ImplItem, ItemImpl, Path, Result, Token, Type};
@@ -109,11 +109,48 @@ pub(crate) fn parse(options: TokenStream, item: TokenStream) -> Result<Block> {
         match Function::parse(function, &actor)? {
             Function::Init(init) => block.init = Some(init),
             Function::Terminate(terminate) => block.terminate = Some(terminate),
-            Function::Info(info) => block.infos.push(*info),
+            Function::Info(info) => {
+                let kind = info.message.to_token_stream().to_string();
+                let is_same =
+                    |other: &&Info| other.message.to_token_stream().to_string() == kind && other.cfgs.is_empty();
+                if info.cfgs.is_empty() && block.infos.iter().any(|other| is_same(&other)) {
+                    let what = format!("another `#[info]` method handles `{kind}`: this one would never be called");
+                    return Err(Error::new(info.name.span(), what));
+                }
+                block.infos.push(*info);
+            }
             Function::Message(method) => block.methods.push(*method),
             Function::Other => {}
         }
     }
     block.item = item;
     Ok(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_could_not_do_what_they_look_like_are_refused() {
+        let refused = |functions: TokenStream| match parse(TokenStream::new(), quote!(impl Till { #functions })) {
+            Ok(_) => panic!("it is accepted"),
+            Err(error) => error.to_string(),
+        };
+
+        assert!(
+            refused(quote!(
+                fn terminate(&mut self) {}
+            ))
+            .starts_with("`terminate` takes `self`")
+        );
+        let twice = quote! { #[info] fn one(&mut self, _: Down) {} #[info] fn two(&mut self, _: Down) {} };
+        assert_eq!(refused(twice), "another `#[info]` method handles `Down`: this one would never be called");
+        let hidden = quote!(
+            fn pay(&mut self) -> Result<Flow, String> {
+                Ok(Flow::Continue)
+            }
+        );
+        assert!(refused(hidden).starts_with("a `Flow` in a `Result` would be a reply"));
+    }
 }

@@ -110,6 +110,12 @@ impl Function {
                 "a message takes `&self` or `&mut self`; mark other functions with `#[skip]`",
             ));
         }
+        if name == "terminate" {
+            return Err(Error::new(
+                receiver.span(),
+                "`terminate` takes `self`: it is called once, at the end; mark other functions with `#[skip]`",
+            ));
+        }
         if let Some(generic) = function.sig.generics.params.first() {
             return Err(Error::new(generic.span(), "a message cannot be generic; mark other functions with `#[skip]`"));
         }
@@ -180,6 +186,10 @@ impl Method {
             (ReturnType::Default, None) => Answer::None,
             (ReturnType::Type(..), None) if returns_flow => Answer::None,
             (ReturnType::Type(_, kind), None) => {
+                if is_named(kind, "Result") && names_flow(kind.to_token_stream()) {
+                    let what = "a `Flow` in a `Result` would be a reply: return `Flow`, and `Flow::Stop` for an error";
+                    return Err(Error::new(kind.span(), what));
+                }
                 if let Some(borrow) = borrow(kind.to_token_stream()) {
                     let what = "a reply cannot borrow from the actor: return an owned value, such as a `String`";
                     return Err(Error::new(borrow, what));
@@ -306,6 +316,15 @@ fn is_ident(kind: &Type, name: &str) -> bool {
 
 fn returns_flow(output: &ReturnType) -> bool {
     matches!(output, ReturnType::Type(_, kind) if is_named(kind, "Flow"))
+}
+
+/// Returns true if a type contains `Flow`.
+fn names_flow(kind: TokenStream) -> bool {
+    kind.into_iter().any(|token| match token {
+        TokenTree::Ident(name) => name == "Flow",
+        TokenTree::Group(group) => names_flow(group.stream()),
+        _ => false,
+    })
 }
 
 /// Returns the `R` of a `ReplyTo<R>`.

@@ -31,7 +31,7 @@ use crate::logging;
 use crate::run::guests::Guests;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
-use crate::signals::service::Service;
+use crate::signals::service::{Service, ignore_until_started};
 use crate::signals::{Signals, TerminationSignal, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
@@ -47,6 +47,9 @@ enum RunEnd {
 pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let observer =
         if flags.top { Some(observer("--top needs one; without it the log shows how to watch")?) } else { None };
+    if !flags.top {
+        ignore_until_started();
+    }
     let plan = Plan::read(flags)?;
     logging::start(&plan.settings.log, plan.settings.exporter(&plan.name).as_ref(), flags.top)?;
     let store = open_store(&plan.settings)?;

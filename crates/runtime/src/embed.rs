@@ -137,6 +137,13 @@ pub fn show_server(runtime: &Handle, server: Weak<dyn HttpServer>) {
     runtime.shared.servers.show(server);
 }
 
+/// Writes a line about a failure to standard error, if the events of this thread reach no subscriber of `tracing`: at most 32
+/// in a second, together with the crashes of the runtime. The caller escapes what comes from outside.
+pub fn print_without_subscriber(runtime: &Handle, line: impl FnOnce() -> String) {
+    let now_ns = runtime.shared.started.elapsed().as_nanos() as u64;
+    runtime.shared.crash_log.print_without_subscriber(now_ns, line);
+}
+
 /// Adds to a counter that only this thread writes.
 #[inline]
 pub fn bump(counter: &AtomicU64, by: u64) {

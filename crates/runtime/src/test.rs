@@ -35,12 +35,14 @@
 //!
 //! Write such a test as a plain `#[test]`: it cannot run inside of a tokio runtime.
 
+mod crashes;
 mod report;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -59,6 +61,7 @@ use crate::scheduler;
 use crate::scheduler::fuzzer::ScheduleFuzzer;
 use crate::time::ticker;
 use crate::time::timers;
+use crashes::Crashes;
 pub use report::{LiveProcess, RunReport};
 
 /// Environment variable with the seed that [`explore`] and [`find`] run alone.
@@ -82,9 +85,9 @@ where
 /// Runs an application once for each seed, or only for the seed in `RUSM_SEED` if that is set.
 ///
 /// # Panics
-/// With the [`Failure`] of the first seed that fails, which names the seed. A run fails if its first process ends
-/// abnormally, for example by returning an error, or never ends. Also panics if `RUSM_SEED` is not a number, and inside
-/// of a tokio runtime.
+/// With the [`Failure`] of the first seed that fails, which names the seed. A run fails if its first process returns
+/// another reason than [`Normal`](ExitReason::Normal), for example an error, or does not return: it panics, is ended by an
+/// exit signal or never ends. Also panics if `RUSM_SEED` is not a number, and inside of a tokio runtime.
 pub fn explore<B, F>(seeds: impl IntoIterator<Item = u64>, body: B)
 where
     B: Fn(Context) -> F,
@@ -136,14 +139,14 @@ pub struct Failure {
     pub seed: u64,
     /// Cause of the failure.
     pub cause: Cause,
-    /// The last turns of the schedule, and what the live processes wait for.
+    /// The last turns of the schedule, the crashes, and what the live processes wait for.
     pub report: RunReport,
 }
 
 /// Cause of a [`Failure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The first process ended abnormally.
+    /// The first process returned another reason than normal, or was ended before it returned.
     Ended(ExitReason),
     /// Virtual time ran out: processes wait for each other, or for an event from outside.
     OutOfTime(Duration),
@@ -222,8 +225,7 @@ impl Simulation {
             }
         })?;
         let value = returned.lock().take();
-        // An exit signal with the reason `normal` ended the process before it returned a value.
-        value.ok_or_else(|| Failure { seed, cause: Cause::Ended(ExitReason::Normal), report: RunReport::default() })
+        Ok(value.expect("the body has returned"))
     }
 
     /// Runs an application until its first process ends, then ends the other processes.
@@ -232,7 +234,9 @@ impl Simulation {
         B: FnOnce(Context) -> F,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        let config = Config { schedulers: 1, log_crashes: false, ..self.config.clone() };
+        let crashes = Crashes::default();
+        let on_crash = Some(crashes.hook(self.config.on_crash.clone()));
+        let config = Config { schedulers: 1, log_crashes: false, on_crash, ..self.config.clone() };
         let (shared, mut queues) = RuntimeShared::new(config).unwrap_or_else(|error| panic!("{error}"));
         panic_hook::install();
         let teardown = TeardownGuard(Arc::clone(&shared));
@@ -244,20 +248,44 @@ impl Simulation {
             .unwrap_or_else(|error| panic!("cannot create the reactor: {error}"));
         let queue = queues.pop().expect("there is one scheduler");
         let slot = shared.take_slot().unwrap_or_else(|error| panic!("{error}"));
-        let first = spawn::spawn_external(slot, 0, |_| {}, body);
+        let has_returned = Arc::new(AtomicBool::new(false));
+        let returns = Arc::clone(&has_returned);
+        let first = spawn::spawn_external(
+            slot,
+            0,
+            |_| {},
+            |ctx| {
+                let body = body(ctx);
+                async move {
+                    let value = body.await;
+                    returns.store(true, Ordering::Relaxed);
+                    value
+                }
+            },
+        );
         let ended = Handle::new(Arc::clone(&shared)).watch(first);
         let fuzzer = Some(ScheduleFuzzer::new(seed, self.polls_max));
-        let cause = scheduler::Local::drive(&shared, 0, queue, fuzzer, &reactor, self.run_first(&shared, ended));
+        let run = self.run_first(&shared, ended, &has_returned);
+        let failed = scheduler::Local::drive(&shared, 0, queue, fuzzer, &reactor, run);
         drop((reactor, teardown));
-        cause.map_or(Ok(()), |(cause, report)| Err(Failure { seed, cause, report }))
+        let Some((cause, mut report)) = failed else { return Ok(()) };
+        report.crashes = crashes.without(first);
+        Err(Failure { seed, cause, report })
     }
 
     /// Waits for the end of the first process, then ends the other processes and the scheduler.
-    async fn run_first(&self, shared: &Arc<RuntimeShared>, ended: Watch) -> Option<(Cause, RunReport)> {
+    async fn run_first(
+        &self,
+        shared: &Arc<RuntimeShared>,
+        ended: Watch,
+        has_returned: &AtomicBool,
+    ) -> Option<(Cause, RunReport)> {
         let timers = tokio::spawn(timers::drive_virtual(Arc::clone(shared)));
         let tickers = tokio::spawn(ticker::drive_virtual(Arc::clone(shared)));
         let cause = match tokio::time::timeout(self.time_max, first_of(ended)).await {
-            Ok(Some(reason)) => (!reason.is_normal()).then_some(Cause::Ended(reason)),
+            // A signal may have ended the process before it returned, for example the shutdown of a tree that gave up.
+            Ok(Some(ExitReason::Normal)) if has_returned.load(Ordering::Relaxed) => None,
+            Ok(Some(reason)) => Some(Cause::Ended(reason)),
             Ok(None) => Some(Cause::OutOfPolls(self.polls_max)),
             Err(_) => Some(Cause::OutOfTime(self.time_max)),
         };

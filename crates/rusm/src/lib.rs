@@ -128,8 +128,8 @@
 //!
 //! # Observing
 //!
-//! One call makes a runtime visible: `rusm-top shop` shows its processes, supervisors, timers, topics and stores while
-//! it runs. A program can read the same with [`observe`].
+//! One call makes a runtime visible: `rusm-top shop` shows its processes, supervisors, timers and topics while it runs, and
+//! a store after `store.attach(&runtime)`. A program can read the same with [`observe`].
 //!
 #![cfg_attr(feature = "console", doc = "```no_run")]
 #![cfg_attr(not(feature = "console"), doc = "```ignore")]

@@ -41,7 +41,9 @@ fn the_public_interface_is_that_of_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = BTreeSet::new();
     for (folder, prefix) in CRATES {
-        Crate::read(&root.join(folder).join("src")).list(&Module::new(), prefix, &mut found);
+        let library = Crate::read(&root.join(folder).join("src"));
+        library.list(&Module::new(), prefix, &mut found);
+        library.list_foreign_impls(prefix, &mut found);
     }
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/public-api.txt");
     if std::env::var_os("UPDATE_PUBLIC_API").is_some() {
@@ -72,6 +74,26 @@ impl Crate {
             }
         }
         this
+    }
+
+    /// Lists what the crate implements for types of other crates: their traits, such as `From`, and its own public ones.
+    fn list_foreign_impls(&self, prefix: &str, lines: &mut BTreeSet<String>) {
+        for (module, items) in &self.modules {
+            for item in items {
+                let Item::Impl(block) = item else { continue };
+                let Some((implemented, _)) = &block.trait_ else { continue };
+                let path: Vec<String> = implemented.segments.iter().map(|segment| segment.ident.to_string()).collect();
+                let is_private = self.definition_of(module, &path).is_some_and(|(inner, ident)| {
+                    self.modules[&inner].iter().all(|item| {
+                        !matches!(item, Item::Trait(own) if own.ident == ident && matches!(own.vis, Visibility::Public(_)))
+                    })
+                });
+                if !is_private && self.definition_of(module, &self_type(block)).is_none() {
+                    let (generics, kind) = (source(&block.generics), source(&block.self_ty));
+                    lines.insert(format!("{prefix}: impl{generics} {} for {kind}", source(implemented)));
+                }
+            }
+        }
     }
 
     /// Lists the public items of a module under `prefix`.
@@ -130,12 +152,12 @@ impl Crate {
         let mut derived: Vec<String> = Vec::new();
         match item {
             Item::Struct(item) => {
-                add(format!("struct{}", source(&item.generics)));
+                add(format!("{}struct{}", condition(&item.attrs), source(&item.generics)));
                 fields(&item.fields, "", &mut add);
                 derived = attributes_of(&item.attrs);
             }
             Item::Enum(item) => {
-                add(format!("enum{}", source(&item.generics)));
+                add(format!("{}enum{}", condition(&item.attrs), source(&item.generics)));
                 for variant in &item.variants {
                     add(format!("variant {}", variant.ident));
                     fields(&variant.fields, &format!("{}.", variant.ident), &mut add);
@@ -148,14 +170,16 @@ impl Crate {
                     .to_owned());
                 for inner in &item.items {
                     match inner {
-                        TraitItem::Fn(inner) if !hidden(&inner.attrs) => add(source(&inner.sig)),
+                        TraitItem::Fn(inner) if !hidden(&inner.attrs) => {
+                            add(condition(&inner.attrs) + &source(&inner.sig));
+                        }
                         TraitItem::Type(inner) => add(source(inner)),
                         TraitItem::Const(inner) => add(format!("const {}: {}", inner.ident, source(&inner.ty))),
                         _ => {}
                     }
                 }
             }
-            Item::Fn(item) => add(source(&item.sig)),
+            Item::Fn(item) => add(condition(&item.attrs) + &source(&item.sig)),
             Item::Const(item) => add(format!("const {}", source(&item.ty))),
             Item::Static(item) => add(format!("static {}", source(&item.ty))),
             Item::Type(item) => add(source(item).trim_start_matches("pub ").to_owned()),
@@ -171,7 +195,9 @@ impl Crate {
             }
             for inner in &block.items {
                 match inner {
-                    ImplItem::Fn(inner) if public(&inner.vis, &inner.attrs) => add(source(&inner.sig)),
+                    ImplItem::Fn(inner) if public(&inner.vis, &inner.attrs) => {
+                        add(condition(&inner.attrs) + &source(&inner.sig));
+                    }
                     ImplItem::Const(inner) if public(&inner.vis, &inner.attrs) => {
                         add(format!("const {}: {}", inner.ident, source(&inner.ty)));
                     }
@@ -366,6 +392,12 @@ fn fields(fields: &Fields, prefix: &str, add: &mut impl FnMut(String)) {
             add(format!("field {prefix}{name}: {}", source(&field.ty)));
         }
     }
+}
+
+/// Returns the features without which an item does not exist.
+fn condition(attributes: &[Attribute]) -> String {
+    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    conditions.map(|attribute| source(attribute) + " ").collect::<Vec<_>>().concat()
 }
 
 /// Returns the source of a part on one line.

@@ -86,7 +86,7 @@ pub struct Connection {
 pub struct Params(pub(crate) Vec<(Box<str>, Box<str>)>);
 
 impl Params {
-    /// Returns the value of a parameter, as it is written in the path.
+    /// Returns the value of a parameter, as it is written in the path, without needless escapes: `%2F` stays, `%41` is `A`.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| &**known == name).map(|(_, value)| &**value)
     }

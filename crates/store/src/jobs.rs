@@ -122,6 +122,10 @@ impl NewJob {
 
     /// Delays the job at least by this time. Jobs run in the order of their due times, so it waits for those that were due
     /// before. The clock is that of the store: the delay goes on while no node runs.
+    ///
+    /// A worker that runs fewer jobs than its [`concurrency`](Worker::concurrency) sleeps until this time, and normally starts
+    /// the job within a few milliseconds of it. After a failure of the disk, at the process limit, or after a change of the
+    /// system's clock, it looks again after a second.
     pub fn after(self, after: Duration) -> Self {
         Self { after, ..self }
     }
@@ -228,7 +232,7 @@ impl Jobs {
         })
     }
 
-    /// Adds a job. It is on disk when this returns.
+    /// Adds a job. It is on disk when this returns, and the worker of the queue, if it runs, has been woken to look for it.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails, or the payload is too large.
@@ -254,7 +258,7 @@ impl Jobs {
     }
 
     /// Adds a job in a transaction of the program, so that it exists if and only if the other writes of that transaction
-    /// do. The worker finds it after a second; [`wake`](Self::wake) after the commit lets it look at once.
+    /// do. The worker finds it within a second; [`wake`](Self::wake) after the commit lets it look at once.
     ///
     /// ```
     /// # mod rusm { pub use rusm_store as store; }

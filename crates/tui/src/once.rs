@@ -180,7 +180,7 @@ impl Printer<'_> {
     fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.model.status = None;
         match self.options.once {
-            Some(Once::Json) => writeln!(out, "{}", json::view(&self.model))?,
+            Some(Once::Json) => writeln!(out, "{}", json::view(&self.model, self.options.tab))?,
             Some(Once::AllViews) => writeln!(out, "{}", json::all(&self.model, &self.collected))?,
             _ if self.options.frames == Some(1) => writeln!(out, "{}", text(&self.model))?,
             _ => writeln!(out, "{}\n\u{c}", text(&self.model))?,

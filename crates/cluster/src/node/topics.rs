@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rusm_runtime::topic::{Message, Overflow, PublishError, Topic};
+use rusm_runtime::topic::{Ended, Message, Overflow, PublishError, Subscriber, Topic};
 use rusm_runtime::{Context, ExitReason, Handle, Joined, Left, NAME_MAX_BYTES, Pid, SpawnError, check_name};
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_128;
@@ -27,8 +27,6 @@ pub use self::wire::ORIGIN;
 use super::log_budget::{Line, LogBudget};
 use super::member::Node;
 
-/// Number of messages that a forwarder takes at once.
-const BATCH_MESSAGES: usize = 64;
 /// Length of a batch from which no more messages are added, in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 /// Prefix of the groups of receivers.
@@ -236,18 +234,8 @@ async fn forward(ctx: Context, sharing: Sharing, to: Pid) {
     let mut told = 0;
     loop {
         let mut batch = Batch::new(&sharing.own);
-        {
-            let Ok(messages) = subscriber.next_batch(BATCH_MESSAGES).await else { return };
-            for message in messages.filter(|message| message.attribute(ORIGIN).is_none()) {
-                batch.push(message);
-            }
-        }
-        while batch.bytes() < BATCH_BYTES {
-            match subscriber.try_next() {
-                Ok(Some(message)) if message.attribute(ORIGIN).is_none() => batch.push(message),
-                Ok(Some(_)) => {}
-                _ => break,
-            }
+        if fill(&mut batch, &mut subscriber).await.is_err() {
+            return;
         }
         let dropped = subscriber.dropped();
         let missed = dropped - told;
@@ -260,6 +248,22 @@ async fn forward(ctx: Context, sharing: Sharing, to: Pid) {
         // Waits for the credit of the receiver, and meanwhile falls behind.
         ctx.send(to, batch.encode(missed)).await;
     }
+}
+
+/// Waits for messages, and adds those of this node to a batch. It exceeds its length by one message at most, so it is
+/// never too long for the network.
+async fn fill(batch: &mut Batch, subscriber: &mut Subscriber) -> Result<(), Ended> {
+    let mut add = |message: &Message| {
+        if message.attribute(ORIGIN).is_none() {
+            batch.push(message);
+        }
+        batch.bytes() < BATCH_BYTES
+    };
+    let mut has_room = add(subscriber.next().await?);
+    while has_room && let Ok(Some(message)) = subscriber.try_next() {
+        has_room = add(message);
+    }
+    Ok(())
 }
 
 /// Publishes the messages of a batch here. Waits while the topic is full, and so does the forwarder then. `line` allows a line of
@@ -289,5 +293,39 @@ async fn publish(sharing: &Sharing, batch: Bytes, line: impl FnOnce() -> Option<
                 tracing::debug!(topic, %error, "a message of another node was refused");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusm_runtime::topic::{PAYLOAD_MAX_BYTES, TopicConfig};
+    use rusm_runtime::{Config, Runtime};
+
+    use super::*;
+    use crate::wire::limits::MESSAGE_BYTES_MAX;
+
+    #[test]
+    fn a_batch_of_the_largest_messages_is_not_too_long_for_the_network() {
+        const COUNT: usize = MESSAGE_BYTES_MAX / PAYLOAD_MAX_BYTES + 2;
+        let runtime = Runtime::start(Config::default()).unwrap();
+        let config = TopicConfig { bytes: 2 * MESSAGE_BYTES_MAX, ..TopicConfig::default() };
+        let topic = runtime.topics().create_with("pictures", config).unwrap();
+        let mut subscriber = topic.subscribe(Overflow::DropOldest { capacity: 1000 });
+        let picture = Bytes::from(vec![7; PAYLOAD_MAX_BYTES]);
+        for _ in 0..COUNT {
+            topic.blocking_publish(Message::new(picture.clone())).unwrap();
+        }
+
+        let sizes: Vec<(u64, usize)> = runtime.block_on(|_| async move {
+            let mut sizes = Vec::new();
+            while sizes.iter().map(|(count, _)| *count).sum::<u64>() < COUNT as u64 {
+                let mut batch = Batch::new("north");
+                fill(&mut batch, &mut subscriber).await.unwrap();
+                sizes.push((batch.len(), batch.bytes()));
+            }
+            sizes
+        });
+
+        assert!(sizes.iter().all(|(count, bytes)| *count == 1 && *bytes < MESSAGE_BYTES_MAX), "{sizes:?}");
     }
 }

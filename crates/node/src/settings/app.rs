@@ -228,8 +228,13 @@ impl App {
             let (origin, capacity) = (origin.to_owned(), self.wasm.capacity);
             return Err(SettingsError::TooManyProcesses { origin, total, capacity });
         }
-        match self.processes.iter().flat_map(Process::ids).find(|id| !ids.insert(Arc::clone(id))) {
-            Some(id) => Err(SettingsError::DuplicateName { id: id.to_string(), origin: origin.to_owned() }),
+        if let Some(id) = self.processes.iter().flat_map(Process::ids).find(|id| !ids.insert(Arc::clone(id))) {
+            return Err(SettingsError::DuplicateName { id: id.to_string(), origin: origin.to_owned() });
+        }
+        let mut names = BTreeSet::new();
+        let registered = self.processes.iter().filter_map(|process| process.register.as_ref());
+        match registered.into_iter().find(|name| !names.insert(*name)) {
+            Some(name) => Err(SettingsError::DuplicateRegister { name: name.clone(), origin: origin.to_owned() }),
             None => Ok(()),
         }
     }

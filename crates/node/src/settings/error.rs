@@ -22,6 +22,8 @@ pub(crate) enum SettingsError {
     Shape { key: String, origin: String, due: &'static str },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
     DuplicateName { id: String, origin: String },
+    #[error("two processes in {origin} register the name {name:?}: give them different names")]
+    DuplicateRegister { name: String, origin: String },
     #[error("profile {name:?} in {origin} is built in: choose another name")]
     BuiltIn { name: String, origin: String },
     #[error(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node is up ─▶ READY=1      half of WATCHDOG_USEC has passed, a scheduler runs ─▶ WATCHDOG=1
-//!   SIGHUP ─▶ settings checked ─▶ log reopened, its level set, certificates, modules and folders read again
+//!   SIGHUP ─▶ log reopened ─▶ settings checked ─▶ level of the log set, certificates, modules and folders read again
 //!   SIGUSR1 ─▶ log reopened            drain ─▶ STOPPING=1
 //! ```
 //!
@@ -30,6 +30,12 @@ use crate::start::Node;
 /// Returns true if SIGHUP reloads the settings instead of ending the node.
 pub(crate) fn reloads_on_hangup() -> bool {
     !io::stderr().is_terminal()
+}
+
+/// Ignores the signals that do not end a service until [`Service::start`] listens to them: modules may be compiled before.
+/// Call it before the program starts any thread.
+pub(crate) fn ignore_until_started() {
+    rusm_log::ignore_service_signals(reloads_on_hangup());
 }
 
 /// The service manager that started this program, if one did.
@@ -81,7 +87,10 @@ impl Service {
     /// # Errors
     /// The error of the system.
     pub(crate) fn start() -> Result<Self, Failure> {
-        let manager = Manager::connect(|name| std::env::var_os(name)).map_err(system("open NOTIFY_SOCKET"))?;
+        let manager = Manager::connect(|name| std::env::var_os(name)).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the service manager is not told anything: NOTIFY_SOCKET cannot be opened");
+            None
+        });
         let listen = |kind| signal(kind).map_err(system("wait for signals"));
         let hangup = if reloads_on_hangup() { Some(listen(SignalKind::hangup())?) } else { None };
         Ok(Self { manager, hangup, reopen: listen(SignalKind::user_defined1())? })
@@ -150,6 +159,7 @@ async fn done(reading: Option<&mut OwnThread<Result<Settings, Failure>>>) -> Res
 
 /// Puts the settings into use that can change while the node runs, and names the others.
 fn reload(node: &Node, settings: Result<Settings, Failure>) {
+    reopen_log();
     let settings = match settings {
         Ok(settings) => settings,
         Err(failure) => {
@@ -157,7 +167,6 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
             return;
         }
     };
-    reopen_log();
     if let Err(error) = logging::replace_filter(&settings.log.level) {
         tracing::error!("the level of the log stays: {error}");
     }

@@ -90,7 +90,7 @@ const DEPENDENCIES: [Dependencies; 17] = [
 const OBSERVING: [&str; 4] = ["rusm-protocol", "tokio-tungstenite", "tungstenite", "prometheus-client"];
 
 /// All items of the runtime and the protocol that live as long as the program.
-const STATICS: [Static; 12] = [
+const STATICS: [Static; 13] = [
     Static {
         file: "runtime/src/runtime/panics.rs",
         name: "LAST_PANIC_LOCATION",
@@ -101,6 +101,11 @@ const STATICS: [Static; 12] = [
         file: "runtime/src/runtime/panics.rs",
         name: "IS_OF_PROCESS",
         why: "whether this thread runs code of a process",
+    },
+    Static {
+        file: "runtime/src/runtime/panics.rs",
+        name: "LOGGED_AT",
+        why: "when this thread last told of a panic outside of the body of a process",
     },
     Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static {

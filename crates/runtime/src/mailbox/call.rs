@@ -34,7 +34,7 @@ use crate::process::running::Search;
 use crate::runtime::config::defaults::CALL_TIMEOUT;
 use crate::runtime::handle::{Handle, Watch};
 use crate::runtime::shared::RuntimeShared;
-use crate::scheduler;
+use crate::scheduler::{self, Local};
 use crate::time::timers::timer::CallRef;
 
 /// Error returned by a call that received no reply.
@@ -304,9 +304,7 @@ impl Sealed for Handle {
         if to.node() != 0 {
             return Box::pin(self.call_remote(to, timeout, make)).await;
         }
-        if let Some(caller) = self.starting_caller(to) {
-            return Err(CallError::AwaitsStart { to, caller });
-        }
+        self.refuse_own_wait(to)?;
         let (reply, replied) = ReplyTo::outside();
         let mut end = self.watch(to);
         let message = make(reply);
@@ -318,9 +316,7 @@ impl Sealed for Handle {
     }
 
     async fn stop<T: Send + 'static>(&self, to: Pid, request: T, timeout: Duration) -> Result<ExitReason, CallError> {
-        if let Some(caller) = self.starting_caller(to) {
-            return Err(CallError::AwaitsStart { to, caller });
-        }
+        self.refuse_own_wait(to)?;
         let end = self.watch(to);
         let stopped = async {
             self.send(to, request).await;
@@ -445,11 +441,15 @@ impl<C: Sealed + Send> Sealed for Arc<C> {
 }
 
 impl Handle {
-    /// Returns the process that this handle is used in, if `parent` waits for its start.
-    fn starting_caller(&self, parent: Pid) -> Option<Pid> {
-        let local = scheduler::local().filter(|local| Arc::ptr_eq(&local.shared, &self.shared))?;
-        let caller = local.running()?;
-        self.shared.awaits_start(caller.slot, caller.pid(), parent).then(|| caller.pid())
+    /// Refuses a call that waits for the process in which this handle is used: it calls itself, or `to` waits for its start.
+    fn refuse_own_wait(&self, to: Pid) -> Result<(), CallError> {
+        let local = scheduler::local().filter(|local| Arc::ptr_eq(&local.shared, &self.shared));
+        let Some(caller) = local.and_then(Local::running) else { return Ok(()) };
+        if caller.pid() == to {
+            return Err(CallError::CallingSelf { pid: to });
+        }
+        let is_starting = self.shared.awaits_start(caller.slot, caller.pid(), to);
+        if is_starting { Err(CallError::AwaitsStart { to, caller: caller.pid() }) } else { Ok(()) }
     }
 
     /// Sends a request from outside and waits at most `timeout` for its reply, in any executor; see [`Context::call`].

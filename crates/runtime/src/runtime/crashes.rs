@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusm_text::escaped;
-use tracing::dispatcher;
-use tracing::subscriber::NoSubscriber;
 
 use crate::mailbox::unreceived::Wait;
 use crate::observe::inspect::causes::CAUSES_MAX;
@@ -28,7 +26,7 @@ use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::backtrace::frames_of_process;
 use crate::runtime::hooks::Hook;
-use crate::runtime::panics;
+use crate::runtime::panics::{self, has_subscriber};
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
@@ -194,6 +192,13 @@ impl CrashLog {
         }
     }
 
+    /// Writes the line of another failure to standard error if no subscriber gets its event.
+    pub(crate) fn print_without_subscriber(&self, now_ns: u64, line: impl FnOnce() -> String) {
+        if !has_subscriber() && self.budget.has_room(now_ns) {
+            print(&line(), None);
+        }
+    }
+
     /// Logs what is left to tell, and waits until all lines are written.
     pub(crate) fn finish(&self, now_ns: u64, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
         self.flush(now_ns, true, describe);
@@ -254,11 +259,6 @@ impl CrashLog {
     }
 }
 
-/// Returns true if the events of this thread reach a subscriber. A subscriber of another thread or of a scope does not get them.
-fn has_subscriber() -> bool {
-    dispatcher::has_been_set() && dispatcher::get_default(|current| !current.is::<NoSubscriber>())
-}
-
 fn log(crash: &Crash, skipped: u64) {
     let backtrace = crash.backtrace.as_ref().filter(|_| wants_backtrace());
     if has_subscriber() {
@@ -296,7 +296,7 @@ pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: 
 pub(crate) fn log_unmatched(receiver: &Called, type_name: &'static str, total: u64) {
     if has_subscriber() {
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
-        tracing::warn!(%pid, name, message = type_name, total, "process does not handle a message");
+        tracing::warn!(%pid, name, message_type = type_name, total, "process does not handle a message");
     } else {
         print(&format!("process {receiver} does not handle a message of type {type_name} ({total} in all)"), None);
     }

@@ -130,7 +130,8 @@ pub struct ProcessExit {
     pub reason: ExitReason,
     /// Time since its spawn, with a resolution of one millisecond.
     pub age: Duration,
-    /// Time inside its polls, as far as it was measured: polls of less than some microseconds are sampled.
+    /// Time inside its polls, as far as it was measured: polls of less than some microseconds are sampled. It is wall time;
+    /// once a poll has taken 250 µs or more, only the CPU time of further such polls counts.
     pub busy: Duration,
     /// Number of polls.
     pub polls: u64,
@@ -152,7 +153,7 @@ pub struct ProcessExit {
 /// let (tell, told) = std::sync::mpsc::channel();
 /// let config = Config {
 ///     slow_poll: Duration::from_millis(5),
-///     on_slow_poll: Some(Hook::new(move |slow: &SlowPoll| drop(tell.send(slow.took)))),
+///     on_slow_poll: Some(Hook::new(move |slow: &SlowPoll| tell.send(slow.took).expect("it is received"))),
 ///     ..Config::default()
 /// };
 /// let runtime = Runtime::start(config)?;

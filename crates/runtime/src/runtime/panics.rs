@@ -6,15 +6,24 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use rusm_text::escaped;
+use tracing::dispatcher;
+use tracing::subscriber::NoSubscriber;
+
+/// Shortest time between two lines about panics outside of the body of a process.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 thread_local! {
     static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
     /// True if panics of this thread are caught by code that reports them itself.
     static IS_SILENCED: Cell<bool> = const { Cell::new(false) };
+    /// Time of the last line about a panic outside of the body of a process.
+    static LOGGED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
     /// True while this thread runs code of a process that another thread runs.
     static IS_OF_PROCESS: Cell<bool> = const { Cell::new(false) };
 }
@@ -139,7 +148,7 @@ impl PanicInfo {
 
 /// Runs code of a process and catches its panics, so that they do not end the scheduler.
 ///
-/// Such a panic is only logged. It does not overwrite the location of a panic that this thread is about to report.
+/// Such a panic is only logged, once in a second of each thread. It does not overwrite the location of a panic that this thread is about to report.
 pub(crate) fn contain(code: impl FnOnce()) {
     let location = LAST_PANIC_LOCATION.take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
@@ -163,8 +172,29 @@ pub fn wake(waker: Waker) {
 #[cold]
 fn log_panic(payload: Box<dyn Any + Send>) {
     let info = PanicInfo::of(payload);
-    let reason = fmt::from_fn(|f| info.write(f));
-    tracing::debug!(%reason, "a panic outside of the body of a process");
+    let now = Instant::now();
+    let is_due = LOGGED_AT.get().is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL);
+    if !is_due {
+        return;
+    }
+    LOGGED_AT.set(Some(now));
+    // The subscriber may be what panics.
+    let log = || {
+        let reason = fmt::from_fn(|f| info.write(f));
+        if has_subscriber() {
+            tracing::error!(%reason, "a panic outside of the body of a process");
+        } else {
+            drop(writeln!(std::io::stderr(), "a panic outside of the body of a process: {reason}"));
+        }
+    };
+    if let Err(again) = catch_unwind(AssertUnwindSafe(log)) {
+        discard(again);
+    }
+}
+
+/// Returns true if the events of this thread reach a subscriber. A subscriber of another thread or of a scope does not get them.
+pub(crate) fn has_subscriber() -> bool {
+    dispatcher::has_been_set() && dispatcher::get_default(|current| !current.is::<NoSubscriber>())
 }
 
 /// Drops the payload of a panic, and catches a panic of that drop.

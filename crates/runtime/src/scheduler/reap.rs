@@ -61,7 +61,11 @@ impl Local {
         // SAFETY: this thread runs the process; its future is pending.
         match unsafe { slot.body().drop_future() } {
             Ok(()) => self.end(slot, exit),
-            Err(payload) => self.end(slot, &Some(Box::new(panic_reason(payload)))),
+            Err(payload) => {
+                // A panic is a crash, also of a process that was killed.
+                self.ended_by.take();
+                self.end(slot, &Some(Box::new(panic_reason(payload))));
+            }
         }
     }
 

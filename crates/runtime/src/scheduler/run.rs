@@ -224,7 +224,11 @@ impl Local {
             let dropped = unsafe { slot.body().drop_future() };
             return match dropped {
                 Ok(()) => Polled::Finished(Some(Box::new(reason))),
-                Err(payload) => Polled::Panicked(payload),
+                Err(payload) => {
+                    // A panic is a crash, also of a process that was killed.
+                    self.ended_by.take();
+                    Polled::Panicked(payload)
+                }
             };
         }
         let waker = waker::lent(slot);

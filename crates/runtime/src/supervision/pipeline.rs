@@ -133,8 +133,8 @@ impl<T> fmt::Debug for Pipeline<T> {
 }
 
 impl Pipeline<Lease> {
-    /// Creates a pipeline whose source takes messages from a subscription. It ends when the topic is closed, and all of its
-    /// messages are acknowledged.
+    /// Creates a pipeline with a source that takes messages from a subscription. The source ends when the topic is closed and all
+    /// messages are acknowledged; the stages wait until the supervisor is stopped.
     pub fn from_subscription(id: impl Into<Arc<str>>, subscription: &Subscription) -> Self {
         let subscription = subscription.clone();
         Self::new(id, move |ctx, output| {
@@ -156,7 +156,8 @@ impl Pipeline<Lease> {
 
 impl<T: Send + 'static> Pipeline<T> {
     /// Creates a pipeline whose source takes items from a stream, which `open` creates at each start of the source.
-    /// Nothing is acknowledged: an item that fails is lost.
+    /// Nothing is acknowledged: an item that fails is lost. The source ends with the stream; the stages wait until the supervisor
+    /// is stopped.
     pub fn from_stream<S>(id: impl Into<Arc<str>>, open: impl Fn() -> S + Send + Sync + 'static) -> Self
     where
         S: Stream<Item = T> + Send + 'static,

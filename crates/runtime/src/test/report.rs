@@ -1,4 +1,4 @@
-//! The report of a failed run: its last turns, and what its processes wait for.
+//! The report of a failed run: its last turns, its crashes, and what its processes wait for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ const PROCESSES_MAX: usize = 50;
 pub struct RunReport {
     /// The end of the schedule, oldest first: a process, and the number of turns that it had in a row.
     pub last_turns: Vec<(Pid, u32)>,
+    /// The last crashes of other processes than the first, oldest first, at most 10: one line each.
+    pub crashes: Vec<String>,
     /// The live processes, in the order of their pids, at most 50.
     pub processes: Vec<LiveProcess>,
     /// Number of live processes.
@@ -78,7 +80,7 @@ impl RunReport {
         processes.truncate(PROCESSES_MAX);
         let fuzzer = scheduler::local().and_then(|local| local.fuzzer.as_ref());
         let last_turns = fuzzer.map(ScheduleFuzzer::last_turns).unwrap_or_default();
-        Self { last_turns, processes, live }
+        Self { last_turns, crashes: Vec::new(), processes, live }
     }
 }
 
@@ -93,6 +95,9 @@ impl fmt::Display for RunReport {
                     write!(f, "x{turns}")?;
                 }
             }
+        }
+        for crash in &self.crashes {
+            write!(f, "\n  {crash}")?;
         }
         for process in &self.processes {
             write!(f, "\n  {process}")?;

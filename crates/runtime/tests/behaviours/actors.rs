@@ -205,6 +205,25 @@ fn a_strict_inbox_ends_its_process() {
 }
 
 #[test]
+fn a_process_with_an_inbox_is_stopped_after_its_messages() {
+    let runtime = runtime();
+    ask(&runtime, |ctx| async move {
+        for traps in [false, true] {
+            let total = ctx.spawn_typed(move |ctx: Context, mut inbox: Inbox<ReplyTo<u32>>| async move {
+                ctx.trap_exits(traps);
+                loop {
+                    inbox.receive(&ctx).await.send(&ctx, 7);
+                }
+            });
+            let total = total.unwrap();
+            assert_eq!(total.call(&ctx, |reply| reply).await, Ok(7));
+            assert_eq!(total.stop(&ctx, ExitReason::Normal, Duration::MAX).await, Ok(()));
+            assert!(!ctx.runtime().is_alive(total.pid()));
+        }
+    });
+}
+
+#[test]
 fn a_thread_outside_waits_for_the_value_of_a_process() {
     let runtime = quiet();
     assert_eq!(runtime.block_on(|ctx| async move { ctx.parent() }), None);

@@ -123,6 +123,9 @@ fn a_call_to_a_dead_process_to_oneself_or_with_no_time_says_so_at_once() {
         let me = ctx.pid();
         assert_eq!(ctx.call::<_, ()>(me, (), Duration::MAX).await, Err(CallError::CallingSelf { pid: me }));
 
+        let outside = ctx.runtime();
+        assert_eq!(outside.call::<_, ()>(me, (), Duration::MAX).await, Err(CallError::CallingSelf { pid: me }));
+
         let keeper = keeper(&ctx);
         let none: Result<u32, _> = ctx.call(keeper, 7_u32, Duration::ZERO).await;
         assert_eq!(none, Err(CallError::Timeout { to: keeper, timeout: Duration::ZERO }));

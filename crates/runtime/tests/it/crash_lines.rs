@@ -3,9 +3,10 @@
 use std::future::pending;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, Message, Runtime, Starting};
+use rusm_runtime::{Config, Context, CrashHook, ExitReason, Message, Runtime, Starting};
 
 /// Environment variable that is set in the child program, which crashes.
 const CHILD: &str = "RUSM_TEST_CRASH_LINE";
@@ -57,6 +58,43 @@ fn a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_as
     assert!(places(&plain) == 1 && places(&with_backtrace) > 1, "{plain}{with_backtrace}");
     let scheduler = |told: &str| told.matches("rusm_runtime::scheduler::").count();
     assert!(scheduler(&with_backtrace) == 0 && scheduler(&full) > 0, "{with_backtrace}{full}");
+}
+
+/// Panics when it is dropped.
+struct Fragile(&'static str);
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("{}", self.0);
+    }
+}
+
+#[test]
+fn panics_of_a_killed_process_and_of_a_hook_have_lines() {
+    if std::env::var_os(CHILD).is_some() {
+        let hook = CrashHook::new(|_| panic!("no room for reports"));
+        let config = Config { schedulers: 1, on_crash: Some(hook), ..Config::default() };
+        let runtime = Runtime::start(config).expect("a scheduler starts");
+        let (tell, told) = mpsc::channel();
+        let killed = runtime.spawn(|ctx: Context| async move {
+            let _value = Fragile("a lease is open");
+            tell.send(()).expect("the program waits");
+            ctx.receive().await;
+        });
+        let killed = killed.expect("there is room");
+        told.recv().expect("it runs");
+        runtime.exit(killed, ExitReason::Killed);
+        runtime.wait(killed);
+        return;
+    }
+
+    let told = program("crash_lines::panics_of_a_killed_process_and_of_a_hook_have_lines", "0");
+
+    for part in
+        ["crashed: panic at ", "a lease is open", "a panic outside of the body of a process: ", "no room for reports"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rusm_runtime::observe::WaitTarget;
+use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::test::{self, Cause, Simulation};
 use rusm_runtime::{Context, Down, ExitReason, Joined, Pid};
 
@@ -298,6 +299,52 @@ fn a_failing_seed_prints_its_schedule_and_who_waits_for_what() {
     }
     assert!(text.contains("\n  last turns: ") && report.last_turns.iter().any(|(pid, _)| *pid == stock.pid), "{text}");
     assert_eq!(test::find([3], deadlock).as_ref(), Some(&failure), "the same seed gives the same report");
+}
+
+#[test]
+fn a_failing_seed_tells_the_crashes_of_other_processes() {
+    let waits_for_the_dead = |ctx: Context| async move {
+        ctx.spawn(|ctx: Context| async move {
+            ctx.set_label("fragile");
+            panic!("no stock");
+        });
+        drop(ctx.receive().await);
+    };
+
+    let failure = test::find([3], waits_for_the_dead).expect("it waits for ever");
+
+    let [crash] = &failure.report.crashes[..] else { panic!("{failure}") };
+    assert!(crash.contains("fragile crashed: panic at ") && crash.contains("no stock"), "{crash}");
+    assert!(failure.to_string().contains(&format!("\n  {crash}")), "{failure}");
+}
+
+#[test]
+fn a_seed_fails_if_the_first_process_is_ended_before_it_returns() {
+    let gives_up = |ctx: Context| async move {
+        let child = ChildSpec::new("till", |_ctx| async { panic!("no paper") });
+        let tree = Supervisor::new(Strategy::OneForOne).intensity(0, Duration::from_secs(5)).child(child);
+        tree.start_link(&ctx).await.expect("it starts");
+        ctx.sleep(HOUR).await;
+    };
+    let by_signal = |reason: ExitReason| {
+        test::find([1], move |ctx: Context| {
+            let reason = reason.clone();
+            async move {
+                ctx.exit(ctx.pid(), reason);
+                ctx.sleep(HOUR).await;
+            }
+        })
+    };
+
+    let failure = test::find([1], gives_up).expect("the tree takes its parent along");
+    let text = failure.to_string();
+    assert!(text.contains("till") && text.contains("no paper"), "{text}");
+    let run = Simulation::default().run(1, gives_up).expect_err("it returns nothing");
+    assert_eq!(run, failure);
+    for reason in [ExitReason::Normal, ExitReason::Shutdown] {
+        assert_eq!(by_signal(reason.clone()).map(|failure| failure.cause), Some(Cause::Ended(reason)));
+    }
+    assert!(test::find([1], |_ctx| async { Err::<(), _>(ExitReason::Shutdown) }).is_some(), "an error fails");
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::task::{Context as Task, Poll, ready};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue};
 use http::{Method, StatusCode, Version};
 use http_body::Body as _;
-use rusm_runtime::{Context, ExitReason, Pid, embed};
+use rusm_runtime::{Context, ExitReason, Handle, Pid, embed};
+use rusm_text::escaped;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -138,7 +139,7 @@ impl Answer {
                     self.state = State::Connection(Box::new(InConnection { handler, handling, context }));
                 }
                 Err(payload) => {
-                    report_panic(&handling.record, &payload);
+                    report_panic(&inner.shared.runtime, &handling.record, &payload);
                     handling.end_flight();
                     let response = Self::crashed(&handling.record);
                     self.state = State::Refused(Some(Box::new((response, handling))));
@@ -201,7 +202,7 @@ impl Answer {
                         }
                         Err(payload) => {
                             let Some(record) = &self.record else { return Poll::Pending };
-                            report_panic(record, &payload);
+                            report_panic(&self.inner.shared.runtime, record, &payload);
                             return Poll::Ready(Self::crashed(record));
                         }
                     }
@@ -237,6 +238,12 @@ impl Answer {
     }
 }
 
+/// Returns true if responses with this status are sent without a body. The library ensures that only for some, and only for
+/// HTTP/1.1.
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// Drops the body of a response to `HEAD`, which declares its length. The library does so for HTTP/1.1, and not for HTTP/2.
 fn describe_only(response: &mut Response) {
     if let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > 0) {
@@ -245,11 +252,18 @@ fn describe_only(response: &mut Response) {
     *response.body_mut() = Body::empty();
 }
 
+/// Maximum number of bytes of the message of a panic in a line.
+const MESSAGE_MAX_BYTES: usize = 4096;
+
 /// Logs a panic in the connection's process; a process of its own would be reported by the runtime.
-fn report_panic(record: &RequestRecord, payload: &Box<dyn Any + Send>) {
+fn report_panic(runtime: &Handle, record: &RequestRecord, payload: &Box<dyn Any + Send>) {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let message = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-    tracing::error!(route = %record.route.label(), %message, "a handler panicked");
+    let route = record.route.label();
+    tracing::error!(%route, reason = message, "a handler panicked");
+    embed::print_without_subscriber(runtime, || {
+        format!("a handler of {} panicked: {}", escaped(route), escaped(&message).within(MESSAGE_MAX_BYTES))
+    });
 }
 
 impl InConnection {
@@ -294,6 +308,9 @@ impl Future for Answer {
         let now = std::time::Instant::now();
         let took = now.saturating_duration_since(record.started);
         let mut held = None;
+        if has_no_body(response.status()) {
+            *response.body_mut() = Body::empty();
+        }
         if record.method != Method::HEAD {
             match this.inner.count_body(response.body_mut()) {
                 Ok(counted) => held = counted,

@@ -97,6 +97,27 @@ fn a_response_to_head_has_no_body() {
 }
 
 #[test]
+fn a_response_with_a_status_that_has_no_body_has_none() {
+    const STATUSES: [StatusCode; 3] = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
+    let routes = Router::new().route("GET /:status", async |request: rusm_serve::Request| {
+        let status = request.param("status").and_then(|text| StatusCode::from_bytes(text.as_bytes()).ok());
+        (status.expect("a status"), "unwanted").into_response()
+    });
+    let (_runtime, server) = serve(routes.expect("the routes are valid"), Limits::default());
+
+    client(async {
+        let mut sender = sender(&server).await;
+        for status in STATUSES {
+            let response = sender.send_request(request("GET", &format!("/{}", status.as_u16()), "")).await;
+            let response = response.expect("a response");
+            assert_eq!(response.status(), status);
+            let body = response.into_body().collect().await.expect("no stream error").to_bytes();
+            assert!(body.is_empty(), "{status}: {body:?}");
+        }
+    });
+}
+
+#[test]
 fn streams_of_one_connection_are_answered_apart() {
     let (_runtime, server) = serve(router(), Limits::default());
 

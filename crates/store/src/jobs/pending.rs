@@ -35,7 +35,7 @@ pub struct PendingJob {
     pub unique: Bytes,
     /// Number of attempts that have begun.
     pub attempts: u32,
-    /// Time from which a worker takes it.
+    /// Time from which a worker takes it; [`NewJob::after`](super::NewJob::after) says how late it may do so.
     pub due: SystemTime,
 }
 

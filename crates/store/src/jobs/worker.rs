@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusm_runtime::supervisor::ChildSpec;
-use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid, SpawnError};
+use rusm_runtime::{Context, Down, Exit, ExitReason, InitError, MonitorRef, Pid, SpawnError, embed};
+use rusm_text::escaped;
 
 use super::Jobs;
 use super::record::{KEY, Record, parts};
@@ -21,6 +22,8 @@ use crate::transaction::Transaction;
 /// Longest time until a worker looks for jobs again: others may have added some without waking it, and a disk that was
 /// full may have room again.
 const LOOK: Duration = Duration::from_secs(1);
+/// Maximum number of bytes of an error in a line about a dead job.
+const WHY_MAX_BYTES: usize = 4096;
 
 /// Message that lets a worker look for jobs.
 pub(super) struct Wake;
@@ -139,7 +142,7 @@ impl Done {
     }
 
     /// The job can never succeed: it is [dead](Jobs::dead) at once of this error, however many attempts are left. A repeated
-    /// job has no further runs, until it is [revived](Jobs::revive).
+    /// job does not run again, until it is [revived](Jobs::revive).
     pub fn dead(error: impl fmt::Display) -> Self {
         Self(Outcome::Dead(error.to_string()))
     }
@@ -396,7 +399,7 @@ impl Worker {
             };
             if let Some((reference, record)) = running.remove(&key) {
                 ctx.demonitor_flush(reference);
-                if let Err(failed) = self.retry_or_bury(key, record, &why, may_retry).await {
+                if let Err(failed) = self.retry_or_bury(ctx, key, record, (&why, may_retry)).await {
                     self.wait_out(failed)?;
                     has_disk = false;
                 }
@@ -434,7 +437,7 @@ impl Worker {
                 }
                 if record.attempt >= self.retry.attempts {
                     let why = "the worker or the node ended during the last attempt";
-                    if let Err(failed) = self.retry_or_bury(key, record, why, true).await {
+                    if let Err(failed) = self.retry_or_bury(ctx, key, record, (why, true)).await {
                         self.wait_out(failed)?;
                         return Ok(LOOK);
                     }
@@ -492,10 +495,10 @@ impl Worker {
 
     async fn retry_or_bury(
         &self,
+        ctx: &Context,
         key: [u8; KEY],
         record: Record,
-        why: &str,
-        may_retry: bool,
+        (why, may_retry): (&str, bool),
     ) -> Result<(), StoreError> {
         let delay = self.retry.delay(record.attempt).filter(|_| may_retry);
         let (queue, attempt) = (self.jobs.queue(), record.attempt);
@@ -504,6 +507,10 @@ impl Worker {
             self.jobs.store.transaction_of_upkeep(move |tx| jobs.fail(tx, &key, &record, delay, (&error, !may_retry)));
         if let Some(id) = failed.await? {
             tracing::warn!(queue, %id, attempts = attempt, error = why, "job is dead");
+            embed::print_without_subscriber(&ctx.runtime(), || {
+                let (queue, why) = (escaped(queue), escaped(why).within(WHY_MAX_BYTES));
+                format!("job {id} of queue {queue} is dead after {attempt} attempts: {why}")
+            });
         } else if let Some(delay) = delay {
             tracing::info!(queue, attempt, error = why, ?delay, "a job failed and runs again");
         }

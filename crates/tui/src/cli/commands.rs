@@ -41,7 +41,7 @@ impl ConfigTask {
             None => config::usual_path().ok_or_else(|| usage(&ConfigError::NoPlace))?,
         };
         match self {
-            Self::Path => Ok(format!("{}\n", path.display())),
+            Self::Path => Ok(format!("{}\n", escaped(&path.display()))),
             Self::Check => check(&path, named.is_some()),
             Self::Init { force } => {
                 if path.exists() && !force {

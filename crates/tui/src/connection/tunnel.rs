@@ -10,8 +10,11 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
@@ -20,13 +23,15 @@ use crate::connection::SshTarget;
 /// Lists the sockets of the nodes of the user there: in the folder that nodes with the same environment use.
 const LIST: &str = r#"for d in "$RUSM_SOCKET_DIR" "${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/rusm}" "/run/user/$(id -u)/rusm" "/tmp/rusm-$(id -u)"; do [ -n "$d" ] && ls -1 "$d"/*.sock 2>/dev/null && exit; done; true"#;
 /// Maximum size of that list, in bytes.
-const LIST_MAX_BYTES: u64 = 32 * 1024;
+const LIST_MAX_BYTES: usize = 32 * 1024;
 /// Time within which ssh answers. The user may have to type a password first.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// Interval between two looks at ssh and at the local socket.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Number of bytes of an error of ssh that are shown.
-const ERROR_MAX_BYTES: u64 = 4096;
+const ERROR_MAX_BYTES: usize = 4096;
+/// Time within which the last words of an ssh that has ended are read.
+const REST_WITHIN: Duration = Duration::from_millis(500);
 
 /// A forwarded socket. Its files are removed, and ssh is ended, when it is dropped.
 #[derive(Debug)]
@@ -37,12 +42,15 @@ pub(crate) struct Tunnel {
 
 /// A running ssh, which is ended and awaited when it is dropped.
 #[derive(Debug)]
-struct Ssh(Child);
+struct Ssh {
+    child: Child,
+    errors: Output,
+}
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -82,12 +90,12 @@ impl Tunnel {
         let mut command = ssh(target, program);
         command.args(["-N", "-o", "ExitOnForwardFailure=yes", "-L"]);
         command.arg(format!("{}:{remote}", local.display())).args(["--", &target.host()]);
-        let started = start(command.stdout(Stdio::null()));
+        let started = Ssh::start(command.stdout(Stdio::null()));
         let mut tunnel = Self { ssh: started.inspect_err(|_| drop(std::fs::remove_dir_all(&folder)))?, folder };
         let until = Instant::now() + ANSWER_WITHIN;
         loop {
             if tunnel.ssh.ended().is_some() {
-                return Err(tunnel.ssh.said());
+                return Err(tunnel.ssh.said().await);
             }
             if UnixStream::connect(tunnel.socket()).await.is_ok() {
                 return Ok(tunnel);
@@ -111,20 +119,63 @@ impl Tunnel {
 }
 
 impl Ssh {
+    fn start(command: &mut Command) -> Result<Self, String> {
+        let started = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = started.map_err(|error| format!("cannot start ssh: {error}"))?;
+        let errors = Output::of(child.stderr.take(), ERROR_MAX_BYTES);
+        Ok(Self { child, errors })
+    }
+
     /// Returns the status of an ssh that has ended.
     fn ended(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().ok().flatten()
+        self.child.try_wait().ok().flatten()
     }
 
     /// Returns what a failed ssh has said, in one line.
-    fn said(&mut self) -> String {
-        let mut text = Vec::new();
-        if let Some(errors) = self.0.stderr.take() {
-            drop(errors.take(ERROR_MAX_BYTES).read_to_end(&mut text));
-        }
+    async fn said(&self) -> String {
+        let text = self.errors.rest().await;
         let text = String::from_utf8_lossy(&text);
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed without a word");
         format!("ssh: {}", rusm_text::escaped(last.trim()).within(200))
+    }
+}
+
+/// The output of a program, read from a pipe by a thread. A child of the program may keep the pipe open after its end.
+#[derive(Debug)]
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Output {
+    /// Reads a pipe to its end, and keeps the last bytes.
+    fn of(pipe: Option<impl Read + Send + 'static>, most: usize) -> Self {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let kept = Arc::clone(&bytes);
+        let read = move || {
+            let Some(mut pipe) = pipe else { return };
+            let mut chunk = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut chunk) {
+                let mut kept = kept.lock();
+                kept.extend_from_slice(&chunk[..length]);
+                let excess = kept.len().saturating_sub(most);
+                kept.drain(..excess);
+            }
+        };
+        Self { bytes, reader: std::thread::spawn(read) }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.lock().len()
+    }
+
+    /// Returns what the program has written, after its end.
+    async fn rest(&self) -> Vec<u8> {
+        let until = Instant::now() + REST_WITHIN;
+        while !self.reader.is_finished() && Instant::now() < until {
+            sleep(LOOK_EVERY).await;
+        }
+        self.bytes.lock().clone()
     }
 }
 
@@ -166,15 +217,9 @@ fn ssh(target: &SshTarget, program: &[String]) -> Command {
 async fn remote_socket(target: &SshTarget, program: &[String]) -> Result<String, String> {
     let mut command = ssh(target, program);
     command.args(["--", &target.host(), LIST]);
-    let mut ssh = start(command.stdout(Stdio::piped()))?;
-    let out = ssh.0.stdout.take();
-    // A list that is too long is not read to its end: the pipe closes, and ssh ends.
-    let reader = std::thread::spawn(move || {
-        let mut list = Vec::new();
-        let read = out.map(|out| out.take(LIST_MAX_BYTES + 1).read_to_end(&mut list));
-        drop(read);
-        list
-    });
+    let mut ssh = Ssh::start(command.stdout(Stdio::piped()))?;
+    let list = Output::of(ssh.child.stdout.take(), LIST_MAX_BYTES + 1);
+    let too_long = || format!("ssh to {} lists more than {} KiB of sockets", target.host(), LIST_MAX_BYTES / 1024);
     let until = Instant::now() + ANSWER_WITHIN;
     let status = loop {
         match ssh.ended() {
@@ -182,15 +227,16 @@ async fn remote_socket(target: &SshTarget, program: &[String]) -> Result<String,
             None if Instant::now() >= until => {
                 return Err(format!("ssh to {} did not answer within 60 s", target.host()));
             }
+            None if list.len() > LIST_MAX_BYTES => return Err(too_long()),
             None => sleep(LOOK_EVERY).await,
         }
     };
-    let list = reader.join().unwrap_or_default();
-    if list.len() as u64 > LIST_MAX_BYTES {
-        return Err(format!("ssh to {} lists more than {} KiB of sockets", target.host(), LIST_MAX_BYTES / 1024));
-    }
     if !status.success() {
-        return Err(ssh.said());
+        return Err(ssh.said().await);
+    }
+    let list = list.rest().await;
+    if list.len() > LIST_MAX_BYTES {
+        return Err(too_long());
     }
     let list = String::from_utf8_lossy(&list);
     choose(target, &list)
@@ -217,11 +263,6 @@ fn choose(target: &SshTarget, list: &str) -> Result<String, String> {
             Err(format!("several nodes are running on {host}: {}; name one, as in ssh://{host}/NAME", names()))
         }
     }
-}
-
-fn start(command: &mut Command) -> Result<Ssh, String> {
-    let started = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
-    started.map(Ssh).map_err(|error| format!("cannot start ssh: {error}"))
 }
 
 #[cfg(test)]
@@ -262,5 +303,16 @@ mod tests {
         let error = Tunnel::open(&target(None), &program).await.unwrap_err();
 
         assert_eq!(error, "ssh: far: Name or service not known");
+    }
+
+    #[tokio::test]
+    async fn a_child_of_ssh_that_stays_delays_no_error() {
+        let program = ["sh", "-c", "sleep 600 & echo $! >&2; exit 1"].map(str::to_owned);
+
+        let error = Tunnel::open(&target(None), &program).await.unwrap_err();
+
+        let child = error.trim_start_matches("ssh: ");
+        let ended = Command::new("kill").arg(child).status().unwrap();
+        assert!(ended.success(), "{error}: the child still runs");
     }
 }

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 
 use rusm_protocol::{ClientMessage, ErrorCode, KillReason, PROTOCOL_VERSION, Role, ServerMessage};
+use rusm_text::escaped;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout_at};
 
@@ -117,7 +118,7 @@ fn command(id: u64, act: &Act) -> (ClientMessage, String) {
             let done = match reason {
                 KillReason::Kill => format!("{pid} killed"),
                 KillReason::Shutdown => format!("{pid} asked to shut down"),
-                KillReason::Error => format!("{pid} ended: {}", text.as_deref().unwrap_or_default()),
+                KillReason::Error => format!("{pid} ended: {}", escaped(text.as_deref().unwrap_or_default())),
             };
             (ClientMessage::Kill { pid: pid.clone(), reason: *reason, text: text.clone(), id }, done)
         }
@@ -125,8 +126,9 @@ fn command(id: u64, act: &Act) -> (ClientMessage, String) {
             (ClientMessage::KillAll { filter: filter.clone(), reason: *reason, id }, String::new())
         }
         Act::Stop => (ClientMessage::Stop { id }, "no scenario is running any more".to_owned()),
-        Act::LogFilter(filter) => {
-            (ClientMessage::SetLogFilter { filter: filter.clone(), id }, format!("the log has the filter {filter}"))
-        }
+        Act::LogFilter(filter) => (
+            ClientMessage::SetLogFilter { filter: filter.clone(), id },
+            format!("the log has the filter {}", escaped(filter)),
+        ),
     }
 }

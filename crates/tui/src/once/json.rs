@@ -5,9 +5,9 @@ use serde_json::{Map, Value, to_value};
 use crate::model::Model;
 use crate::model::tab::Tab;
 
-/// Returns one object: the node, its frame and its process rows, and what the view shows under keys of its own.
-pub(crate) fn view(model: &Model) -> Value {
-    Value::Object(object(model, model.tab().id(), data(model, model.tab())))
+/// Returns one object: the node, its frame and its process rows, and what a view shows under keys of its own.
+pub(crate) fn view(model: &Model, tab: Tab) -> Value {
+    Value::Object(object(model, tab.id(), data(model, tab)))
 }
 
 /// Returns one object with the data of all views, which were collected one after the other.

@@ -17,8 +17,8 @@ use rusm_runtime::Pid;
 
 /// Maximum length of a line after escaping, in bytes.
 const LINE_MAX_BYTES: usize = 8 * 1024;
-/// Number of bytes of a log line besides its text: time, level, target and pid.
-const LINE_OVERHEAD_BYTES: usize = 96;
+/// Number of bytes of a log line besides its text: time, level, target and pid, in the longer of both formats.
+const LINE_OVERHEAD_BYTES: usize = 160;
 
 /// Beginning of the line that the SDK for Rust logs for a panic, before it traps.
 const PANIC: &str = "panicked at ";
@@ -39,7 +39,7 @@ pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
     }
     let text = printable(text);
     let module = &*info.module.name;
-    let bytes = text.len() + module.len() + LINE_OVERHEAD_BYTES;
+    let bytes = written_bytes(&text) + module.len() + LINE_OVERHEAD_BYTES;
     let Some(cut) = info.spend_log_line(Instant::now(), bytes) else { return };
     if cut != 0 {
         tracing::warn!(target: "rusm::guest", %pid, module, cut, "lines were truncated");
@@ -50,6 +50,12 @@ pub(crate) fn write_line(info: &GuestInfo, pid: Pid, level: Level, text: &str) {
         Level::Info => tracing::info!(target: "rusm::guest", %pid, module, "{text}"),
         Level::Debug => tracing::debug!(target: "rusm::guest", %pid, module, "{text}"),
     }
+}
+
+/// Returns the largest number of bytes that the log writes for an escaped text: within quotes, it escapes some characters
+/// again.
+fn written_bytes(text: &str) -> usize {
+    text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\' | b'\t')).count()
 }
 
 /// Returns the text escaped, and shortened to the longest line.
@@ -76,6 +82,12 @@ mod tests {
     fn control_characters_are_shown_and_not_obeyed() {
         assert_eq!(printable("red \u{1b}[31m\n"), "red \\u{1b}[31m");
         assert_eq!(printable("a\rb\tc"), "a\\rb\tc");
+    }
+
+    #[test]
+    fn what_the_log_escapes_again_counts() {
+        assert_eq!(written_bytes("plain"), 5);
+        assert_eq!(written_bytes("a=\"\\\t"), 8);
     }
 
     #[test]

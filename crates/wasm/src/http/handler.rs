@@ -33,6 +33,7 @@ use crate::engine::fiber::waiting;
 use crate::guest::guest_info::HostCall;
 use crate::guest::state::GuestState;
 use crate::guest::state::exchange::{Exchange, Upgrade};
+use crate::guest::state::resources::{FIELDS_BYTES_MAX, of_field};
 
 /// Number of pieces of a body that may wait for the client.
 const PARTS_WAITING: usize = 2;
@@ -119,6 +120,11 @@ fn head(status: u16, fields: Vec<(String, String)>) -> Result<(StatusCode, Heade
     let status = StatusCode::from_u16(status).map_err(|error| format!("status {status}: {error}"))?;
     if status.is_informational() {
         return Err(format!("status {status} is not final"));
+    }
+    // The limits of the server are for bodies: a head is written whole, and is not counted.
+    let bytes: u64 = fields.iter().map(|(name, value)| of_field(name, value.as_bytes())).sum();
+    if bytes > FIELDS_BYTES_MAX as u64 {
+        return Err(format!("the fields of the response take {bytes} bytes, more than {FIELDS_BYTES_MAX}"));
     }
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
@@ -304,6 +310,17 @@ mod tests {
         }
         for status in [0, 99, 100, 101, 199, 1000] {
             assert!(with(status, "x-own").is_err(), "{status}");
+        }
+    }
+
+    #[test]
+    fn the_fields_of_a_response_have_a_limit() {
+        let fields = |count, length| (0..count).map(|number| (format!("x-{number}"), "v".repeat(length))).collect();
+
+        assert!(head(200, fields(30, 1_000)).is_ok());
+        for (count, length) in [(33, 1_000), (33_000, 1), (1, FIELDS_BYTES_MAX)] {
+            let refused = head(200, fields(count, length)).expect_err("it is too long");
+            assert!(refused.ends_with("more than 32768"), "{refused}");
         }
     }
 }

@@ -127,6 +127,11 @@ fn a_process_may_name_its_module_as_the_modules_do() {
 fn names_and_numbers_that_do_not_go_together_are_refused() {
     let twice = "[[process]]\nmodule = \"a/x.wasm\"\n[[process]]\nmodule = \"b/x.wasm\"";
     assert_eq!(refused(twice), "two processes in shop/rusm.toml are called \"x\": give them different names");
+    let registered = ["x", "y"].map(|name| format!("[[process]]\nmodule = \"{name}.wasm\"\nregister = \"till\"\n"));
+    assert_eq!(
+        refused(&registered.concat()),
+        "two processes in shop/rusm.toml register the name \"till\": give them different names"
+    );
     let numbered = "[[process]]\nmodule = \"x.wasm\"\ncount = 2\n[[process]]\nname = \"x.2\"\nmodule = \"y.wasm\"";
     assert!(refused(numbered).contains("called \"x.2\""));
     assert_eq!(

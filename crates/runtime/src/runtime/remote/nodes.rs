@@ -32,9 +32,9 @@ impl Context {
     pub fn watch_nodes(&self) -> Vec<NodeUp> {
         let runtime = self.runtime();
         let mut watchers = runtime.shared.peers.watchers.lock();
-        if !watchers.contains(&self.pid()) {
-            watchers.push(self.pid());
-        }
+        // Without node events, this is what removes watchers that have ended.
+        watchers.retain(|watcher| *watcher != self.pid() && runtime.is_alive(*watcher));
+        watchers.push(self.pid());
         runtime.nodes()
     }
 

@@ -104,7 +104,8 @@ impl<M: Send + 'static> Address<M> {
         by.call_with(self.pid, timeout, make)
     }
 
-    /// Asks an [`Actor`](super::Actor) to end after it has handled all earlier messages, and waits for its end.
+    /// Asks an [`Actor`](super::Actor), or a process that receives from an [`Inbox`](super::Inbox), to end after it has handled
+    /// all earlier messages, and waits for its end.
     ///
     /// # Errors
     /// [`CallError`] when it does not end in time, has already ended, or ends with another reason.

@@ -12,6 +12,7 @@ use crate::process::context::Context;
 use crate::process::error::SpawnError;
 use crate::process::exit::Outcome;
 use crate::runtime::handle::Handle;
+use crate::supervision::server::Stop;
 
 /// The mailbox of a process that receives messages of type `M`; see [`Address`].
 ///
@@ -96,14 +97,18 @@ impl<M: Send + 'static> Inbox<M> {
 
     /// Waits for the next message.
     ///
-    /// Dropping the future loses no message. With [`Unmatched::Crash`], a message of another type ends the process, also if it
-    /// traps exits.
+    /// Dropping the future loses no message. [`Address::stop`] ends the process here, and so does a message of another type with
+    /// [`Unmatched::Crash`], also if it traps exits.
     pub async fn receive(&mut self, ctx: &Context) -> M {
         loop {
             match NextForInbox::of(ctx).await {
                 Ok(message) => return message,
                 Err(message) => {
-                    if let Some(reason) = self.unmatched.record(self.policy, ctx, &message) {
+                    let reason = match message.downcast::<Stop>() {
+                        Ok(Stop(reason)) => Some(reason),
+                        Err(message) => self.unmatched.record(self.policy, ctx, &message),
+                    };
+                    if let Some(reason) = reason {
                         ctx.end_by_itself(reason);
                         // The signal takes effect here.
                         ctx.yield_now().await;
