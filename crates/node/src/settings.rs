@@ -38,7 +38,7 @@ use crate::settings::layers::{from_environment, from_file, from_flags};
 use crate::settings::limits::U32_MAX;
 use crate::settings::lints::LintSection;
 use crate::settings::otlp::{OtlpSection, OtlpSettings};
-use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
+use crate::settings::raw::{Given, RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
 use crate::settings::value::{Address, FilePath, NodeName, Number, Size, Text, Time, Word, Words, size};
@@ -78,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) otlp: Option<OtlpSettings>,
     /// Application that `rusm run` starts.
     pub(crate) app: App,
+    /// The values from which all of these were read.
+    pub(crate) given: Given,
 }
 
 /// The durable store of a node.
@@ -168,7 +170,8 @@ impl Settings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
         from_environment(environment, &mut given)?;
         from_flags(flags.given(), &mut given);
-        Self::of(&given, &path.display().to_string(), App::read(&path, &sections)?)
+        let settings = Self::of(&given, &path.display().to_string(), App::read(&path, &sections)?)?;
+        Ok(Self { given: Given { values: given, sections }, ..settings })
     }
 
     fn of(given: &RawSettings, origin: &str, app: App) -> Result<Self, SettingsError> {
@@ -201,6 +204,7 @@ impl Settings {
             otlp: section::<OtlpSection>(given, "otlp", origin)?.settings()?,
             app,
             name,
+            given: Given::default(),
         };
         let kept = settings.log.rotation.map(|rotation| rotation.keep);
         if let (Some(log), Some(store)) = (&settings.log.file, &settings.store)

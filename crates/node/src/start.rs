@@ -21,6 +21,7 @@ use crate::run::topics;
 use crate::serve::sites::Sites;
 use crate::settings::Settings;
 use crate::settings::app::App;
+use crate::settings::raw::Given;
 
 /// A running node.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     runtime: Runtime,
     store: Option<Store>,
     drain: Duration,
+    /// The values from which the settings of the node were read.
+    given: Given,
 }
 
 /// Name of a node if the settings name none.
@@ -61,7 +64,17 @@ impl Node {
         let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
         observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
-        Ok(Self { console, readiness, engine: Some(engine), runtime, store, cluster, sites: None, drain })
+        Ok(Self {
+            console,
+            readiness,
+            engine: Some(engine),
+            runtime,
+            store,
+            cluster,
+            sites: None,
+            drain,
+            given: settings.given.clone(),
+        })
     }
 
     /// Starts a node that runs an application instead of scenarios, with the store opened for the application.
@@ -77,7 +90,17 @@ impl Node {
         let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
         observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
-        Ok(Self { console, readiness, engine: None, runtime, store, cluster, sites: None, drain })
+        Ok(Self {
+            console,
+            readiness,
+            engine: None,
+            runtime,
+            store,
+            cluster,
+            sites: None,
+            drain,
+            given: settings.given.clone(),
+        })
     }
 
     /// Creates the topics of an application, and starts its servers. `wasm` is its engine of guests, if it has one
@@ -109,6 +132,11 @@ impl Node {
         if let Some(Err(error)) = self.sites.as_ref().map(Sites::reload_all) {
             tracing::error!("certificates, modules and folders stay as they are: {error}");
         }
+    }
+
+    /// Returns the values from which the settings of the node were read.
+    pub(crate) const fn given(&self) -> &Given {
+        &self.given
     }
 
     /// Returns the runtime, for callers that start processes on it.

@@ -96,7 +96,9 @@ fn a_node_says_when_it_is_up_lives_reloads_and_drains() {
     service.tells("READY=1");
     log_contains(&log, "settings are not valid, and the node keeps its own");
 
-    fs::write(&config, "[log]\nlevel = \"rusm=debug,info\"\nfile = \"log\"\n").unwrap();
+    let text =
+        "[node]\ntick_hz = 20\n[log]\nlevel = \"rusm=debug,info\"\nfile = \"log\"\n[supervisor]\nintensity = 2\n";
+    fs::write(&config, text).unwrap();
     let check = rusm(dir.path()).args(["check", "rusm.toml"]).output().unwrap();
     let stdout = String::from_utf8_lossy(&check.stdout).into_owned();
     assert_eq!((check.status.code(), &*stdout), (Some(0), "rusm.toml is valid: 0 [[process]], 0 [[serve]]\n"));
@@ -104,6 +106,7 @@ fn a_node_says_when_it_is_up_lives_reloads_and_drains() {
     service.tells("RELOADING=1");
     service.tells("READY=1");
     log_contains(&log, "level=\"rusm=debug,info\"");
+    log_contains(&log, "need a restart have changed changes=\"[supervisor], node.tick_hz\"");
 
     // A configuration that cannot be read to its end delays neither the signs of life nor the signals.
     fs::remove_file(&config).unwrap();

@@ -80,3 +80,55 @@ fn a_context_panics_in_a_task_of_tokio() {
         assert!(has_panicked, "{name}");
     }
 }
+
+#[test]
+fn a_socket_belongs_to_the_scheduler_on_which_it_was_created() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = start(2);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let connect = || -> std::io::Result<_> {
+        let client = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let (socket, _) = listener.accept()?;
+        socket.set_nonblocking(true)?;
+        Ok((client, socket))
+    };
+    let ((mut foreign_client, foreign), (mut own_client, own)) = (connect()?, connect()?);
+    let (release, wait) = std::sync::mpsc::channel();
+    let (has_read, read) = std::sync::mpsc::channel();
+    // Two readers run on scheduler 1. One has a socket of scheduler 0, which code then blocks.
+    let reader = |name: &'static str| {
+        let has_read = has_read.clone();
+        runtime.spawn_pinned(1, move |ctx| async move {
+            let mut socket = ctx.receive_of::<TcpStream>().await;
+            has_read.send(name).expect("the test waits");
+            socket.read_u8().await.expect("the client has written");
+            has_read.send(name).expect("the test waits");
+        })
+    };
+    let (of_foreign, of_own) = (reader("foreign")?, reader("own")?);
+    runtime.spawn_pinned(1, move |ctx| async move {
+        ctx.send(of_own, TcpStream::from_std(own).expect("it is registered")).await;
+    })?;
+    assert_eq!(read.recv()?, "own");
+    runtime.spawn_pinned(0, move |ctx| async move {
+        ctx.send(of_foreign, TcpStream::from_std(foreign).expect("it is registered")).await;
+        wait.recv().expect("the test releases it");
+    })?;
+    assert_eq!(read.recv()?, "foreign");
+
+    std::io::Write::write_all(&mut foreign_client, b"x")?;
+    std::io::Write::write_all(&mut own_client, b"x")?;
+    assert_eq!(read.recv()?, "own", "its reactor is that of scheduler 1");
+    release.send(())?;
+
+    assert_eq!(read.recv()?, "foreign", "its reactor is that of scheduler 0");
+    Ok(())
+}
+
+#[test]
+fn block_in_place_panics_in_a_process() {
+    let reason = start(1).block_on(|ctx| async move {
+        let pid = ctx.spawn(|_ctx| async { tokio::task::block_in_place(|| ()) });
+        ctx.runtime().watch(pid).await
+    });
+    assert!(reason.to_string().contains("multi-threaded runtime"), "{reason}");
+}

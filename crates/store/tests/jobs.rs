@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test, in helpers too")]
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -483,4 +484,29 @@ fn a_queue_has_one_worker_which_is_woken_by_all_that_have_opened_it() {
         assert_eq!(ctx.receive_of::<Down>().await.reference, end);
         worker.start_link(&ctx).await.unwrap();
     });
+}
+
+#[test]
+fn a_dead_job_has_a_line_without_a_subscriber() {
+    const PROGRAM: &str = "RUSM_TEST_DEAD_JOB";
+    if std::env::var_os(PROGRAM).is_some() {
+        let (home, clock) = (TempDir::new().unwrap(), Clock::manual());
+        let (store, runtime) = (store(&home, &clock), runtime());
+        let jobs = Jobs::open(&store, "mail").unwrap();
+        return runtime.block_on(move |ctx| async move {
+            let worker = jobs.worker(|_, _| async { Ok::<_, String>(Done::dead("no\naddress")) }).retry(AT_ONCE);
+            worker.start_link(&ctx).await.unwrap();
+            jobs.enqueue(NewJob::new("job")).await.unwrap();
+            until(&ctx, || jobs.counts() == counts(0, 1)).await;
+        });
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "a_dead_job_has_a_line_without_a_subscriber", "--nocapture"]).env(PROGRAM, "1");
+    let output = again.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("job ")).unwrap_or_default();
+    assert!(
+        output.status.success() && line.ends_with(r" of queue mail is dead after attempt 1: no\naddress"),
+        "{text}"
+    );
 }

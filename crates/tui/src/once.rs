@@ -248,9 +248,11 @@ fn is_complete(
 ) -> Result<bool, Error> {
     let (Some(frame), Some(_)) = (model.frame(), model.hello()) else { return Ok(false) };
     let is_patient = waited < OPTIONAL_DATA_PATIENCE;
+    // A recording has only what its observer asked for.
+    let is_due = is_patient || !model.replay;
     let is_awaited = match tab {
-        Tab::Processes => model.rows().is_none(),
-        Tab::Tree => !model.has_tree(),
+        Tab::Processes => is_due && model.rows().is_none(),
+        Tab::Tree => is_due && !model.has_tree(),
         Tab::Wasm => is_patient && !model.has_engines(),
         Tab::Time => is_patient && !model.has_time(),
         Tab::Store => is_patient && !model.has_stores(),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,9 @@ use crate::identity::NodeName;
 pub const SECRET_PREFIX: &str = "rusm:";
 /// Maximum length of the file of a secret, in bytes.
 const SECRET_BYTES_MAX: usize = 256;
+
+/// Permissions that the file of a private key must not have. Its group may read it.
+const KEY_FORBIDDEN_MODE: u32 = 0o027;
 
 /// Settings of the link over the network.
 ///
@@ -75,19 +80,18 @@ impl NetworkSettings {
         }
     }
 
-    /// Checks that no address is open to other machines without certificates.
+    /// Checks that no address is open to other machines without certificates, and that the private key is closed to other
+    /// users.
     ///
     /// # Errors
-    /// [`LinkError::Settings`] names the address.
+    /// [`LinkError::Settings`] names the address or the file.
     pub fn check(&self) -> Result<(), LinkError> {
         if let Some(certificates) = &self.certificates {
             let files = [&certificates.authority, &certificates.certificate, &certificates.key];
-            return match files.into_iter().find(|file| !file.is_file()) {
-                Some(file) => {
-                    Err(LinkError::Settings(format!("the certificate file {} does not exist", file.display())))
-                }
-                None => Ok(()),
-            };
+            if let Some(file) = files.into_iter().find(|file| !file.is_file()) {
+                return Err(LinkError::Settings(format!("the certificate file {} does not exist", file.display())));
+            }
+            return check_key(&certificates.key);
         }
         let listen = self.listen.to_string();
         let is_loopback = |address: &str| match address.parse::<SocketAddr>() {
@@ -155,6 +159,17 @@ impl NetworkSettings {
             listen = quoted(&format!("{protocol}/{}", self.listen)),
             join = join.join(", "),
         ))
+    }
+}
+
+/// Refuses a private key that other users can read or write: with it they could join as this node.
+fn check_key(key: &Path) -> Result<(), LinkError> {
+    match fs::metadata(key) {
+        Ok(found) if found.mode() & KEY_FORBIDDEN_MODE != 0 => Err(LinkError::Settings(format!(
+            "the private key {} is open to other users: take their permissions away with chmod 600",
+            key.display()
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -237,6 +252,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn settings() -> NetworkSettings {
@@ -269,6 +286,32 @@ mod tests {
 
         let text = settings.check().unwrap_err().to_string();
         assert_eq!(text, "the certificate file /nowhere/ca.pem does not exist");
+    }
+
+    #[test]
+    fn a_private_key_that_is_open_to_other_users_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.pem");
+        std::fs::write(&file, "").unwrap();
+        let (authority, certificate, key) = (file.clone(), file.clone(), file.clone());
+        let certificates = Certificates { cluster: "rusm".to_owned(), authority, certificate, key };
+        let settings = NetworkSettings { certificates: Some(certificates), ..settings() };
+        let checked = |mode| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            settings.check().map_err(|error| error.to_string())
+        };
+
+        assert_eq!([0o600, 0o400, 0o640].map(checked), [const { Ok(()) }; 3]);
+        for open in [0o644, 0o606, 0o660, 0o604] {
+            let text = checked(open).unwrap_err();
+            assert_eq!(
+                text,
+                format!(
+                    "the private key {} is open to other users: take their permissions away with chmod 600",
+                    file.display()
+                )
+            );
+        }
     }
 
     #[test]

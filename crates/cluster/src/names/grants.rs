@@ -65,11 +65,8 @@ impl Grants {
         name: &Arc<str>,
         epoch: u64,
     ) -> Result<(), ClaimError> {
-        let is_over = |grant: &Grant| {
-            let is_earlier_life = grant.holder.name == from.name && grant.holder.boot != from.boot;
-            is_earlier_life || grant.expires_at.is_some_and(|at| at <= now)
-        };
-        if self.by_name.get(name).is_some_and(is_over) {
+        // An earlier life of the node has its grants until they expire, like a lost node: it may still run.
+        if self.by_name.get(name).is_some_and(|grant| grant.expires_at.is_some_and(|at| at <= now)) {
             self.end(name);
         }
         match self.by_name.get_mut(name) {

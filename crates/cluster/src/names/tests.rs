@@ -113,3 +113,22 @@ fn a_grant_on_its_way_to_a_claim_that_was_given_back_does_not_count() {
 
     assert!(!registry.owns(now, "leader"), "two of five nodes grant it");
 }
+
+#[test]
+fn a_later_life_of_a_node_gets_a_name_only_when_the_grant_of_the_earlier_one_has_expired() {
+    let (mut registry, now) = registry();
+    let earlier = node("b");
+    let later = Identity { boot: BootId(2), ..earlier.clone() };
+    let claim = |epoch| message(epoch, Content::Claim);
+    registry.on_message(now, &earlier.name, claim(STARTED_MS + 1)).unwrap();
+
+    // The earlier life may be suspended: it counts the grant until its patience is over.
+    registry.on_down(now, &earlier, false);
+    registry.on_up(now, &later);
+    registry.on_message(now + Duration::from_secs(2), &later.name, claim(STARTED_MS + 2)).unwrap();
+    registry.on_message(now + Duration::from_secs(3), &later.name, claim(STARTED_MS + 2)).unwrap();
+
+    let answers = [Content::Granted, Content::Refused(Refusal::Taken), Content::Granted];
+    let epochs = [1, 2, 2].map(|number| STARTED_MS + number);
+    assert_eq!(sent(&mut registry), epochs.into_iter().zip(answers).collect::<Vec<_>>());
+}

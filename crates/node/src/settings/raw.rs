@@ -4,7 +4,8 @@
 //!   RawSettings ──▶ section: struct with #[derive(Deserialize)] ──▶ its fields, by TryFrom<RawSetting>
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,33 @@ pub(crate) struct RawSetting {
 
 /// The given values by key.
 pub(crate) type RawSettings = BTreeMap<String, RawSetting>;
+
+/// All given values of a node's settings.
+#[derive(Clone, Default)]
+pub(crate) struct Given {
+    pub(super) values: RawSettings,
+    /// Sections of the application, as in the file.
+    pub(super) sections: Table,
+}
+
+impl Given {
+    /// Returns the keys of values, and the names of sections, that are not the same in `other`.
+    pub(crate) fn changes(&self, other: &Self) -> BTreeSet<String> {
+        let value = |given: &Self, key: &String| given.values.get(key).map(|raw| raw.value.clone());
+        let keys = self.values.keys().chain(other.values.keys());
+        let keys = keys.filter(|key| value(self, key) != value(other, key)).cloned();
+        let sections = self.sections.keys().chain(other.sections.keys());
+        let sections = sections.filter(|name| self.sections.get(*name) != other.sections.get(*name));
+        keys.chain(sections.map(|name| format!("[{name}]"))).collect()
+    }
+}
+
+impl fmt::Debug for Given {
+    /// Writes no values: some are secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).entries(self.sections.keys()).finish()
+    }
+}
 
 /// Key of a value that is never shown.
 const SECRET: &str = "otlp.headers";

@@ -27,6 +27,9 @@ use crate::settings::Settings;
 use crate::signals::own_thread::OwnThread;
 use crate::start::Node;
 
+/// Key of the setting that changes while the node runs.
+const LOG_LEVEL: &str = "log.level";
+
 /// Returns true if SIGHUP reloads the settings instead of ending the node.
 pub(crate) fn reloads_on_hangup() -> bool {
     !io::stderr().is_terminal()
@@ -173,9 +176,14 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
     node.reload();
     tracing::info!(
         level = settings.log.level,
-        "settings are valid: log, certificates, and the modules and folders of servers were read again; other changes need \
-         a restart"
+        "settings are valid: log, certificates, and the modules and folders of servers were read again"
     );
+    let mut changes = node.given().changes(&settings.given);
+    changes.remove(LOG_LEVEL);
+    if !changes.is_empty() {
+        let changes = changes.into_iter().collect::<Vec<_>>().join(", ");
+        tracing::warn!(%changes, "settings that need a restart have changed");
+    }
 }
 
 fn reopen_log() {

@@ -22,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::body::Body;
-use crate::connection::framing::declare_framing;
+use crate::connection::framing::{declare_framing, trim_values};
 use crate::connection::handling::{Handling, go_on, process, split};
 use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
@@ -322,8 +322,11 @@ impl Future for Answer {
         this.inner.activity.note_answer(Instant::from_std(now));
         declare_framing(&mut response, &record.method);
         let is_h2 = this.inner.context.is_none();
-        if is_h2 && record.method == Method::HEAD {
-            describe_only(&mut response);
+        if is_h2 {
+            trim_values(&mut response);
+            if record.method == Method::HEAD {
+                describe_only(&mut response);
+            }
         }
         let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if this.inner.shared.is_draining() && record.version < Version::HTTP_2 && !is_upgrade {

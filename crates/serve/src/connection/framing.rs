@@ -1,6 +1,7 @@
-//! Fields of a response that tell where its body ends.
+//! Fields of a response as HTTP wants them, whatever its handler says: those that tell where its body ends, and values
+//! without blanks around them.
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use http_body::Body as _;
 
@@ -27,6 +28,21 @@ pub(super) fn declare_framing(response: &mut Response, method: &Method) {
         // Also checks the length of a described body: clients would refuse anything but digits.
         None if declared.is_none() || !is_one => drop(response.headers_mut().remove(CONTENT_LENGTH)),
         _ => {}
+    }
+}
+
+/// Removes blanks around the values of a response's fields: clients of HTTP/2 must refuse a response with them.
+pub(super) fn trim_values(response: &mut Response) {
+    for value in response.headers_mut().values_mut() {
+        let bytes = value.as_bytes();
+        let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+        if !is_blank(bytes.first()) && !is_blank(bytes.last()) {
+            continue;
+        }
+        if let Ok(mut trimmed) = HeaderValue::from_bytes(bytes.trim_ascii()) {
+            trimmed.set_sensitive(value.is_sensitive());
+            *value = trimmed;
+        }
     }
 }
 
@@ -68,5 +84,16 @@ mod tests {
         assert_eq!(declared(200, &Method::HEAD, Body::empty(), &["7"]), ["7"]);
         assert_eq!(declared(304, &Method::GET, Body::empty(), &["7"]), ["7"]);
         assert!(declared(204, &Method::GET, Body::empty(), &["7"]).is_empty());
+    }
+
+    #[test]
+    fn values_have_no_blanks_around_them() {
+        let response = http::Response::builder().header("a", " one two\t").header("a", "\t").header("b", "x");
+        let mut response = response.body(Body::empty()).expect("valid fields");
+
+        trim_values(&mut response);
+
+        let values = response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        assert_eq!(values.collect::<Vec<_>>(), [("a", &b"one two"[..]), ("a", b""), ("b", b"x")]);
     }
 }

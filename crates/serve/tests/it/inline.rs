@@ -1,5 +1,6 @@
 //! Handlers that run in the process of the connection.
 
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -103,4 +104,20 @@ fn a_stream_and_a_socket_of_an_inline_route_have_their_own_process() {
     assert_eq!((text, live.kind), (live.pid.to_string(), LiveKind::WebSocket));
     assert_ne!(Some(live.pid.to_string()), pid);
     assert!(runtime.is_alive(live.pid));
+}
+
+#[test]
+fn a_panic_in_the_process_of_a_connection_has_a_line_without_a_subscriber() {
+    const PROGRAM: &str = "RUSM_TEST_INLINE_PANIC";
+    if std::env::var_os(PROGRAM).is_some() {
+        let (_runtime, server) = serve(router().expect("routes"), Limits::default());
+        assert_eq!(Client::connect(server.local_addr()).get("/crash").status, 500);
+        return;
+    }
+    let mut again = Command::new(std::env::current_exe().expect("this program"));
+    let name = "inline::a_panic_in_the_process_of_a_connection_has_a_line_without_a_subscriber";
+    let output = again.args(["--exact", name, "--nocapture"]).env(PROGRAM, "1").output().expect("it runs again");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.lines().any(|line| line == "a handler of GET /crash panicked: on purpose"), "{text}");
 }

@@ -509,7 +509,7 @@ impl Worker {
             tracing::warn!(queue, %id, attempts = attempt, error = why, "job is dead");
             embed::print_without_subscriber(&ctx.runtime(), || {
                 let (queue, why) = (escaped(queue), escaped(why).within(WHY_MAX_BYTES));
-                format!("job {id} of queue {queue} is dead after {attempt} attempts: {why}")
+                format!("job {id} of queue {queue} is dead after attempt {attempt}: {why}")
             });
         } else if let Some(delay) = delay {
             tracing::info!(queue, attempt, error = why, ?delay, "a job failed and runs again");

@@ -444,6 +444,16 @@ fn the_data_of_all_views_is_one_object() {
 }
 
 #[test]
+fn all_views_of_a_recording_have_what_was_recorded() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/storm.jsonl");
+    let output = ran(&["--replay", recording, "--once", "--json", "--all-views"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+
+    assert!(json["rows"].is_object(), "its rows were recorded: {:?}", json["rows"]);
+    assert!(json["tree"].is_null(), "its tree was not: {:?}", json["tree"]);
+}
+
+#[test]
 fn completions_the_manual_and_the_keys_are_printed() {
     let text = |arguments: &[&str]| {
         let output = ran(arguments);
