@@ -50,13 +50,13 @@ impl Destination {
         Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false })
     }
 
-    /// Opens the file under its name again: another program may have renamed it. On an error, the old file stays in use.
-    pub(crate) fn reopen(&mut self) -> io::Result<()> {
-        if let Output::File { path, file, bytes, .. } = &mut self.output {
-            (*file, *bytes) = open(path)?;
-            self.is_torn = false;
-        }
-        Ok(())
+    /// Opens the file under its name again: another program may have renamed it. Returns false without a file. On an error,
+    /// the old file stays in use.
+    pub(crate) fn reopen(&mut self) -> io::Result<bool> {
+        let Output::File { path, file, bytes, .. } = &mut self.output else { return Ok(false) };
+        (*file, *bytes) = open(path)?;
+        self.is_torn = false;
+        Ok(true)
     }
 
     /// Writes complete lines. Returns the number of lines that were written completely, and the first error.

@@ -43,7 +43,7 @@ impl LogState {
         loop {
             self.queue.take(&mut lines);
             let count = count_lines(&lines);
-            let reopened = if self.reopen.swap(false, Relaxed) { destination.reopen() } else { Ok(()) };
+            let reopened = if self.reopen.swap(false, Relaxed) { reopen(&mut destination) } else { Ok(()) };
             let (written, outcome) = destination.write(&lines);
             let outcome = outcome.and(reopened);
             lines.clear();
@@ -93,6 +93,19 @@ impl LogState {
         }
         line.push('\n');
     }
+}
+
+/// Opens the file again, and logs whether it could be.
+fn reopen(destination: &mut Destination) -> io::Result<()> {
+    match destination.reopen() {
+        Ok(true) => tracing::info!(target: "rusm::log", "the log file was opened again"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(target: "rusm::log", %error, "the log file cannot be opened again, and the old one stays in use");
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Writer for one event, which `tracing` writes in a single call.

@@ -151,6 +151,23 @@ mod tests {
                 Ok(Flow::Continue)
             }
         );
-        assert!(refused(hidden).starts_with("a `Flow` in a `Result` would be a reply"));
+        assert!(refused(hidden).starts_with("a `Flow` in another type would be a reply"));
+        let wrapped = quote!(
+            fn pay(&mut self) -> Option<Flow> {
+                None
+            }
+        );
+        assert!(refused(wrapped).starts_with("a `Flow` in another type would be a reply"));
+        let ignored = quote!(
+            #[info]
+            fn down(&mut self, _: Down) -> Result<Flow, String> {
+                Ok(Flow::Continue)
+            }
+        );
+        assert_eq!(refused(ignored), "an `#[info]` method returns nothing or a `Flow`");
+        let late = quote!(
+            fn init(&mut self) {}
+        );
+        assert!(refused(late).starts_with("`init` takes no `self`"));
     }
 }

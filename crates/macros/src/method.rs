@@ -110,11 +110,14 @@ impl Function {
                 "a message takes `&self` or `&mut self`; mark other functions with `#[skip]`",
             ));
         }
-        if name == "terminate" {
-            return Err(Error::new(
-                receiver.span(),
-                "`terminate` takes `self`: it is called once, at the end; mark other functions with `#[skip]`",
-            ));
+        if name == "terminate" || name == "init" {
+            let takes = if name == "init" {
+                "takes no `self`: it creates the actor"
+            } else {
+                "takes `self`: it is called once, at the end"
+            };
+            let what = format!("`{name}` {takes}; mark other functions with `#[skip]`");
+            return Err(Error::new(receiver.span(), what));
         }
         if let Some(generic) = function.sig.generics.params.first() {
             return Err(Error::new(generic.span(), "a message cannot be generic; mark other functions with `#[skip]`"));
@@ -163,6 +166,12 @@ impl Info {
         let (Some(message), None) = (messages.next(), messages.next()) else {
             return Err(Error::new(function.sig.span(), "an `#[info]` method takes one message"));
         };
+        if let ReturnType::Type(_, kind) = &function.sig.output
+            && !returns_flow(&function.sig.output)
+            && !matches!(&**kind, Type::Tuple(unit) if unit.elems.is_empty())
+        {
+            return Err(Error::new(kind.span(), "an `#[info]` method returns nothing or a `Flow`"));
+        }
         Ok(Box::new(Self {
             name: function.sig.ident.clone(),
             inputs,
@@ -186,8 +195,9 @@ impl Method {
             (ReturnType::Default, None) => Answer::None,
             (ReturnType::Type(..), None) if returns_flow => Answer::None,
             (ReturnType::Type(_, kind), None) => {
-                if is_named(kind, "Result") && names_flow(kind.to_token_stream()) {
-                    let what = "a `Flow` in a `Result` would be a reply: return `Flow`, and `Flow::Stop` for an error";
+                if names_flow(kind.to_token_stream()) {
+                    let what =
+                        "a `Flow` in another type would be a reply: return `Flow`, and `Flow::Stop` for an error";
                     return Err(Error::new(kind.span(), what));
                 }
                 if let Some(borrow) = borrow(kind.to_token_stream()) {

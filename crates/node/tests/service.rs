@@ -86,6 +86,15 @@ fn a_node_says_when_it_is_up_lives_reloads_and_drains() {
     log_contains(&log, "the log file was opened again");
     assert!(!fs::read_to_string(&old).unwrap().contains("opened again"));
 
+    // A folder has the name of the log: it goes on in the old file, and says so.
+    let moved = dir.path().join("moved");
+    fs::rename(&log, &moved).unwrap();
+    fs::create_dir(&log).unwrap();
+    service.signal(Signal::USR1);
+    log_contains(&moved, "the log file cannot be opened again, and the old one stays in use");
+    fs::remove_dir(&log).unwrap();
+    fs::rename(&moved, &log).unwrap();
+
     // A mistake in the configuration changes nothing, and is one line.
     fs::write(&config, "[log]\nlevel = \"info\"\nfiel = \"log\"\n").unwrap();
     let check = rusm(dir.path()).arg("check").output().unwrap();

@@ -159,6 +159,10 @@ impl OtlpConfig {
         };
         match uri.filter(is_valid) {
             Some(uri) => Ok(uri),
+            // It may have a password before the `@`.
+            None if endpoint.contains('@') => {
+                invalid("the OTLP endpoint must be an address such as http://127.0.0.1:4318, without a user".to_owned())
+            }
             None => invalid(format!("the OTLP endpoint {endpoint:?} must be an address such as http://127.0.0.1:4318")),
         }
     }
@@ -279,6 +283,7 @@ mod tests {
         for endpoint in ["127.0.0.1:4318", "ftp://host", "http://", "http://user:word@host", "http://host/?a=b", ""] {
             let error = OtlpConfig::new(endpoint).check().unwrap_err().to_string();
             assert!(error.contains("must be an address such as http://127.0.0.1:4318"), "{endpoint}: {error}");
+            assert!(!error.contains("word"), "{error}");
         }
         let headers = vec![("two words".to_owned(), "secret".to_owned())];
         let error = OtlpConfig { headers, ..OtlpConfig::new("http://host") }.check().unwrap_err().to_string();

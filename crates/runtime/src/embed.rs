@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 pub use crate::embed::per_scheduler::PerScheduler;
+use crate::mailbox::message::Message;
 use crate::observe::extensions::servers::HttpServer;
 use crate::observe::extensions::stores::Storage;
 pub use crate::observe::inspect::histogram::Histogram;
@@ -23,6 +24,7 @@ pub use crate::runtime::file_limit::check as check_file_limit;
 use crate::runtime::handle::Handle;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler;
+use crate::supervision::actor::UnmatchedLog;
 use crate::time::realtime::RelativePriority;
 
 /// Maximum number of schedulers of a runtime.
@@ -138,10 +140,14 @@ pub fn show_server(runtime: &Handle, server: Weak<dyn HttpServer>) {
 }
 
 /// Writes a line about a failure to standard error, if the events of this thread reach no subscriber of `tracing`: at most 32
-/// in a second, together with the crashes of the runtime. The caller escapes what comes from outside.
+/// in a second; the next one tells how many were left out. The caller escapes what comes from outside.
 pub fn print_without_subscriber(runtime: &Handle, line: impl FnOnce() -> String) {
-    let now_ns = runtime.shared.started.elapsed().as_nanos() as u64;
-    runtime.shared.crash_log.print_without_subscriber(now_ns, line);
+    runtime.shared.crash_log.print_without_subscriber(runtime.shared.started, line);
+}
+
+/// Logs a message that a process does not handle, if it is the 1st, 10th, 100th, … one; `total` counts them.
+pub fn log_unmatched(receiver: &Context, message: &Message, total: &mut u64) {
+    UnmatchedLog::warn(receiver, message, total);
 }
 
 /// Adds to a counter that only this thread writes.

@@ -139,7 +139,8 @@ impl NewJob {
 
     /// Runs the job at each time of a crontab expression: minute, hour, day of the month, month, and day of the week, then
     /// the time zone, which is UTC if it is missing. The first run is at the first such time, after the
-    /// [delay](Self::after). After times that pass while no worker runs, or while the job runs, it runs once.
+    /// [delay](Self::after). After times that pass while no worker runs, or while the job runs, it runs once. A time that
+    /// does not exist on a day, such as 2:30 when summer time begins, is left out on that day.
     /// Combine it with [`unique`](Self::unique), so that each start of the program does not add another one.
     ///
     /// # Errors

@@ -146,7 +146,10 @@ fn an_attempt_counts_from_its_start_and_the_last_one_is_not_made_again() {
             assert_eq!(ctx.receive_of::<u32>().await, attempt);
             // As at the end of a node: the attempt cannot be counted afterwards.
             ctx.unlink(worker);
+            ctx.monitor(worker);
             ctx.exit(worker, ExitReason::Killed);
+            // Its queue is free for the next worker.
+            ctx.receive_of::<Down>().await;
         }
         let worker = jobs.worker(|_, _| async { Ok::<_, String>(Done::new()) });
 

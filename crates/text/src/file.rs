@@ -35,9 +35,11 @@ pub fn write_file(path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> io::Result<
     let is_other = fs::symlink_metadata(path).is_ok_and(|data| !data.is_file());
     let (Some(name), false) = (path.file_name(), is_other) else { return fs::write(path, text) };
     partial.push(name);
-    partial.push(".part");
+    partial.push(format!(".{}.part", std::process::id()));
     let partial = path.with_file_name(partial);
-    let mut file = match File::create(&partial) {
+    // A link of this name must not lead to another file.
+    drop(fs::remove_file(&partial));
+    let mut file = match File::create_new(&partial) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return fs::write(path, text),
         created => created?,
     };
@@ -136,7 +138,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("rusm-text-{}.whole", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let path = folder.join("report.json");
-        let taken = folder.join(".taken.part");
+        let taken = folder.join(format!(".taken.{}.part", std::process::id()));
         fs::create_dir(&taken).unwrap();
         fs::write(folder.join("taken"), "as it was").unwrap();
 

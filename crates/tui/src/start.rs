@@ -18,6 +18,9 @@ use crate::replay::index::Index;
 use crate::replay::player::Player;
 use crate::terminal::TerminalColors;
 
+/// Speed at which a recording is read to print one frame: its data may be minutes after its beginning.
+const SPEED_OF_ONE_FRAME: f64 = 1_000.0;
+
 /// Pause between two looks at the end of a recording.
 const REPLAY_IDLE: Duration = Duration::from_secs(1);
 
@@ -27,7 +30,9 @@ pub(crate) async fn attach(options: &Options, inbox: &Inbox) -> Result<Connectio
         Source::Demo { seed } => Ok(play(Demo::new(*seed), inbox.clone())),
         Source::Replay { path, speed } => {
             let index = Index::open(path).map_err(Error::Recording)?;
-            Ok(replay(Player::new(index, *speed), inbox.clone()))
+            let prints_one_frame = options.once.is_some() && options.frames == Some(1);
+            let speed = if prints_one_frame { speed.max(SPEED_OF_ONE_FRAME) } else { *speed };
+            Ok(replay(Player::new(index, speed), inbox.clone()))
         }
         Source::Node(target) => {
             let dialer = Dialer {

@@ -1,14 +1,16 @@
 //! `rusm cluster init`, `status`, `drain` and `leave`.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusm_cluster::certificates::{self, CertificateError, NodeAddresses};
 use rusm_console::runtime_dir;
-use rusm_text::escaped;
+use rusm_text::{escape_json_into, escaped};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::Value;
 
 use super::control::socket;
@@ -17,15 +19,22 @@ use crate::failure::{Failure, system};
 
 /// Time within which a node has to answer: more than a leave takes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// Pause while too many clients wait for a node.
+const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 /// Maximum length of an answer, in bytes.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 pub(crate) fn run(command: ClusterCommand) -> Result<u8, Failure> {
     match command {
         ClusterCommand::Init { nodes, dir, cluster, days } => init(&nodes, &dir, &cluster, days),
         ClusterCommand::Status { node, json } => {
             let status = ask(&node, "status")?;
-            print(&if json { format!("{status}\n") } else { table(&status) })
+            if !json {
+                return print(&table(&status));
+            }
+            let mut line = String::new();
+            escape_json_into(&mut line, &status.to_string());
+            print(&format!("{line}\n"))
         }
         ClusterCommand::Drain { node } => {
             let answer = ask(&node, "drain")?;
@@ -94,7 +103,8 @@ fn is_address(text: &str) -> bool {
 /// Sends a command to a node, and returns its answer.
 fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     let path = socket(&node.socket_dir.clone().unwrap_or_else(runtime_dir), &node.name);
-    let mut stream = UnixStream::connect(&path).map_err(|error| {
+    let until = Instant::now() + ANSWER_WITHIN;
+    let mut stream = connect(&path, until).map_err(|error| {
         Failure::Unreachable(format!(
             "node {:?} is not in a cluster on this machine ({}: {error}): start it with rusm node --cluster",
             node.name,
@@ -102,16 +112,13 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
         ))
     })?;
     let failed = || system(format!("ask node {}", node.name));
-    let ask = || {
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let mut ask = || {
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
         writeln!(stream, "{command}")?;
-        let mut answer = String::new();
-        BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut answer)?;
-        Ok(answer)
+        read_answer(&mut stream, until)
     };
     let answer = ask().map_err(|error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             Failure::Unreachable(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()))
         }
         _ => failed()(error),
@@ -121,6 +128,41 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
         Some(error) => Err(Failure::Answer(format!("node {}: {}", node.name, escaped(error)))),
         None => Ok(answer),
     }
+}
+
+/// Connects to a node. While too many clients wait for it, this tries again.
+fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        match net::connect(&socket, &address) {
+            Ok(()) => {
+                let stream = UnixStream::from(socket);
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(Errno::AGAIN) if Instant::now() < until => std::thread::park_timeout(CONNECT_AGAIN),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads a line, until an instant, however small the pieces are in which it comes.
+fn read_answer(stream: &mut UnixStream, until: Instant) -> io::Result<String> {
+    let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+    while answer.len() < ANSWER_BYTES_MAX && !answer.ends_with(b"\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => break,
+            length => answer.extend_from_slice(&piece[..length]),
+        }
+    }
+    String::from_utf8(answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn unexpected(node: &NodeFlag) -> Failure {

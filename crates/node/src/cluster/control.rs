@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,7 @@ pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
 pub(crate) struct Control {
     socket: PathBuf,
     listener: Arc<UnixListener>,
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,10 +44,13 @@ impl Control {
         let socket = socket(dir, node.identity().name.as_str());
         // The observers' socket of the same name is taken, so no other node uses this one.
         let listener = Arc::new(private_socket::bind(&socket)?);
-        let clients = Arc::clone(&listener);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (clients, no_more) = (Arc::clone(&listener), Arc::clone(&is_over));
         let serve = move || {
             loop {
                 let answered = match clients.accept() {
+                    // Clients that were waiting when the listener was shut down.
+                    _ if no_more.load(Relaxed) => return,
                     Ok((client, _)) if private_socket::is_trusted(&client) => answer(client, &node),
                     Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
                     // The listener was shut down.
@@ -62,12 +67,13 @@ impl Control {
             }
         };
         let thread = Builder::new().name("rusm-cluster".to_owned()).spawn(serve)?;
-        Ok(Self { socket, listener, thread: Some(thread) })
+        Ok(Self { socket, listener, is_over, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
         // Wakes the thread, also if the socket has lost its name.
         shutdown(&*self.listener, Shutdown::Both).ok();
         drop(fs::remove_file(&self.socket));

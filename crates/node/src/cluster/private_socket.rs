@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -12,9 +12,10 @@ use rustix::process::getuid;
 
 /// Binds a socket that only this user can connect to. The caller must own the name: a socket that has it is removed.
 pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        // Binding fails: nothing but an earlier socket is removed.
+        Ok(_) | Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -40,6 +41,10 @@ mod tests {
 
         let listener = bind(&path).unwrap();
 
+        let file = dir.path().join("letter");
+        fs::write(&file, "dear").unwrap();
+        assert_eq!(bind(&file).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "dear");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let _client = UnixStream::connect(&path).unwrap();
         assert!(is_trusted(listener.accept().unwrap().0));

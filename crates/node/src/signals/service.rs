@@ -189,7 +189,7 @@ fn reload(node: &Node, settings: Result<Settings, Failure>) {
 fn reopen_log() {
     if let Some(log) = logging::log() {
         log.reopen();
-        tracing::info!("the log file was opened again");
+        tracing::info!("opens the log file again");
     }
 }
 

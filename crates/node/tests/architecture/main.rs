@@ -104,8 +104,8 @@ const STATICS: [Static; 13] = [
     },
     Static {
         file: "runtime/src/runtime/panics.rs",
-        name: "LOGGED_AT",
-        why: "when this thread last told of a panic outside of the body of a process",
+        name: "PANIC_LINES",
+        why: "the lines of this thread about panics outside of the body of a process",
     },
     Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static {

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rusm_store::inspection::Inspection;
-use rusm_store::{Store, StoreConfig};
+use rusm_store::{OpenError, Store, StoreConfig};
 
 fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rusm"));
@@ -16,10 +17,22 @@ fn store(dir: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
 }
 
+/// Opens a store. A program that another test is starting has a copy of the lock of a file for a moment, also of one that
+/// was closed.
+fn opened(path: &Path) -> Store {
+    let until = Instant::now() + Duration::from_mins(1);
+    loop {
+        match Store::open(path, StoreConfig::default()) {
+            Err(OpenError::InUse { .. }) if Instant::now() < until => std::thread::yield_now(),
+            store => return store.unwrap(),
+        }
+    }
+}
+
 /// Creates a store of two buckets, and damages a value of one of them in the file.
 fn damaged(dir: &Path) -> PathBuf {
     let path = dir.join("node.redb");
-    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let store = opened(&path);
     let (many, few) = (store.bucket("many").unwrap(), store.bucket("few").unwrap());
     for key in 0..500 {
         many.put(format!("key {key:03}"), vec![key as u8; 100]).wait().unwrap();
@@ -70,7 +83,7 @@ fn a_damaged_store_is_checked_exported_and_repaired() {
 
     let (code, out, _) = store(dir.path(), &["check", "node.redb"]);
     assert_eq!(code, 0, "{out}");
-    let store = Store::open(&path, StoreConfig::default()).unwrap();
+    let store = opened(&path);
     assert_eq!(store.bucket("few").unwrap().get([0xff, 0]).wait().unwrap().as_deref(), Some(&[0xfe][..]));
     let rows: u64 = store.report().buckets.iter().map(|bucket| bucket.keys).sum();
     assert_eq!(rows, exported as u64);
@@ -81,7 +94,7 @@ fn a_damaged_store_is_checked_exported_and_repaired() {
 fn a_damaged_header_is_reported_although_a_store_that_opens_puts_it_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.redb");
-    let open = Store::open(&path, StoreConfig::default()).unwrap();
+    let open = opened(&path);
     open.bucket("a").unwrap().put("key", "value").wait().unwrap();
     open.close();
     drop(open);
@@ -104,7 +117,7 @@ fn a_damaged_header_is_reported_although_a_store_that_opens_puts_it_back() {
 fn of_two_repairs_into_one_file_at_most_one_writes_it() {
     let dir = tempfile::tempdir().unwrap();
     for (name, rows) in [("a.redb", 300), ("b.redb", 100)] {
-        let open = Store::open(dir.path().join(name), StoreConfig::default()).unwrap();
+        let open = opened(&dir.path().join(name));
         let bucket = open.bucket("a").unwrap();
         for key in 0..rows {
             bucket.put(format!("key {key}"), "value").wait().unwrap();
@@ -143,7 +156,7 @@ fn what_is_no_store_gets_one_line() {
             assert!(err.starts_with("rusm: ") && err.contains(message) && err.lines().count() == 1, "{err}");
         }
     }
-    let open = Store::open(dir.path().join("open.redb"), StoreConfig::default()).unwrap();
+    let open = opened(&dir.path().join("open.redb"));
     let (code, _, err) = store(dir.path(), &["check", "open.redb"]);
     assert!(code == 1 && err.contains("is already open"), "{err}");
     drop(open);
@@ -158,7 +171,7 @@ fn a_repair_leaves_alone_what_another_repair_or_a_node_has_put_in_place_meanwhil
     first.repair(&new).unwrap();
     let kept = first.replace(&new).unwrap();
     drop(first);
-    let node = Store::open(&path, StoreConfig::default()).unwrap();
+    let node = opened(&path);
     node.bucket("many").unwrap().put("acknowledged", "after the first repair").wait().unwrap();
     node.close();
     drop(node);
@@ -167,7 +180,7 @@ fn a_repair_leaves_alone_what_another_repair_or_a_node_has_put_in_place_meanwhil
     let error = second.replace(&new).unwrap_err().to_string();
 
     assert!(error.contains("was replaced meanwhile") && !new.exists(), "{error}");
-    let node = Store::open(&path, StoreConfig::default()).unwrap();
+    let node = opened(&path);
     assert!(node.bucket("many").unwrap().get("acknowledged").wait().unwrap().is_some());
     assert!(kept.ends_with("node.redb.damaged") && !dir.path().join("node.redb.damaged-1").exists());
 }
@@ -188,7 +201,7 @@ fn a_repair_renames_nothing_while_another_program_has_the_directory_or_the_repai
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is renamed");
     directory.unlock().unwrap();
     inspection.repair(&new).unwrap();
-    let node = Store::open(&new, StoreConfig::default()).unwrap();
+    let node = opened(&new);
     let error = inspection.replace(&new).unwrap_err().to_string();
     assert!(error.contains("another program has opened the repaired file"), "{error}");
     drop(node);

@@ -158,6 +158,8 @@ pub(crate) struct CrashLog {
     skipped: Box<[Box<[AtomicU64]>]>,
     has_skipped: AtomicBool,
     budget: LineBudget,
+    /// Lines of other failures without a subscriber: they must not take the place of crashes.
+    others: LineBudget,
     /// Threads that write lines with backtraces.
     writers: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -170,6 +172,7 @@ impl CrashLog {
             skipped: (0..schedulers).map(|_| of_causes()).collect(),
             has_skipped: AtomicBool::new(false),
             budget: LineBudget::default(),
+            others: LineBudget::default(),
             writers: Mutex::default(),
         }
     }
@@ -193,9 +196,14 @@ impl CrashLog {
     }
 
     /// Writes the line of another failure to standard error if no subscriber gets its event.
-    pub(crate) fn print_without_subscriber(&self, now_ns: u64, line: impl FnOnce() -> String) {
-        if !has_subscriber() && self.budget.has_room(now_ns) {
-            print(&line(), None);
+    pub(crate) fn print_without_subscriber(&self, started: Instant, line: impl FnOnce() -> String) {
+        if has_subscriber() {
+            return;
+        }
+        match self.others.take(started) {
+            Some(0) => print(&line(), None),
+            Some(skipped) => print(&format!("{}; {skipped} more lines before it were left out", line()), None),
+            None => {}
         }
     }
 

@@ -15,15 +15,25 @@ use rusm_text::escaped;
 use tracing::dispatcher;
 use tracing::subscriber::NoSubscriber;
 
-/// Shortest time between two lines about panics outside of the body of a process.
+/// Maximum number of lines of a thread, in each [`LOG_INTERVAL`], about panics outside of the body of a process.
+const LOG_LINES_MAX: u32 = 8;
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The lines of a thread about panics outside of the body of a process.
+#[derive(Clone, Copy)]
+struct PanicLines {
+    since: Option<Instant>,
+    /// Lines since then.
+    lines: u32,
+    /// Panics without a line since the last one with one.
+    skipped: u64,
+}
 
 thread_local! {
     static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
     /// True if panics of this thread are caught by code that reports them itself.
     static IS_SILENCED: Cell<bool> = const { Cell::new(false) };
-    /// Time of the last line about a panic outside of the body of a process.
-    static LOGGED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+    static PANIC_LINES: Cell<PanicLines> = const { Cell::new(PanicLines { since: None, lines: 0, skipped: 0 }) };
     /// True while this thread runs code of a process that another thread runs.
     static IS_OF_PROCESS: Cell<bool> = const { Cell::new(false) };
 }
@@ -148,7 +158,8 @@ impl PanicInfo {
 
 /// Runs code of a process and catches its panics, so that they do not end the scheduler.
 ///
-/// Such a panic is only logged, once in a second of each thread. It does not overwrite the location of a panic that this thread is about to report.
+/// Such a panic is only logged, up to eight in a second of each thread. It does not overwrite the location of a panic that
+/// this thread is about to report.
 pub(crate) fn contain(code: impl FnOnce()) {
     let location = LAST_PANIC_LOCATION.take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
@@ -168,28 +179,46 @@ pub fn wake(waker: Waker) {
     }
 }
 
+/// Logs a caught panic of blocking code after the end of its process.
+pub(crate) fn report(payload: Box<dyn Any + Send>, location: Option<String>) {
+    let before = LAST_PANIC_LOCATION.replace(location);
+    log_panic(payload);
+    LAST_PANIC_LOCATION.set(before);
+}
+
 /// Logs a panic that is not the exit reason of a process.
 #[cold]
 fn log_panic(payload: Box<dyn Any + Send>) {
     let info = PanicInfo::of(payload);
-    let now = Instant::now();
-    let is_due = LOGGED_AT.get().is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL);
-    if !is_due {
-        return;
-    }
-    LOGGED_AT.set(Some(now));
+    let Some(skipped) = take_line() else { return };
     // The subscriber may be what panics.
     let log = || {
         let reason = fmt::from_fn(|f| info.write(f));
         if has_subscriber() {
-            tracing::error!(%reason, "a panic outside of the body of a process");
+            let not_logged = (skipped > 0).then_some(skipped);
+            tracing::error!(%reason, not_logged, "a panic outside of the body of a process");
         } else {
-            drop(writeln!(std::io::stderr(), "a panic outside of the body of a process: {reason}"));
+            let before = if skipped > 0 { format!("; {skipped} more before it") } else { String::new() };
+            drop(writeln!(std::io::stderr(), "a panic outside of the body of a process: {reason}{before}"));
         }
     };
     if let Err(again) = catch_unwind(AssertUnwindSafe(log)) {
         discard(again);
     }
+}
+
+/// Takes a line for a panic, and returns how many panics of this thread were left out before it; `None` if this one is too.
+fn take_line() -> Option<u64> {
+    let (now, mut told) = (Instant::now(), PANIC_LINES.get());
+    if told.since.is_none_or(|since| now.duration_since(since) >= LOG_INTERVAL) {
+        (told.since, told.lines) = (Some(now), 0);
+    }
+    let has_room = told.lines < LOG_LINES_MAX;
+    let skipped = told.skipped;
+    told.skipped = if has_room { 0 } else { skipped + 1 };
+    told.lines += u32::from(has_room);
+    PANIC_LINES.set(told);
+    has_room.then_some(skipped)
 }
 
 /// Returns true if the events of this thread reach a subscriber. A subscriber of another thread or of a scope does not get them.

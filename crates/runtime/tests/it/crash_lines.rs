@@ -79,10 +79,13 @@ fn panics_of_a_killed_process_and_of_a_hook_have_lines() {
         let killed = runtime.spawn(|ctx: Context| async move {
             let _value = Fragile("a lease is open");
             tell.send(()).expect("the program waits");
-            ctx.receive().await;
+            ctx.receive_of::<()>().await;
         });
         let killed = killed.expect("there is room");
         told.recv().expect("it runs");
+        for letter in ["the first letter", "the second letter"] {
+            runtime.try_send(killed, Fragile(letter)).expect("it is alive");
+        }
         runtime.exit(killed, ExitReason::Killed);
         runtime.wait(killed);
         return;
@@ -90,11 +93,43 @@ fn panics_of_a_killed_process_and_of_a_hook_have_lines() {
 
     let told = program("crash_lines::panics_of_a_killed_process_and_of_a_hook_have_lines", "0");
 
-    for part in
-        ["crashed: panic at ", "a lease is open", "a panic outside of the body of a process: ", "no room for reports"]
-    {
+    for part in ["crashed: panic at ", "a lease is open"] {
         assert!(told.contains(part), "{part}: {told}");
     }
+    let outside = told.lines().filter(|line| line.starts_with("a panic outside of the body of a process: "));
+    let ends = ["no room for reports", "the first letter", "the second letter"];
+    let found = outside.filter(|line| ends.iter().any(|end| line.ends_with(end))).count();
+    assert_eq!(found, ends.len(), "{told}");
+}
+
+#[test]
+fn a_panic_of_blocking_code_whose_process_has_ended_has_a_line() {
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+        let ((tell, told), (open, gate)) = (mpsc::channel(), mpsc::channel());
+        let code = move || {
+            tell.send(()).expect("the program waits");
+            gate.recv().expect("the program opens it");
+            panic!("half a page");
+        };
+        let printer = runtime.spawn(|ctx: Context| async move { ctx.spawn_blocking(code).await });
+        told.recv().expect("it runs");
+        runtime.exit(printer.expect("there is room"), ExitReason::Killed);
+        runtime.wait(printer.expect("there is room"));
+        open.send(()).expect("the code waits");
+        // The test has seen the line.
+        std::io::stdin().read_line(&mut String::new()).expect("it can be read");
+        return;
+    }
+    let mut command = command("crash_lines::a_panic_of_blocking_code_whose_process_has_ended_has_a_line");
+    let mut program = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let lines = BufReader::new(program.stderr.take().expect("it is a pipe")).lines();
+
+    let line = lines.map_while(Result::ok).find(|line| line.contains("half a page"));
+
+    drop(program.stdin.take());
+    assert!(program.wait().expect("it ends").success());
+    assert!(line.is_some_and(|line| line.starts_with("a panic outside of the body of a process: panic at ")));
 }
 
 #[test]

@@ -311,6 +311,9 @@ impl Future for Answer {
         if has_no_body(response.status()) {
             *response.body_mut() = Body::empty();
         }
+        if let Err(limit) = this.inner.count_head(response.headers_mut()) {
+            response = this.inner.refuse(limit);
+        }
         if record.method != Method::HEAD {
             match this.inner.count_body(response.body_mut()) {
                 Ok(counted) => held = counted,

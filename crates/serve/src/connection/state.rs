@@ -111,6 +111,27 @@ impl ConnectionState {
         Ok(Some(held))
     }
 
+    /// Lets a long head of a response over HTTP/2 take its share of the memory for responses until it is written: as many of
+    /// them wait for a client as it has streams.
+    pub(crate) fn count_head(&self, headers: &mut HeaderMap) -> Result<(), Limit> {
+        let is_h2 = self.context.is_none();
+        let bytes = field_bytes(headers);
+        if !is_h2 || bytes < COUNTED_BYTES {
+            return Ok(());
+        }
+        let Some(longest) = headers.values_mut().max_by_key(|value| value.len()) else { return Ok(()) };
+        let share = self.activity.client().try_take(bytes).ok_or(Limit::ResponsesBytes)?;
+        let held = self.activity.held_by_response();
+        // The share goes with a value, which is dropped when the head is written.
+        let value = counted(Bytes::copy_from_slice(longest.as_bytes()), share, &held);
+        if let Ok(mut value) = HeaderValue::from_maybe_shared(value) {
+            // The compression would keep a copy.
+            value.set_sensitive(true);
+            *longest = value;
+        }
+        Ok(())
+    }
+
     /// Returns true if bytes of a response need memory of their own. A client of HTTP/2 can let many responses wait, however
     /// short they are.
     pub(crate) fn is_counted(&self, bytes: &Bytes) -> bool {

@@ -1,13 +1,13 @@
 //! Clients that do not take their responses, while the memory for responses is short.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use http_body_util::Empty;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rusm_serve::websocket;
-use rusm_serve::{Files, Limit, Limits, Request, Router, Server};
+use rusm_serve::{Body, Files, Limit, Limits, Request, Router, Server};
 use rustix::net::sockopt;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -132,6 +132,29 @@ fn a_stream_of_http2_without_a_window_is_cut_with_its_connection() {
     until(&server, 200);
 
     slow.join().expect("the slow client sees the end");
+}
+
+#[test]
+fn heads_of_http2_share_the_memory_too() {
+    let heads = Router::new().route("GET /head", async |_: Request| {
+        let head = (0..30).fold(http::Response::builder(), |head, _| head.header("x", "x".repeat(1_000)));
+        head.body(Body::empty()).expect("valid fields")
+    });
+    let limits = Limits { responses_bytes: 256 << 10, ..Limits::default() };
+    let (_runtime, server) = serve(heads.expect("a valid route"), limits);
+    let mut slow = Client::connect(server.local_addr());
+
+    // The preface, empty settings, and a hundred requests, of which no response is read.
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    let request = b"\x82\x86\x04\x05/head\x01\x01t";
+    for stream in (1_u32..200).step_by(2) {
+        bytes.extend([0, 0, request.len() as u8, 1, 5]);
+        bytes.extend(stream.to_be_bytes());
+        bytes.extend(request);
+    }
+    slow.0.write_all(&bytes).expect("the server reads");
+
+    eventually("the limit is hit", || (hits(&server) > 0).then_some(()));
 }
 
 #[test]

@@ -362,6 +362,7 @@ impl Worker {
         let mut running: HashMap<[u8; KEY], (MonitorRef, Record)> = HashMap::new();
         let mut has_disk = true;
         let mut has_room = true;
+        let mut unmatched = 0;
         // The reason of an orderly stop, while jobs still run.
         let mut stop: Option<ExitReason> = None;
         loop {
@@ -392,8 +393,14 @@ impl Worker {
                             stop = Some(exit.reason);
                             continue;
                         }
-                        // The end of a job, which its monitor reports too; or a wake-up.
-                        _ => continue,
+                        // The end of a job, which its monitor reports too.
+                        Ok(_) => continue,
+                        Err(message) => {
+                            if !message.is::<Wake>() {
+                                embed::log_unmatched(ctx, &message, &mut unmatched);
+                            }
+                            continue;
+                        }
                     },
                 },
             };

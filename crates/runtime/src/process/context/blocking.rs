@@ -21,7 +21,10 @@ pub async fn run<T: Send + 'static>(code: impl FnOnce() -> T + Send + 'static) -
     let run = move || {
         let result = panics::of_process(|| catch_unwind(AssertUnwindSafe(code)));
         let location = if result.is_err() { panics::take_location() } else { None };
-        drop(sender.send((result, location)));
+        if let Err((Err(payload), location)) = sender.send((result, location)) {
+            // The process has ended, and does not report the panic.
+            panics::report(payload, location);
+        }
     };
     let job = Arc::new(Mutex::new(Some(run)));
     let [mut delay, delay_max] = RETRY_DELAYS;

@@ -52,6 +52,13 @@ pub(crate) struct UnmatchedLog {
 }
 
 impl UnmatchedLog {
+    /// Logs a message if it is its turn; `total` counts the messages of its receiver.
+    pub(crate) fn warn(receiver: &Context, message: &Message, total: &mut u64) {
+        let mut log = Self { total: *total };
+        log.record(Unmatched::Warn, receiver, message);
+        *total = log.total;
+    }
+
     /// Handles a message by the policy of its receiver.
     pub(crate) fn handle(&mut self, policy: Unmatched, receiver: &Context, message: &Message) -> Flow {
         self.record(policy, receiver, message).map_or(Flow::Continue, Flow::Stop)
