@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusm_runtime::actor::{Inbox, Unmatched};
 use rusm_runtime::server::{Flow, Server, ServerRef};
 use rusm_runtime::supervisor::{ChildSpec, ChildState, Restart, Strategy, Supervisor};
-use rusm_runtime::{CallError, Config, Context, ExitReason, Hook, Pid, ProcessExit, ReplyTo, Runtime, SpawnOptions};
+use rusm_runtime::{
+    CallError, Config, Context, Down, ExitReason, Hook, Pid, ProcessExit, ReplyTo, Runtime, SpawnOptions,
+};
 
 #[derive(Clone, Debug)]
 enum Told {
@@ -82,7 +84,10 @@ fn a_child_without_a_label_is_told_by_its_id() {
         let tree = Supervisor::new(Strategy::OneForOne).child(child).start_link(&ctx).await.unwrap();
         let children = tree.which_children(&ctx).await.unwrap();
         let ChildState::Running(pid) = children[0].state else { unreachable!("it waits for a message") };
+        ctx.monitor(pid);
         ctx.send(pid, ()).await;
+        // The tree ends with this process, and must not end before its child.
+        ctx.receive_of::<Down>().await;
         pid
     });
     let label = receiver.iter().find_map(|told| match told {
