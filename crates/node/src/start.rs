@@ -51,29 +51,13 @@ pub(crate) enum DefaultName<'a> {
 impl Node {
     /// Starts a node that runs scenarios.
     pub(crate) fn start(settings: &Settings, default_name: DefaultName<'_>) -> Result<Self, Failure> {
-        let observed = Observed::default();
-        let (runtime, store) = start(settings, open_store(settings)?, &observed)?;
-        let history = crate::bench::history::path();
-        let engine =
-            Engine::with_history(runtime.clone(), history.as_deref()).map_err(system("start the bench thread"))?;
-        // The profiles of a new engine are always known.
-        engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
-        let engine = Arc::new(engine);
-        let host: Arc<dyn Host> = Arc::clone(&engine) as Arc<dyn Host>;
-        let readiness = not_ready();
-        let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
-        observed.set(console.socket());
-        let cluster = join(&runtime, settings, &console)?;
-        Ok(Self {
-            console,
-            readiness,
-            engine: Some(engine),
-            runtime,
-            store,
-            cluster,
-            sites: None,
-            drain,
-            given: settings.given.clone(),
+        Self::with_engine(settings, default_name, open_store(settings)?, |runtime| {
+            let history = crate::bench::history::path();
+            let engine =
+                Engine::with_history(runtime.clone(), history.as_deref()).map_err(system("start the bench thread"))?;
+            // The profiles of a new engine are always known.
+            engine.set_profile(settings.profile.id()).map_err(|error| Failure::Usage(error.message))?;
+            Ok(Some(Arc::new(engine)))
         })
     }
 
@@ -83,24 +67,28 @@ impl Node {
         default_name: DefaultName<'_>,
         store: Option<Store>,
     ) -> Result<Self, Failure> {
+        Self::with_engine(settings, default_name, store, |_| Ok(None))
+    }
+
+    fn with_engine(
+        settings: &Settings,
+        default_name: DefaultName<'_>,
+        store: Option<Store>,
+        engine: impl FnOnce(&Handle) -> Result<Option<Arc<Engine>>, Failure>,
+    ) -> Result<Self, Failure> {
         let observed = Observed::default();
         let (runtime, store) = start(settings, store, &observed)?;
+        let engine = engine(&runtime)?;
+        let host: Arc<dyn Host> = match &engine {
+            Some(engine) => Arc::clone(engine) as Arc<dyn Host>,
+            None => Arc::new(NoScenarios),
+        };
         let readiness = not_ready();
-        let host = Arc::new(NoScenarios);
-        let (console, drain) = (open(&runtime, settings, default_name, host, &readiness)?, settings.drain);
+        let console = open(&runtime, settings, default_name, host, &readiness)?;
         observed.set(console.socket());
         let cluster = join(&runtime, settings, &console)?;
-        Ok(Self {
-            console,
-            readiness,
-            engine: None,
-            runtime,
-            store,
-            cluster,
-            sites: None,
-            drain,
-            given: settings.given.clone(),
-        })
+        let (drain, given) = (settings.drain, settings.given.clone());
+        Ok(Self { console, readiness, engine, runtime, store, cluster, sites: None, drain, given })
     }
 
     /// Creates the topics of an application, and starts its servers. `wasm` is its engine of guests, if it has one

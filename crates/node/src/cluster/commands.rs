@@ -1,7 +1,7 @@
 //! `rusm cluster init`, `status`, `drain` and `leave`.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 use serde_json::Value;
 
 use super::control::socket;
+use super::private_socket::read_line;
 use crate::cli::cluster::{ClusterCommand, NodeFlag};
 use crate::failure::{Failure, system};
 
@@ -115,7 +116,7 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     let mut ask = || {
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
         writeln!(stream, "{command}")?;
-        read_answer(&mut stream, until)
+        read_line(&mut stream, ANSWER_BYTES_MAX, until)
     };
     let answer = ask().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -146,23 +147,6 @@ fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Reads a line, until an instant, however small the pieces are in which it comes.
-fn read_answer(stream: &mut UnixStream, until: Instant) -> io::Result<String> {
-    let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
-    while answer.len() < ANSWER_BYTES_MAX && !answer.ends_with(b"\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            length => answer.extend_from_slice(&piece[..length]),
-        }
-    }
-    String::from_utf8(answer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn unexpected(node: &NodeFlag) -> Failure {

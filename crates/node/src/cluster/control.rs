@@ -1,7 +1,7 @@
 //! The socket at which a node answers `rusm cluster status`, `drain` and `leave`: a line, and an answer in JSON.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rusm_cluster::node::{Node, PeerStatus};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 
-use super::private_socket;
+use super::private_socket::{self, read_line};
 
 /// Time that a client has to send its line, and again to read the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,25 +83,6 @@ impl Drop for Control {
     }
 }
 
-/// Reads the command of a client. A client that sends it in small pieces has no more time than any other.
-fn read_command(client: &mut UnixStream) -> io::Result<String> {
-    let until = Instant::now() + CLIENT_TIMEOUT;
-    let mut command = Vec::new();
-    let mut piece = [0; COMMAND_MAX];
-    while command.len() < COMMAND_MAX && !command.contains(&b'\n') {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        client.set_read_timeout(Some(left))?;
-        match client.read(&mut piece)? {
-            0 => break,
-            length => command.extend_from_slice(&piece[..length]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&command).trim().to_owned())
-}
-
 /// Writes the answer. A client that reads it in small pieces has no more time than any other.
 fn write_answer(client: &mut UnixStream, answer: &str) -> io::Result<()> {
     let until = Instant::now() + CLIENT_TIMEOUT;
@@ -119,7 +100,7 @@ fn write_answer(client: &mut UnixStream, answer: &str) -> io::Result<()> {
 }
 
 fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
-    let answer = match &*read_command(&mut client)? {
+    let answer = match &*read_line(&mut client, COMMAND_MAX, Instant::now() + CLIENT_TIMEOUT)? {
         "status" => status(node),
         "drain" => {
             node.drain();

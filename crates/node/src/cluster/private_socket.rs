@@ -1,21 +1,21 @@
-//! Sockets of the cluster in the folder of sockets, for the programs of the same user, and of root.
+//! Sockets of the cluster in the folder of sockets, for the programs of the same user, and of root, and their lines.
 
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getuid;
 
 /// Binds a socket that only this user can connect to. The caller must own the name: a socket that has it is removed.
 pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
-        // Binding fails: nothing but an earlier socket is removed.
-        Ok(_) | Err(_) => {}
+    // Binding fails if something else has the name.
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -27,10 +27,25 @@ pub(super) fn is_trusted(client: impl AsFd) -> bool {
     socket_peercred(client).is_ok_and(|peer| peer.uid == getuid() || peer.uid.is_root())
 }
 
+/// Reads a line until an instant, however small its pieces are, and stops at a piece that exceeds `bytes_max`.
+pub(super) fn read_line(stream: &mut UnixStream, bytes_max: usize, until: Instant) -> io::Result<String> {
+    let (mut line, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let read = stream.read(&mut piece)?;
+        line.extend_from_slice(&piece[..read]);
+        if read == 0 || piece[..read].contains(&b'\n') || line.len() >= bytes_max {
+            return Ok(String::from_utf8_lossy(&line).trim().to_owned());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::body::Body;
-use crate::connection::framing::{declare_framing, trim_values};
+use crate::connection::framing::{declare_framing, fit_http2};
 use crate::connection::handling::{Handling, go_on, process, split};
 use crate::connection::state::ConnectionState;
 use crate::connection::tracked::TrackedBody;
@@ -311,8 +311,13 @@ impl Future for Answer {
         if has_no_body(response.status()) {
             *response.body_mut() = Body::empty();
         }
-        if let Err(limit) = this.inner.count_head(response.headers_mut()) {
-            response = this.inner.refuse(limit);
+        declare_framing(&mut response, &record.method);
+        let is_h2 = this.inner.context.is_none();
+        if is_h2 {
+            fit_http2(&mut response);
+            if let Err(limit) = this.inner.count_head(response.headers_mut()) {
+                response = this.inner.refuse(limit);
+            }
         }
         if record.method != Method::HEAD {
             match this.inner.count_body(response.body_mut()) {
@@ -323,13 +328,8 @@ impl Future for Answer {
         record.route.stats().end(Some(response.status()), took);
         record.set_answered(response.status(), took);
         this.inner.activity.note_answer(Instant::from_std(now));
-        declare_framing(&mut response, &record.method);
-        let is_h2 = this.inner.context.is_none();
-        if is_h2 {
-            trim_values(&mut response);
-            if record.method == Method::HEAD {
-                describe_only(&mut response);
-            }
+        if is_h2 && record.method == Method::HEAD {
+            describe_only(&mut response);
         }
         let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if this.inner.shared.is_draining() && record.version < Version::HTTP_2 && !is_upgrade {

@@ -1,7 +1,7 @@
-//! Fields of a response as HTTP wants them, whatever its handler says: those that tell where its body ends, and values
-//! without blanks around them.
+//! Fields of a response as HTTP wants them, whatever its handler says: those that tell where its body ends, and those of
+//! HTTP/2.
 
-use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{Method, StatusCode};
 use http_body::Body as _;
 
@@ -31,8 +31,22 @@ pub(super) fn declare_framing(response: &mut Response, method: &Method) {
     }
 }
 
-/// Removes blanks around the values of a response's fields: clients of HTTP/2 must refuse a response with them.
-pub(super) fn trim_values(response: &mut Response) {
+/// Fields of a connection, which HTTP/2 does not have.
+const CONNECTION_FIELDS: [HeaderName; 6] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Removes what clients of HTTP/2 must refuse: fields of a connection, and blanks around values. After this, nothing else
+/// removes a field.
+pub(super) fn fit_http2(response: &mut Response) {
+    for name in &CONNECTION_FIELDS {
+        response.headers_mut().remove(name);
+    }
     for value in response.headers_mut().values_mut() {
         let bytes = value.as_bytes();
         let is_blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
@@ -87,11 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn values_have_no_blanks_around_them() {
+    fn http2_has_no_fields_of_a_connection_and_no_blanks_around_values() {
         let response = http::Response::builder().header("a", " one two\t").header("a", "\t").header("b", "x");
+        let response = response.header("connection", "b").header("keep-alive", "timeout=5");
         let mut response = response.body(Body::empty()).expect("valid fields");
 
-        trim_values(&mut response);
+        fit_http2(&mut response);
 
         let values = response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         assert_eq!(values.collect::<Vec<_>>(), [("a", &b"one two"[..]), ("a", b""), ("b", b"x")]);

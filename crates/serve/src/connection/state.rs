@@ -114,9 +114,8 @@ impl ConnectionState {
     /// Lets a long head of a response over HTTP/2 take its share of the memory for responses until it is written: as many of
     /// them wait for a client as it has streams.
     pub(crate) fn count_head(&self, headers: &mut HeaderMap) -> Result<(), Limit> {
-        let is_h2 = self.context.is_none();
         let bytes = field_bytes(headers);
-        if !is_h2 || bytes < COUNTED_BYTES {
+        if bytes < COUNTED_BYTES {
             return Ok(());
         }
         let Some(longest) = headers.values_mut().max_by_key(|value| value.len()) else { return Ok(()) };

@@ -137,7 +137,10 @@ fn a_stream_of_http2_without_a_window_is_cut_with_its_connection() {
 #[test]
 fn heads_of_http2_share_the_memory_too() {
     let heads = Router::new().route("GET /head", async |_: Request| {
-        let head = (0..30).fold(http::Response::builder(), |head, _| head.header("x", "x".repeat(1_000)));
+        // HTTP/2 sends the first value without its blank, and without the field that names it.
+        let first =
+            http::Response::builder().header("first", format!(" {}", "x".repeat(2_000))).header("connection", "first");
+        let head = (0..30).fold(first, |head, _| head.header("x", "x".repeat(1_000)));
         head.body(Body::empty()).expect("valid fields")
     });
     let limits = Limits { responses_bytes: 256 << 10, ..Limits::default() };
