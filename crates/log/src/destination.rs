@@ -26,6 +26,8 @@ pub(crate) struct Destination {
     output: Output,
     /// True if the last write ended in the middle of a line.
     is_torn: bool,
+    /// True if the file has reached its size, and could not be rotated before the last write.
+    is_too_long: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,7 @@ enum Output {
 
 impl Destination {
     pub(crate) const fn stderr() -> Self {
-        Self { output: Output::Stderr, is_torn: false }
+        Self { output: Output::Stderr, is_torn: false, is_too_long: false }
     }
 
     pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
@@ -47,7 +49,7 @@ impl Destination {
             let what = "it is not a regular file, and only regular files can be rotated: leave out log.max_bytes";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false })
+        Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false, is_too_long: false })
     }
 
     /// Opens the file under its name again: another program may have renamed it. Returns false without a file. On an error,
@@ -63,6 +65,7 @@ impl Destination {
     pub(crate) fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
         // If rotation fails, the file keeps growing: losing lines would be worse than exceeding the size.
         let rotated = self.rotate(lines.len() as u64);
+        self.is_too_long = rotated.is_err();
         // Terminate a partially written line, so that the next line does not continue it.
         if self.is_torn {
             let (_, outcome) = write_all(self.fd(), b"\n");
@@ -78,6 +81,11 @@ impl Destination {
         }
         self.is_torn = written.last().is_some_and(|byte| *byte != b'\n');
         (count_lines(written), outcome.and(rotated))
+    }
+
+    /// Returns true if the file grows beyond its size, because it could not be rotated.
+    pub(crate) const fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -269,8 +277,10 @@ mod tests {
         assert!(log.write(b"first\n").1.is_ok());
         let (written, outcome) = log.write(b"second\n");
 
-        assert!(written == 1 && outcome.is_err());
+        assert!(written == 1 && outcome.is_err() && log.is_too_long());
         assert_eq!(fs::read_to_string(&path).unwrap(), "first\nsecond\n");
+        fs::remove_dir_all(directory.path().join("node.log.1")).unwrap();
+        assert!(log.write(b"third\n").1.is_ok() && !log.is_too_long());
     }
 
     #[test]

@@ -44,7 +44,14 @@ impl LogState {
             self.queue.take(&mut lines);
             let count = count_lines(&lines);
             let reopened = if self.reopen.swap(false, Relaxed) { reopen(&mut destination) } else { Ok(()) };
+            let was_too_long = destination.is_too_long();
             let (written, outcome) = destination.write(&lines);
+            if let Err(error) = &outcome
+                && destination.is_too_long()
+                && !was_too_long
+            {
+                tracing::error!(target: "rusm::log", %error, "the log file cannot be rotated, and grows beyond its size");
+            }
             let outcome = outcome.and(reopened);
             lines.clear();
             self.counts.lines.fetch_add(written, Relaxed);

@@ -325,6 +325,7 @@ fn arm(block: &Block, method: &Method) -> TokenStream {
 
 fn handle_info(block: &Block) -> TokenStream {
     let Block { library, actor, .. } = block;
+    let unique = block.generics.params.is_empty().then(|| unique_infos(block));
     let attempts = block.infos.iter().map(|info| {
         let Info { name, inputs, message, is_async, returns_flow, cfgs } = info;
         let wait = is_async.then(|| quote!(.await));
@@ -347,10 +348,26 @@ fn handle_info(block: &Block) -> TokenStream {
         async fn handle_info(
             &mut self, ctx: &#library::Context, message: #library::Message
         ) -> ::std::result::Result<#library::actor::Flow, #library::Message> {
+            #unique
             let _ = ctx;
             #(#attempts)*
             ::std::result::Result::Err(message)
         }
+    }
+}
+
+/// Makes two methods for one type a mistake, also if they call it by different names. Types with parameters may become the
+/// same one.
+fn unique_infos(block: &Block) -> TokenStream {
+    let actor = &block.actor;
+    let handled = block
+        .infos
+        .iter()
+        .map(|Info { message, cfgs, .. }| quote!(#(#cfgs)* impl OneInfoMethodFor<#message> for #actor {}));
+    quote! {
+        #[allow(dead_code, non_local_definitions, reason = "written by a macro")]
+        trait OneInfoMethodFor<M> {}
+        #(#handled)*
     }
 }
 

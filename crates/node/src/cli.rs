@@ -39,6 +39,15 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// Returns true if this command ignores the signals to a service, or handles them.
+    pub(crate) const fn is_service(&self) -> bool {
+        match &self.command {
+            Some(Command::Node(_) | Command::Serve(_)) => true,
+            Some(Command::Run(flags)) => !flags.top,
+            _ => false,
+        }
+    }
+
     /// Returns whether the command starts the threads of a node, or those that compile guests.
     pub(crate) fn starts_threads(&self) -> bool {
         let command = self.command.as_ref();

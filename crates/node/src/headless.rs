@@ -4,13 +4,12 @@ use crate::cli::NodeFlags;
 use crate::failure::{Failure, system};
 use crate::logging;
 use crate::settings::{DEFAULT_NAME, Settings};
-use crate::signals::service::{Service, ignore_until_started};
+use crate::signals::service::Service;
 use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node};
 
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &NodeFlags) -> Result<u8, Failure> {
-    ignore_until_started();
     let settings = Settings::read(flags)?;
     logging::start(&settings.log, settings.exporter(DEFAULT_NAME).as_ref(), false)?;
     let grace = settings.drain;

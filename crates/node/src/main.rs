@@ -82,6 +82,9 @@ fn print_answer(answer: &clap::Error) -> Result<u8, Failure> {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
+    if cli.is_service() {
+        signals::service::ignore_until_started();
+    }
     if cli.starts_threads() {
         doctor::check_threads()?;
     }

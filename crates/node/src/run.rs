@@ -31,7 +31,7 @@ use crate::logging;
 use crate::run::guests::Guests;
 use crate::run::modules::Modules;
 use crate::run::plan::Plan;
-use crate::signals::service::{Service, ignore_until_started};
+use crate::signals::service::Service;
 use crate::signals::{Signals, TerminationSignal, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
@@ -47,14 +47,8 @@ enum RunEnd {
 pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
     let observer =
         if flags.top { Some(observer("--top needs one; without it the log shows how to watch")?) } else { None };
-    if !flags.top {
-        ignore_until_started();
-    }
     let plan = Plan::read(flags)?;
     logging::start(&plan.settings.log, plan.settings.exporter(&plan.name).as_ref(), flags.top)?;
-    let store = open_store(&plan.settings)?;
-    let wasm = Wasm::start(WasmConfig { store: store.clone(), ..plan.settings.app.wasm.clone() })?;
-    let modules = Modules::load(&wasm, &plan.settings.app)?;
     block_on("wait for signals", async {
         // Listen before the node becomes visible: an early signal must also drain it.
         let listen = if flags.top { Signals::listen } else { Signals::of_service };
@@ -62,8 +56,13 @@ pub(crate) fn run(flags: &RunFlags) -> Result<u8, Failure> {
         let mut service = if flags.top { None } else { Some(Service::start()?) };
         let (app, grace) = (Arc::new(plan.settings.app.clone()), plan.settings.drain);
         let (settings, name) = (plan.settings.clone(), plan.name.clone());
-        let mut node =
-            start(&mut signals, move || Node::without_scenarios(&settings, DefaultName::Free(&name), store)).await?;
+        let starting = move || {
+            let store = open_store(&settings)?;
+            let wasm = Wasm::start(WasmConfig { store: store.clone(), ..settings.app.wasm.clone() })?;
+            let modules = Modules::load(&wasm, &settings.app)?;
+            Ok((Node::without_scenarios(&settings, DefaultName::Free(&name), store)?, wasm, modules))
+        };
+        let (mut node, wasm, modules) = start(&mut signals, starting).await?;
         let serving = node.serve(&app, Some(wasm.clone())).and_then(|()| node.follow_changes(flags.watch));
         if let Err(failure) = serving {
             drain(node, &mut signals).await?;

@@ -16,7 +16,7 @@ use crate::run::plan::{is_configuration, node_name, project_name};
 use crate::settings::Settings;
 use crate::settings::app::stem;
 use crate::settings::raw::{RawSetting, RawSettings};
-use crate::signals::service::{Service, ignore_until_started};
+use crate::signals::service::Service;
 use crate::signals::{Signals, block_on, drain, start};
 use crate::start::{DefaultName, Node, open_store};
 
@@ -25,7 +25,6 @@ const DEFAULT_FILE: &str = "rusm.toml";
 
 /// Runs until a signal, drains the node, and returns 0.
 pub(crate) fn run(flags: &ServeFlags) -> Result<u8, Failure> {
-    ignore_until_started();
     let (settings, name) = plan(flags)?;
     logging::start(&settings.log, settings.exporter(&name).as_ref(), false)?;
     let grace = settings.drain;

@@ -191,12 +191,14 @@ pub(crate) fn block_on<T>(what: &str, command: impl Future<Output = Result<T, Fa
     ended
 }
 
-/// Starts a node on its own thread: a start that waits for the system must not keep signals from ending the program.
+/// Starts a node on its own thread: a start that waits for the system, or for a compilation, must not keep signals from
+/// ending the program.
 ///
 /// After a signal the start gets [`START_TIMEOUT`] to finish; the signal then ends the node in the usual way.
-pub(crate) async fn start<F>(signals: &mut Signals, start: F) -> Result<Node, Failure>
+pub(crate) async fn start<T, F>(signals: &mut Signals, start: F) -> Result<T, Failure>
 where
-    F: FnOnce() -> Result<Node, Failure> + Send + 'static,
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Failure> + Send + 'static,
 {
     // Clients of a server take threads too: at the stop of the node all of them may be in use.
     signals.stopper = Some(ReservedThread::start(START)?);

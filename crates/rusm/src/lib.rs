@@ -401,6 +401,24 @@ pub use rusm_wasm as wasm;
 ///     sum.add(ctx, "four").await;
 /// }
 /// ```
+///
+/// Two methods for one type of other messages do not compile, whatever names they call it by:
+///
+/// ```compile_fail,E0119
+/// # use rusm::prelude::*;
+/// type Ended = Down;
+///
+/// struct Sum(u64);
+///
+/// #[actor]
+/// impl Sum {
+///     #[info]
+///     fn down(&mut self, _: Down) {}
+///
+///     #[info]
+///     fn ended(&mut self, _: Ended) {}
+/// }
+/// ```
 pub use rusm_macros::actor;
 
 pub mod prelude;

@@ -1,11 +1,16 @@
 //! The sentences of `docs/tokio.md` that its programs state and do not test.
 
+use std::io::Write;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use rusm::observe;
 use rusm::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -131,4 +136,151 @@ fn block_in_place_panics_in_a_process() {
         ctx.runtime().watch(pid).await
     });
     assert!(reason.to_string().contains("multi-threaded runtime"), "{reason}");
+}
+
+#[test]
+fn a_timer_belongs_to_the_scheduler_on_which_it_was_created_and_a_channel_to_none() -> Result<(), ExitReason> {
+    type Timer = Pin<Box<tokio::time::Sleep>>;
+    let runtime = start(2);
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let (has_waited, waited) = std::sync::mpsc::channel();
+    let (send, channel) = tokio::sync::oneshot::channel();
+    let tell = has_waited.clone();
+    let foreign = runtime.spawn_pinned(1, move |ctx| async move {
+        tell.send("ready").expect("the test waits");
+        ctx.receive_of::<Timer>().await.await;
+        tell.send("foreign timer").expect("the test waits");
+    })?;
+    assert_eq!(waited.recv(), Ok("ready"));
+    let (blocked, is_blocked) = std::sync::mpsc::channel();
+    runtime.spawn_pinned(0, move |ctx| async move {
+        ctx.send(foreign, Box::pin(tokio::time::sleep(Duration::from_millis(1))) as Timer).await;
+        send.send("from scheduler 0").expect("the channel is open");
+        blocked.send(()).expect("the test waits");
+        wait.recv().expect("the test releases it");
+    })?;
+    is_blocked.recv().expect("it is blocked");
+
+    runtime.spawn_pinned(1, move |_ctx| async move {
+        has_waited.send(channel.await.expect("it was sent")).expect("the test waits");
+        tokio::time::sleep(SHORT).await;
+        has_waited.send("own timer").expect("the test waits");
+    })?;
+
+    let first = [waited.recv(), waited.recv()];
+    release.send(()).expect("it is blocked");
+    assert_eq!(first, [Ok("from scheduler 0"), Ok("own timer")]);
+    assert_eq!(waited.recv(), Ok("foreign timer"));
+    Ok(())
+}
+
+#[test]
+fn a_loop_over_a_socket_that_does_not_yield_is_stuck_and_keeps_other_processes_and_signals_out()
+-> Result<(), ExitReason> {
+    let config = Config { schedulers: 1, stuck_after: SHORT, log_crashes: false, ..Config::default() };
+    let runtime = Runtime::start(config)?;
+    let (stop, has_run) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (busy, end) = runtime.spawn_monitored(|_ctx| async move {
+        let (mut one, mut other) = UnixStream::pair().expect("a pair of sockets");
+        // The first bytes wait for the reactor.
+        one.write_all(b"xx").await.expect("the other end is open");
+        assert_eq!((other.read_u8().await.ok(), other.read_u8().await.ok()), (Some(b'x'), Some(b'x')));
+        tell.send(()).expect("the test waits");
+        while !stopped.load(Ordering::Relaxed) {
+            one.write_all(b"x").await.expect("the other end is open");
+            other.read_u8().await.expect("a byte is there");
+        }
+        std::future::pending::<()>().await;
+    })?;
+    told.recv().expect("it runs");
+    let ran = Arc::clone(&has_run);
+    while observe::stuck(&runtime) != [busy] {
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    let other = runtime.spawn(|_ctx| async move { ran.store(true, Ordering::Relaxed) })?;
+    runtime.exit(busy, ExitReason::Killed);
+    std::thread::park_timeout(SHORT);
+    assert!(!has_run.load(Ordering::Relaxed) && runtime.process_count() == 2);
+
+    stop.store(true, Ordering::Relaxed);
+
+    assert_eq!(end.wait(), ExitReason::Killed);
+    runtime.wait(other);
+    assert!(has_run.load(Ordering::Relaxed));
+    Ok(())
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_loop_that_becomes_a_child_of_a_supervisor_starts_again_after_a_crash_which_is_logged() -> Result<(), ExitReason> {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    // The other tests of this program log no crashes.
+    tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).init();
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() })?;
+    let starts = Arc::new(AtomicU32::new(0));
+
+    runtime.block_on(|ctx| async move {
+        let (me, handle) = (ctx.pid(), ctx.runtime());
+        let body = move |_: Context| {
+            let (handle, starts) = (handle.clone(), Arc::clone(&starts));
+            async move {
+                let start = starts.fetch_add(1, Ordering::Relaxed);
+                handle.send(me, start).await;
+                assert!(start > 0, "the first loop crashes");
+                std::future::pending::<()>().await;
+            }
+        };
+        let tree = Supervisor::new(Strategy::OneForOne).child(ChildSpec::new("loop", body)).start_link(&ctx).await?;
+        assert_eq!([ctx.receive_of::<u32>().await, ctx.receive_of::<u32>().await], [0, 1]);
+        assert!(tree.stop(&ctx, Duration::from_secs(5)).await.is_ok());
+        Ok::<(), ExitReason>(())
+    })?;
+
+    drop(runtime);
+    let text = String::from_utf8(lines.0.lock().clone()).expect("it is text");
+    let crashes = text.lines().filter(|line| line.contains("ERROR") && line.contains("the first loop crashes"));
+    assert_eq!(crashes.count(), 1, "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_process_that_ignores_the_shutdown_delays_those_before_it_for_nine_tenths_of_the_time() -> Result<(), ExitReason> {
+    const DEADLINE: Duration = Duration::from_millis(500);
+    let runtime = start(1);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (trapping, traps) = std::sync::mpsc::channel();
+    runtime.spawn(|ctx| async move {
+        ctx.trap_exits(true);
+        ctx.receive_of::<Exit>().await;
+        tell.send(Instant::now()).expect("the test waits");
+    })?;
+    runtime.spawn(|ctx| async move {
+        ctx.trap_exits(true);
+        trapping.send(()).expect("the test waits");
+        std::future::pending::<()>().await;
+    })?;
+    traps.recv().expect("both run");
+    let began = Instant::now();
+
+    let report = runtime.shutdown(DEADLINE);
+
+    assert_eq!(report.killed, 1);
+    assert!(told.recv().expect("it has received the signal") - began >= DEADLINE * 9 / 10);
+    Ok(())
 }

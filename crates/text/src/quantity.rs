@@ -15,7 +15,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 
 /// Parses a duration such as `50us`, `1.5 ms`, `10s`, `2m` or `1h`. A number without a unit is in seconds.
 ///
-/// The units are `ns`, `us` or `µs`, `ms`, `s`, `m` and `h`. Returns `None` if the text is not a duration, is negative,
+/// The units are `ns`, `us` or `µs`, `ms`, `s`, `m`, `h` and `d`. Returns `None` if the text is not a duration, is negative,
 /// or exceeds [`Duration::MAX`]. Callers with another limit check it themselves, as do callers that require a unit.
 ///
 /// ```
@@ -36,6 +36,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return None,
     };
     Duration::try_from_secs_f64(digits.trim().parse::<f64>().ok()? * unit).ok()
@@ -97,11 +98,12 @@ mod tests {
             (" 10s", Duration::from_secs(10)),
             ("1.5m", Duration::from_secs(90)),
             ("2h", Duration::from_hours(2)),
+            ("1d", Duration::from_hours(24)),
         ];
         for (text, duration) in cases {
             assert_eq!(parse_duration(text), Some(duration), "{text}");
         }
-        for bad in ["", "s", "-1s", "1d", "1e300h", "NaNs", "inf", "1s ", "1 2s", "soon"] {
+        for bad in ["", "s", "-1s", "1w", "1e300h", "NaNs", "inf", "1s ", "1 2s", "soon"] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }

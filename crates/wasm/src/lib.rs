@@ -47,7 +47,7 @@ pub use config::{InstanceAllocator, WasmConfig, defaults};
 pub use engine::compiler::{Compiler, compile_if_asked};
 pub use engine::error::EngineError;
 pub use engine::inner::Wasm;
-pub use guest::capability::{Capabilities, Capability, Folder, Profiles, SANDBOXED, UnknownName};
+pub use guest::capability::{Capabilities, Capability, Folder, Profiles, SANDBOXED, TOPIC_BUCKETS, UnknownName};
 pub use guest::limits::GuestLimits;
 pub use guest::log_rate_limiter::LogRateLimiter;
 pub use guest::spawn::{GuestError, GuestOptions};

@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::getuid;
+
 use super::contract::LinkError;
 use crate::identity::NodeName;
 
@@ -162,15 +164,17 @@ impl NetworkSettings {
     }
 }
 
-/// Refuses a private key that other users can read or write: with it they could join as this node.
+/// Refuses a private key that other users can read or write: with it they could join as this node. Root can in any case.
 fn check_key(key: &Path) -> Result<(), LinkError> {
-    match fs::metadata(key) {
-        Ok(found) if found.mode() & KEY_FORBIDDEN_MODE != 0 => Err(LinkError::Settings(format!(
-            "the private key {} is open to other users: take their permissions away with chmod 600",
-            key.display()
-        ))),
-        _ => Ok(()),
+    let Ok(found) = fs::metadata(key) else { return Ok(()) };
+    let refused = |why: &str| Err(LinkError::Settings(format!("the private key {} {why}", key.display())));
+    if found.mode() & KEY_FORBIDDEN_MODE != 0 {
+        return refused("is open to other users: take their permissions away with chmod 600");
     }
+    if found.uid() != getuid().as_raw() && found.uid() != 0 {
+        return refused("belongs to another user: make it this user's with chown");
+    }
+    Ok(())
 }
 
 /// Returns the settings that let only nodes with the secret of a file join.
@@ -302,6 +306,12 @@ mod tests {
         };
 
         assert_eq!([0o600, 0o400, 0o640].map(checked), [const { Ok(()) }; 3]);
+        // Only root can give a file away.
+        if getuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+            assert!(checked(0o600).unwrap_err().ends_with("belongs to another user: make it this user's with chown"));
+            std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+        }
         for open in [0o644, 0o606, 0o660, 0o604] {
             let text = checked(open).unwrap_err();
             assert_eq!(

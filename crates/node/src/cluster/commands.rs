@@ -105,12 +105,16 @@ fn is_address(text: &str) -> bool {
 fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     let path = socket(&node.socket_dir.clone().unwrap_or_else(runtime_dir), &node.name);
     let until = Instant::now() + ANSWER_WITHIN;
-    let mut stream = connect(&path, until).map_err(|error| {
-        Failure::Unreachable(format!(
+    let silent =
+        || Failure::Unreachable(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()));
+    let mut stream = connect(&path, until).map_err(|error| match error.kind() {
+        // Too many clients wait for it.
+        io::ErrorKind::WouldBlock => silent(),
+        _ => Failure::Unreachable(format!(
             "node {:?} is not in a cluster on this machine ({}: {error}): start it with rusm node --cluster",
             node.name,
             path.display()
-        ))
+        )),
     })?;
     let failed = || system(format!("ask node {}", node.name));
     let mut ask = || {
@@ -119,9 +123,7 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
         read_line(&mut stream, ANSWER_BYTES_MAX, until)
     };
     let answer = ask().map_err(|error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            Failure::Unreachable(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()))
-        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(),
         _ => failed()(error),
     })?;
     let Ok(answer) = serde_json::from_str::<Value>(&answer) else { return Err(unexpected(node)) };

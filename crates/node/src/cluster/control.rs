@@ -1,6 +1,5 @@
 //! The socket at which a node answers `rusm cluster status`, `drain` and `leave`: a line, and an answer in JSON.
 
-use std::fs;
 use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use rusm_cluster::node::{Node, PeerStatus};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 
-use super::private_socket::{self, read_line};
+use super::private_socket::{self, SocketFile, read_line};
 
 /// Time that a client has to send its line, and again to read the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,7 +31,7 @@ pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
 /// A thread that answers commands, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Control {
-    socket: PathBuf,
+    socket: Option<SocketFile>,
     listener: Arc<UnixListener>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -41,9 +40,9 @@ pub(crate) struct Control {
 impl Control {
     /// Listens in the folder of sockets, which only this user can access.
     pub(crate) fn listen(dir: &Path, node: Arc<Node>) -> io::Result<Self> {
-        let socket = socket(dir, node.identity().name.as_str());
         // The observers' socket of the same name is taken, so no other node uses this one.
-        let listener = Arc::new(private_socket::bind(&socket)?);
+        let (listener, socket) = private_socket::bind(&socket(dir, node.identity().name.as_str()))?;
+        let listener = Arc::new(listener);
         let is_over = Arc::new(AtomicBool::new(false));
         let (clients, no_more) = (Arc::clone(&listener), Arc::clone(&is_over));
         let serve = move || {
@@ -67,7 +66,7 @@ impl Control {
             }
         };
         let thread = Builder::new().name("rusm-cluster".to_owned()).spawn(serve)?;
-        Ok(Self { socket, listener, is_over, thread: Some(thread) })
+        Ok(Self { socket: Some(socket), listener, is_over, thread: Some(thread) })
     }
 }
 
@@ -76,7 +75,7 @@ impl Drop for Control {
         self.is_over.store(true, Relaxed);
         // Wakes the thread, also if the socket has lost its name.
         shutdown(&*self.listener, Shutdown::Both).ok();
-        drop(fs::remove_file(&self.socket));
+        drop(self.socket.take());
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

@@ -8,7 +8,6 @@
 //! as if it were attached to `b`. A connection is two processes on each node, which wait for each other's credit.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -126,21 +125,13 @@ fn listen(ctx: &Context, dir: &Path, own: &str, up: &NodeUp, listeners: &mut Has
     }
 }
 
-/// A socket that is removed with its listener.
-struct OwnSocket(PathBuf);
-
-impl Drop for OwnSocket {
-    fn drop(&mut self) {
-        drop(fs::remove_file(&self.0));
-    }
-}
-
 async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()> {
     // The name of this node is locked, so a socket that is there is that of a predecessor.
-    let listener = private_socket::bind(&path)?;
+    let (listener, file) = private_socket::bind(&path)?;
     listener.set_nonblocking(true)?;
     let listener = UnixListener::from_std(listener)?;
-    let _socket = OwnSocket(path);
+    // Dropped before the listener.
+    let _file = file;
     let observers = Arc::new(AtomicUsize::new(0));
     loop {
         let stream = match listener.accept().await {

@@ -3,23 +3,40 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getuid;
 
+/// The file of a bound socket. Dropping it removes the file, unless another one has its name by now. Drop the listener after
+/// it, so that no other file has its inode.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.device_and_inode) {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
 /// Binds a socket that only this user can connect to. The caller must own the name: a socket that has it is removed.
-pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     // Binding fails if something else has the name.
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
+    let found = fs::symlink_metadata(path)?;
+    Ok((listener, SocketFile { path: path.to_owned(), device_and_inode: (found.dev(), found.ino()) }))
 }
 
 /// Returns true if the client is of this user, or of root: a folder that others may enter by now does not let them in.
@@ -54,7 +71,7 @@ mod tests {
         let path = dir.path().join("b@a.sock");
         drop(UnixListener::bind(&path).unwrap());
 
-        let listener = bind(&path).unwrap();
+        let (listener, owned) = bind(&path).unwrap();
 
         let file = dir.path().join("letter");
         fs::write(&file, "dear").unwrap();
@@ -63,5 +80,13 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let _client = UnixStream::connect(&path).unwrap();
         assert!(is_trusted(listener.accept().unwrap().0));
+
+        // A successor has taken the name.
+        let (successor, its_own) = bind(&path).unwrap();
+        drop(owned);
+        assert!(path.exists());
+        drop(its_own);
+        assert!(!path.exists());
+        drop((listener, successor));
     }
 }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use rusm_runtime::supervisor::{Backoff, Intensity, Restart, Shutdown, Strategy};
 use rusm_runtime::{NAME_MAX_BYTES, check_name};
-use rusm_wasm::{Capability, Compiler, Folder, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, WasmConfig};
+use rusm_wasm::{
+    Capability, Compiler, Folder, GuestLimits, InstanceAllocator, Profiles, SANDBOXED, TOPIC_BUCKETS, WasmConfig,
+};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -472,9 +474,12 @@ fn granted_buckets(raw: &RawSetting) -> Result<Vec<String>, SettingsError> {
         Some(prefix) => prefix.is_empty() || check_name("bucket", prefix).is_ok(),
         None => check_name("bucket", word).is_ok(),
     };
-    match granted.iter().find(|word| !is_valid(word)) {
+    if let Some(word) = granted.iter().find(|word| !is_valid(word)) {
+        return Err(raw.invalid_part(word, "must be a name of 1 to 255 bytes, or a prefix and a star"));
+    }
+    match granted.iter().find(|word| word.starts_with(TOPIC_BUCKETS)) {
         None => Ok(granted),
-        Some(word) => Err(raw.invalid_part(word, "must be a name of 1 to 255 bytes, or a prefix and a star")),
+        Some(word) => Err(raw.invalid_part(word, "belongs to a topic: grant the topic with topics instead")),
     }
 }
 

@@ -31,6 +31,8 @@ use instances::Instances;
 pub(crate) const DEFAULT_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), DEFAULT_PORT);
 const DEFAULT_PORT: u16 = 8080;
+/// Keys of a route to a folder.
+const KEYS_OF_FOLDER: [&str; 3] = ["pattern", "folder", "rate"];
 
 /// `[[serve]]`.
 #[derive(Debug, Default, Deserialize)]
@@ -266,7 +268,12 @@ impl Context<'_> {
                 let module = self.modules.get(module).cloned().unwrap_or_else(|| self.dir.join(module));
                 Target::Guest(self.guest(&given, module)?)
             }
-            (None, Some(Text(folder))) => Target::Folder(self.dir.join(folder)),
+            (None, Some(Text(folder))) => {
+                if let Some(key) = table.keys().find(|key| !KEYS_OF_FOLDER.contains(&key.as_str())) {
+                    return Err(SettingsError::NotForFolder { what: format!("serve.route.{key} in {origin}") });
+                }
+                Target::Folder(self.dir.join(folder))
+            }
             (None, None) => {
                 return Err(SettingsError::Missing { key: "serve.route.module or serve.route.folder", origin });
             }
@@ -295,6 +302,9 @@ impl Context<'_> {
         let given: ServeSection = section(site, "serve", self.origin)?;
         let of_route: RouteSection = section(route, "serve.route", self.origin)?;
         let target = if target.is_dir() {
+            if let Some(flag) = route.values().next() {
+                return Err(SettingsError::NotForFolder { what: flag.origin().to_owned() });
+            }
             Target::Folder(target.to_owned())
         } else {
             Target::Guest(self.guest(&of_route, target.to_owned())?)

@@ -616,7 +616,7 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
         else {
             running.record_wait_for_reply(cx);
             if reference.is_start() {
-                running.note_unreceived(Wanted::Start(this.target));
+                running.note(Wanted::Start(this.target));
             }
             return Poll::Pending;
         };

@@ -1,8 +1,9 @@
-//! Processes that wait while their mailbox has messages that they do not receive; the watchdog logs them.
+//! Processes that may wait for ever; the watchdog logs them.
 //!
 //! ```text
 //!   selective receive, or wait for a start, parks beside messages ─▶ noted ─▶ next check ─▶ the one after it
 //!   nothing was received in between, or in three notes the oldest message is the same: one line, once for a process
+//!   wait for room in its own mailbox: the same        wait for a start, without messages: after more checks
 //! ```
 //!
 //! A process is noted at most once between two checks, so a selective receive pays next to nothing. Waits for replies are
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::process::header::{WAIT_CALL, WAIT_RECEIVE};
+use crate::process::header::{WAIT_CALL, WAIT_RECEIVE, WAIT_SEND};
 use crate::process::pid::Pid;
 
 /// Time between two checks.
@@ -26,6 +27,8 @@ const NOTED_MAX: usize = 256;
 /// Number of checks that a message must be the oldest one, before and after them, until its receiver is logged although it
 /// receives others.
 const CHECKS_MIN: u32 = 2;
+/// Number of checks after which a wait for a start is logged, if the mailbox is empty: a start may take its time.
+const START_CHECKS: u32 = 4;
 
 /// Object of a wait.
 #[derive(Clone, Copy)]
@@ -36,6 +39,8 @@ pub(crate) enum Wanted {
     Match,
     /// The start of a process.
     Start(Pid),
+    /// Room in its own mailbox.
+    Room,
 }
 
 impl fmt::Display for Wanted {
@@ -44,6 +49,7 @@ impl fmt::Display for Wanted {
             Self::Type(name) => write!(f, "messages of type {}", name()),
             Self::Match => f.write_str("messages that it selects"),
             Self::Start(pid) => write!(f, "the start of {pid}"),
+            Self::Room => f.write_str("room in its own mailbox"),
         }
     }
 }
@@ -58,27 +64,37 @@ pub(crate) struct Wait {
     /// Number of these that were the oldest one. If it is the same at two looks, so is the oldest message.
     pub(crate) oldest_number: u32,
     pub(crate) wanted: Wanted,
-    /// Type of the oldest message in its mailbox.
-    pub(crate) oldest: &'static str,
-    /// Number of checks that the oldest message has stayed, from note to note.
+    /// Type of the oldest message in its mailbox, if that is known.
+    pub(crate) oldest: Option<&'static str>,
+    /// Number of checks that the oldest message has stayed, from note to note. Without messages, number of checks since the
+    /// note.
     pub(crate) checks: u32,
 }
 
 impl Wait {
     /// Returns true if the oldest message has stayed at enough checks, whether others were received or not.
     pub(crate) const fn is_left(&self) -> bool {
-        self.checks >= CHECKS_MIN
+        self.checks >= CHECKS_MIN && self.oldest.is_some()
+    }
+
+    /// Returns true for a start that may still take its time.
+    const fn is_early(&self) -> bool {
+        matches!(self.wanted, Wanted::Start(_)) && self.oldest.is_none() && self.checks < START_CHECKS
     }
 
     /// Returns true if the process needs its line: after the note it received nothing and waits still, or the oldest message
     /// is left. `received` and `waits` are the counter and the wait of its header.
     pub(crate) const fn is_due(&self, received: u64, waits: u8) -> bool {
-        let wanted = if matches!(self.wanted, Wanted::Start(_)) { WAIT_CALL } else { WAIT_RECEIVE };
+        let wanted = match self.wanted {
+            Wanted::Type(_) | Wanted::Match => WAIT_RECEIVE,
+            Wanted::Start(_) => WAIT_CALL,
+            Wanted::Room => WAIT_SEND,
+        };
         self.is_left() || received == self.received && waits & wanted != 0
     }
 }
 
-/// Processes of a runtime that wait beside messages.
+/// Processes of a runtime that may wait for ever.
 #[derive(Default)]
 pub(crate) struct Unreceived {
     /// Number of checks, modulo the numbers that mark no process.
@@ -122,7 +138,9 @@ impl Unreceived {
         self.checks.store(checks % (LOGGED - 1), Ordering::Relaxed);
         let mut noted = self.noted.lock();
         let (left, new) = std::mem::take(&mut noted.new).into_iter().partition::<Vec<_>, _>(Wait::is_left);
-        let mut waits = std::mem::replace(&mut noted.old, new);
+        let old = std::mem::replace(&mut noted.old, new);
+        let (early, mut waits) = old.into_iter().partition::<Vec<_>, _>(Wait::is_early);
+        noted.old.extend(early.into_iter().map(|wait| Wait { checks: wait.checks + 1, ..wait }));
         waits.extend(left);
         waits
     }
@@ -140,7 +158,7 @@ mod tests {
             received_before,
             oldest_number: 0,
             wanted: Wanted::Match,
-            oldest: "",
+            oldest: Some(""),
             checks: 0,
         }
     }
@@ -171,12 +189,26 @@ mod tests {
     fn a_process_that_waits_for_something_else_by_now_needs_no_line() {
         let receives = Wait { received: 3, ..wait() };
         let starts = Wait { wanted: Wanted::Start(Pid::NONE), ..receives };
+        let sends = Wait { wanted: Wanted::Room, ..receives };
 
-        let waits = [WAIT_RECEIVE, WAIT_CALL, 0];
-        assert_eq!(waits.map(|waits| receives.is_due(3, waits)), [true, false, false]);
-        assert_eq!(waits.map(|waits| starts.is_due(3, waits)), [false, true, false]);
+        let waits = [WAIT_RECEIVE, WAIT_CALL, WAIT_SEND, 0];
+        assert_eq!(waits.map(|waits| receives.is_due(3, waits)), [true, false, false, false]);
+        assert_eq!(waits.map(|waits| starts.is_due(3, waits)), [false, true, false, false]);
+        assert_eq!(waits.map(|waits| sends.is_due(3, waits)), [false, false, true, false]);
         assert!(!receives.is_due(4, WAIT_RECEIVE));
         assert!(Wait { checks: CHECKS_MIN, ..receives }.is_due(4, 0));
+    }
+
+    #[test]
+    fn a_wait_for_a_start_without_messages_is_returned_after_more_checks() {
+        let unreceived = Unreceived::default();
+        let start = || Wait { wanted: Wanted::Start(Pid::NONE), oldest: None, ..wait() };
+        unreceived.note(&AtomicU16::new(0), start);
+
+        let returned = (0..12).map(|_| unreceived.check().len()).collect::<Vec<_>>();
+
+        assert_eq!(returned.iter().position(|count| *count > 0), Some(START_CHECKS as usize + 1));
+        assert_eq!(returned.iter().sum::<usize>(), 1);
     }
 
     #[test]

@@ -421,6 +421,9 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
                     return Poll::Ready(());
                 }
                 running.record_wait(WAIT_SEND);
+                if to == running.pid() {
+                    running.note(Wanted::Room);
+                }
                 Poll::Pending
             }
         }

@@ -310,13 +310,14 @@ impl Running<'_> {
     /// Notes what the process waits for, if its mailbox has messages.
     #[inline]
     pub(crate) fn note_unreceived(&self, wanted: Wanted) {
-        if let Some(oldest) = self.body().backlog.get().oldest() {
-            self.note(oldest, wanted);
+        if self.body().backlog.get().oldest().is_some() {
+            self.note(wanted);
         }
     }
 
+    /// Notes what the process waits for, with messages in its mailbox or without.
     #[inline(never)]
-    fn note(&self, oldest: &Message, wanted: Wanted) {
+    pub(crate) fn note(&self, wanted: Wanted) {
         // A process that only yields looks at its mailbox again.
         if !self.local.woken.get() {
             let received = self.slot.header().messages.load(Ordering::Relaxed);
@@ -326,7 +327,7 @@ impl Running<'_> {
                 received_before: received,
                 oldest_number: (received as u32).wrapping_sub(self.body().overtakes.get()),
                 wanted,
-                oldest: oldest.type_name(),
+                oldest: self.body().backlog.get().oldest().map(Message::type_name),
                 checks: 0,
             });
         }

@@ -318,18 +318,22 @@ pub(crate) fn log_unreceived(receiver: &Called, wait: &Wait, waiting: u64, has_r
     if has_subscriber() {
         let not_logged = (skipped > 0).then_some(skipped);
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
-        let what = if has_received {
-            "process leaves messages in its mailbox and receives others"
-        } else {
-            "process receives none of the messages in its mailbox"
+        let what = match oldest {
+            None => "process waits for something that does not happen",
+            Some(_) if has_received => "process leaves messages in its mailbox and receives others",
+            Some(_) => "process receives none of the messages in its mailbox",
         };
         tracing::warn!(%pid, name, %wanted, waiting, oldest, not_logged, "{what}");
     } else {
-        let others = if has_received { "it leaves others in its mailbox" } else { "in its mailbox are only others" };
-        print(
-            &format!("process {receiver} waits for {wanted}; {others} ({waiting}), the oldest of type {oldest}"),
-            None,
-        );
+        let beside = match oldest {
+            None => String::new(),
+            Some(oldest) => {
+                let others =
+                    if has_received { "it leaves others in its mailbox" } else { "in its mailbox are only others" };
+                format!("; {others} ({waiting}), the oldest of type {oldest}")
+            }
+        };
+        print(&format!("process {receiver} waits for {wanted}{beside}"), None);
     }
 }
 

@@ -57,12 +57,13 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
     }
 }
 
-/// Logs a process that waits beside messages, if it has received nothing since, or only others.
+/// Logs a process that was noted, if it has received nothing since, or only other messages.
 fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
     let Some(slot) = shared.table.slot(wait.pid) else { return };
     let header = slot.header();
     let received = header.messages.load(Ordering::Relaxed);
-    let is_due = wait.is_due(received, header.wait.load(Ordering::Relaxed)) && header.mailbox_len() > 0;
+    let has_cause = wait.oldest.is_none() || header.mailbox_len() > 0;
+    let is_due = wait.is_due(received, header.wait.load(Ordering::Relaxed)) && has_cause;
     let is_alive = header.generation.load(Ordering::Acquire) == wait.pid.generation();
     // A check may return two notes of a process.
     let has_line = slot.noted_at().load(Ordering::Relaxed) == unreceived::LOGGED;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, CrashHook, ExitReason, Message, Runtime, Starting};
+use rusm_runtime::{Config, Context, CrashHook, ExitReason, Message, Runtime, SpawnOptions, Starting};
 
 /// Environment variable that is set in the child program, which crashes.
 const CHILD: &str = "RUSM_TEST_CRASH_LINE";
@@ -151,7 +151,7 @@ fn a_panic_hook_that_was_set_before_the_runtime_still_runs() {
 struct Order;
 
 #[test]
-fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
+fn a_process_that_may_wait_for_ever_has_one_line() {
     if std::env::var_os(CHILD).is_some() {
         let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
         // One receives the number first and the order later, and one receives neither.
@@ -165,7 +165,8 @@ fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
             runtime.try_send(pid, Order).expect("it is alive");
             runtime.try_send(pid, 1_u64).expect("it is alive");
         }
-        // One selects by a function, one receives numbers beside an order all the time, and one waits for a start.
+        // One selects by a function, one receives numbers beside an order all the time, two wait for a start, and one sends
+        // to itself.
         let selects = |ctx: Context| async move { drop(ctx.receive_match(Message::is::<bool>).await) };
         let busy = |ctx: Context| async move {
             loop {
@@ -176,6 +177,13 @@ fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
             let never = async |_: Context, _starting: Starting| pending::<()>().await;
             drop(ctx.start_link(never).await);
         };
+        let fills_its_own = |ctx: Context| async move {
+            loop {
+                ctx.send(ctx.pid(), Order).await;
+            }
+        };
+        runtime.spawn_with(&SpawnOptions::default().mailbox_capacity(2), fills_its_own).expect("there is room");
+        runtime.spawn(starts).expect("there is room");
         let [_, fed, _] = [runtime.spawn(selects), runtime.spawn(busy), runtime.spawn(starts)].map(|pid| {
             let pid = pid.expect("there is room");
             runtime.try_send(pid, Order).expect("it is alive");
@@ -192,13 +200,13 @@ fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
         std::thread::park_timeout(Duration::from_mins(1));
         return;
     }
-    let name = "crash_lines::a_process_that_leaves_messages_in_its_mailbox_has_one_line";
+    let name = "crash_lines::a_process_that_may_wait_for_ever_has_one_line";
     let mut child = command(name).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program runs");
 
     let told = BufReader::new(child.stderr.take().expect("it is a pipe"));
     let lines = told.lines().map_while(Result::ok).filter(|line| line.contains(" waits for "));
     let mut lines: Vec<_> =
-        lines.take(4).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
+        lines.take(6).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
 
     child.kill().and_then(|()| child.wait()).expect("it runs");
     lines.sort();
@@ -206,10 +214,14 @@ fn a_process_that_leaves_messages_in_its_mailbox_has_one_line() {
         "messages of type alloc::string::String; in its mailbox are only others (2), the oldest of type ",
         "messages of type u64; it leaves others in its mailbox (1), the oldest of type ",
         "messages that it selects; in its mailbox are only others (1), the oldest of type ",
+        "room in its own mailbox",
+        "the start of <0.",
         "the start of <0.",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:?}");
     for (line, expected) in lines.iter().zip(expected) {
-        assert!(line.starts_with(expected) && line.ends_with("::Order"), "{line}");
+        assert!(line.starts_with(expected), "{line}");
     }
+    // The other start, and the wait for room, are logged without messages.
+    assert_eq!(lines.iter().filter(|line| line.ends_with("::Order")).count(), 4, "{lines:?}");
 }

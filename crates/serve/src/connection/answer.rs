@@ -314,8 +314,8 @@ impl Future for Answer {
         declare_framing(&mut response, &record.method);
         let is_h2 = this.inner.context.is_none();
         if is_h2 {
-            fit_http2(&mut response);
-            if let Err(limit) = this.inner.count_head(response.headers_mut()) {
+            fit_http2(response.headers_mut());
+            if let Err(limit) = this.inner.count_fields(response.headers_mut()) {
                 response = this.inner.refuse(limit);
             }
         }

@@ -111,9 +111,9 @@ impl ConnectionState {
         Ok(Some(held))
     }
 
-    /// Lets a long head of a response over HTTP/2 take its share of the memory for responses until it is written: as many of
-    /// them wait for a client as it has streams.
-    pub(crate) fn count_head(&self, headers: &mut HeaderMap) -> Result<(), Limit> {
+    /// Lets a long head of a response over HTTP/2, or its trailers, take their share of the memory for responses until they
+    /// are written: as many of them wait for a client as it has streams.
+    pub(crate) fn count_fields(&self, headers: &mut HeaderMap) -> Result<(), Limit> {
         let bytes = field_bytes(headers);
         if bytes < COUNTED_BYTES {
             return Ok(());
@@ -121,7 +121,7 @@ impl ConnectionState {
         let Some(longest) = headers.values_mut().max_by_key(|value| value.len()) else { return Ok(()) };
         let share = self.activity.client().try_take(bytes).ok_or(Limit::ResponsesBytes)?;
         let held = self.activity.held_by_response();
-        // The share goes with a value, which is dropped when the head is written.
+        // The share goes with a value, which is dropped when the fields are written.
         let value = counted(Bytes::copy_from_slice(longest.as_bytes()), share, &held);
         if let Ok(mut value) = HeaderValue::from_maybe_shared(value) {
             // The compression would keep a copy.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::body::{Body, BodyError};
+use crate::connection::framing::fit_http2;
 use crate::connection::handling::PIECE_BYTES;
 use crate::connection::state::ConnectionState;
 use crate::limits::memory::Held;
@@ -46,6 +47,21 @@ impl TrackedBody {
         let bytes = self.rest.len().min(PIECE_BYTES);
         (bytes > 0).then(|| self.rest.split_to(bytes))
     }
+
+    /// Makes trailers ready to be sent. Those of HTTP/2 are like a head: as many of them wait for a client as it has streams.
+    fn trailers(&self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
+        let Some(connection) = &self.h2 else { return Ok(frame) };
+        let mut fields = match frame.into_trailers() {
+            Ok(fields) => fields,
+            Err(other) => return Ok(other),
+        };
+        fit_http2(&mut fields);
+        connection.count_fields(&mut fields).map_err(|limit| {
+            connection.shared.stats.hit(limit);
+            BodyError::Broken(format!("its trailers exceed the limit `{}`", limit.id()).into())
+        })?;
+        Ok(Frame::trailers(fields))
+    }
 }
 
 impl HttpBody for TrackedBody {
@@ -76,7 +92,7 @@ impl HttpBody for TrackedBody {
                 Poll::Ready(self.piece().map(Frame::data).map(Ok))
             }
             Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
-            Err(trailers) => Poll::Ready(Some(Ok(trailers))),
+            Err(trailers) => Poll::Ready(Some(self.trailers(trailers))),
         }
     }
 

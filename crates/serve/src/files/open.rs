@@ -4,9 +4,10 @@
 //! what is in memory only: then the thread of the caller reads the file itself, and never waits.
 //!
 //! Invariant: no file outside the folder is ever opened. The kernel resolves each path beneath the folder, so neither
-//! `..` nor a symbolic link nor a mount of `/proc` leads out of it.
+//! `..` nor a symbolic link nor a mount of `/proc` leads out of it. A pipe or a device is not opened either: that would
+//! have an effect on the program at its other end.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 /// The file that answers for its folder.
@@ -102,17 +103,18 @@ impl Folder {
         let is_folder = path.is_empty() || path.ends_with('/');
         let index = is_folder.then(|| format!("{path}{INDEX}"));
         let name = index.as_deref().unwrap_or(path);
-        // O_NONBLOCK keeps a pipe from blocking, and does not affect files.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let file = File::from(openat2(&self.fd, name, flags, Mode::empty(), resolve)?);
-        let metadata = file.metadata()?;
-        if metadata.is_dir() && !is_folder {
+        let open = |flags| openat2(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+        let kind = FileType::from_raw_mode(fstat(open(OFlags::PATH)?)?.st_mode);
+        if kind.is_dir() && !is_folder {
             return Ok(Found::Folder);
         }
-        if !metadata.is_file() {
+        // O_NONBLOCK keeps a pipe that has replaced the file from blocking, and does not affect files.
+        let file = kind.is_file().then(|| open(OFlags::RDONLY | OFlags::NONBLOCK)).transpose()?.map(File::from);
+        let metadata = file.as_ref().map(File::metadata).transpose()?;
+        let (Some(file), Some(metadata)) = (file, metadata.filter(Metadata::is_file)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
+        };
         let modified = metadata.modified().ok().filter(has_http_date);
         // Before 1970, the number is negative.
         let modified_nanos = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
@@ -152,7 +154,10 @@ fn has_http_date(time: &SystemTime) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::OpenOptionsExt;
     use std::time::Duration;
+
+    use rustix::fs::mknodat;
 
     use super::*;
 
@@ -164,6 +169,29 @@ mod tests {
         let last = epoch + Duration::from_secs(253_402_300_799);
         assert!(has_http_date(&last) && !has_http_date(&(last + second)));
         assert!(httpdate::fmt_http_date(last).contains("9999"));
+    }
+
+    #[test]
+    fn a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let to_write =
+            std::fs::OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).clone();
+        let files = Folder::open(folder.path()).unwrap();
+
+        let outcome = std::thread::scope(|scope| {
+            let finder =
+                scope.spawn(|| (0..10_000).all(|_| files.find("pipe").is_err() && files.find_cached("pipe").is_none()));
+            // A writer can open a pipe if a reader has.
+            let mut is_opened = false;
+            while !finder.is_finished() {
+                is_opened |= to_write.open(&pipe).is_ok();
+            }
+            (finder.join().unwrap(), is_opened)
+        });
+
+        assert_eq!(outcome, (true, false));
     }
 
     #[test]

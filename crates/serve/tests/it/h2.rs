@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, StatusCode, Version};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -227,6 +228,37 @@ fn status_entry(address: SocketAddr, fields: &[u8]) -> Option<u8> {
             (HEADERS, payload) => return Some(payload[0]),
             (RST_STREAM, _) => return None,
             _ => {}
+        }
+    }
+}
+
+/// A client can let a head and the trailers of each of its streams wait.
+#[test]
+fn heads_and_trailers_that_a_client_does_not_read_have_their_share_of_the_memory() {
+    fn fields() -> [(http::HeaderName, http::HeaderValue); 30] {
+        std::array::from_fn(|number| {
+            let name = http::HeaderName::try_from(format!("x-{number}")).expect("a valid name");
+            (name, http::HeaderValue::try_from("x".repeat(1_000)).expect("a valid value"))
+        })
+    }
+    let with_head = Router::new().route("GET /", async |_: rusm_serve::Request| (fields(), "ok").into_response());
+    let with_trailers = Router::new().route("GET /", async |_: rusm_serve::Request| {
+        let frames =
+            [Frame::data(Bytes::from("ok")), Frame::trailers(fields().into_iter().collect())].map(Ok::<_, BoxError>);
+        rusm_serve::Response::new(rusm_serve::Body::new(StreamBody::new(futures_util::stream::iter(frames))))
+    });
+    for router in [with_head, with_trailers] {
+        let limits = Limits { responses_bytes: 256 << 10, ..Limits::default() };
+        let (_runtime, server) = serve(router.expect("the route is valid"), limits);
+        let mut attackers: Vec<_> = (0..4).map(|_| Frames::connect(server.local_addr(), &[])).collect();
+        for attacker in &mut attackers {
+            (0..100).for_each(|number| attacker.request(2 * number + 1, &GET_ROOT));
+        }
+
+        let until = Instant::now() + Duration::from_mins(1);
+        while !server.limits_hit().iter().any(|(limit, _)| *limit == Limit::ResponsesBytes) {
+            assert!(Instant::now() < until, "the limit is not hit: {:?}", server.limits_hit());
+            std::thread::yield_now();
         }
     }
 }

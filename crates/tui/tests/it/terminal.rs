@@ -296,7 +296,7 @@ fn a_stop_that_it_cannot_see_gives_it_its_keys_again_with_fg() {
     terminal.press("2");
     terminal.wait_text("scenarios");
     terminal.press("q");
-    terminal.wait("the shell again", |screen| !screen.alternate_screen() && screen.contents().contains("shell>"));
+    terminal.wait("the shell again", prompts);
     terminal.press("exit 7\r");
 
     assert_eq!(terminal.ended(), 7);

@@ -92,6 +92,7 @@ impl Compiler {
             Some(Signal::ABORT) => CompilerError::Memory { max_bytes: self.memory_max_bytes },
             Some(Signal::KILL) => CompilerError::Killed,
             Some(Signal::XCPU) => CompilerError::Time { cpu_max: self.cpu_max },
+            _ if output.is_empty() => CompilerError::Failed(status.to_string()),
             _ => CompilerError::Failed(format!("{status}: {output}")),
         };
         error.into()

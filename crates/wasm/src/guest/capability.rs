@@ -336,7 +336,7 @@ impl Grant {
     /// Returns true if the bucket is granted. The buckets of topics belong to the topics, which have a form of their own.
     #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
     pub(crate) fn allows_bucket(&self, name: &str) -> bool {
-        !name.starts_with(TOPICS) && matches_all(&self.0.buckets, name)
+        !name.starts_with(TOPIC_BUCKETS) && matches_all(&self.0.buckets, name)
     }
 
     /// Returns true if the topic is granted.
@@ -367,7 +367,7 @@ impl Grant {
 pub struct Profiles(BTreeMap<Arc<str>, Grant>);
 
 /// Start of the names of buckets in which a store keeps durable topics.
-const TOPICS: &str = "topic/";
+pub const TOPIC_BUCKETS: &str = "topic/";
 
 /// Profile of processes that were started without one: compute, receive messages and answer them.
 pub const SANDBOXED: &str = "sandboxed";

@@ -87,6 +87,8 @@ fn an_unknown_key_is_answered_with_the_nearest() {
             refused(&format!("[profile.mine]\ncapabilities = [\"kv\"]\nbuckets = [\"*\", \"a*\", \"{bucket}\"]"));
         assert!(error.ends_with("must be a name of 1 to 255 bytes, or a prefix and a star"), "{error}");
     }
+    let error = refused("[profile.mine]\ncapabilities = [\"kv\"]\nbuckets = [\"topic/orders\"]");
+    assert!(error.ends_with("belongs to a topic: grant the topic with topics instead"), "{error}");
 }
 
 #[test]
