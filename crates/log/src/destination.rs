@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, remove_file, rename};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// File size at which the log is rotated, and the number of rotated files to keep.
@@ -43,13 +43,14 @@ impl Destination {
 
     pub(crate) fn file(path: PathBuf, rotation: Option<Rotation>) -> io::Result<Self> {
         let (file, bytes) = open(&path)?;
+        let is_torn = ends_in_a_cut_line(&path);
         // Resolve symbolic links: the link stays in place, and rotation renames the file that it points to.
         let path = if rotation.is_some() { path.canonicalize()? } else { path };
         if rotation.is_some() && !file.metadata()?.is_file() {
             let what = "it is not a regular file, and only regular files can be rotated: leave out log.max_bytes";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn: false, is_too_long: false })
+        Ok(Self { output: Output::File { path, file, bytes, rotation }, is_torn, is_too_long: false })
     }
 
     /// Opens the file under its name again: another program may have renamed it. Returns false without a file. On an error,
@@ -57,7 +58,7 @@ impl Destination {
     pub(crate) fn reopen(&mut self) -> io::Result<bool> {
         let Output::File { path, file, bytes, .. } = &mut self.output else { return Ok(false) };
         (*file, *bytes) = open(path)?;
-        self.is_torn = false;
+        self.is_torn = ends_in_a_cut_line(path);
         Ok(true)
     }
 
@@ -130,6 +131,16 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is a store: choose another file"));
     }
     Ok((file, about.len()))
+}
+
+/// Returns true if the last line of a file is incomplete: another program wrote it, or the disk was full.
+fn ends_in_a_cut_line(path: &Path) -> bool {
+    let last = |file: File| {
+        let before = file.metadata()?.len().saturating_sub(1);
+        let mut byte = [b'\n'];
+        file.read_at(&mut byte, before).map(|_| byte != *b"\n")
+    };
+    path.is_file() && File::open(path).and_then(last).unwrap_or(false)
 }
 
 /// Returns true for the file of a store, which lines of a log would destroy.
@@ -236,6 +247,23 @@ mod tests {
         assert!(log.reopen().is_err());
         assert!(log.write(b"four\n").1.is_ok(), "the old file stays in use");
         assert!(Destination::stderr().reopen().is_ok());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_ended_before_the_next_one_also_after_it_was_opened_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.log");
+        fs::write(&path, "one\ntw").unwrap();
+
+        let mut log = Destination::file(path.clone(), None).unwrap();
+        assert!(log.write(b"three\n").1.is_ok());
+        // As a full disk does.
+        fs::write(&path, "one\ntw\nthr").unwrap();
+        assert!(log.reopen().unwrap());
+        assert!(log.write(b"four\n").1.is_ok());
+        assert!(log.reopen().unwrap() && log.write(b"five\n").1.is_ok());
+
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntw\nthr\nfour\nfive\n");
     }
 
     #[test]

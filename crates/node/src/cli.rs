@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -39,6 +40,13 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// Returns true if these arguments seem to be those of a [service](Self::is_service), before they are parsed.
+    pub(crate) fn is_likely_service(mut arguments: impl Iterator<Item = OsString>) -> bool {
+        let is_command =
+            arguments.next().is_some_and(|first| ["node", "run", "serve"].iter().any(|name| first == *name));
+        is_command && arguments.all(|argument| argument != "--top")
+    }
+
     /// Returns true if this command ignores the signals to a service, or handles them.
     pub(crate) const fn is_service(&self) -> bool {
         match &self.command {

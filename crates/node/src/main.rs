@@ -53,6 +53,10 @@ fn main() -> ExitCode {
     rusm_log::ignore_file_size_signal();
     rusm_log::restore_child_signal();
     rusm_log::unblock_signals();
+    // To parse the command line takes some milliseconds, in which these signals would end a service.
+    if Cli::is_likely_service(std::env::args_os().skip(1)) {
+        signals::service::ignore_until_started();
+    }
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
     logging::flush();
     match ended {

@@ -1,6 +1,7 @@
 //! `rusm check`: reads a configuration as a start or a reload would, and says whether it is valid.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +47,12 @@ pub(crate) fn run(file: PathBuf) -> Result<u8, Failure> {
     {
         path.map_or(Ok(()), |path| has_folder(key, path)).map_err(of_file)?;
     }
+    if let Some(store) = &settings.store {
+        check_store(&store.path).map_err(of_file)?;
+    }
+    if let Some(file) = &settings.log.file {
+        check_log(file, settings.log.rotation.is_some()).map_err(of_file)?;
+    }
     let app = Arc::new(settings.app);
     topics::check(&app.topics, settings.store.is_some()).map_err(of_file)?;
     if processes + sites + app.modules.len() > 0 {
@@ -62,6 +69,34 @@ fn has_folder(key: &str, path: &Path) -> Result<(), Failure> {
     }
     let (path, folder) = (path.display().to_string(), folder.display().to_string());
     Err(Failure::Usage(format!("{key} is {}, and there is no folder {}", escaped(&path), escaped(&folder))))
+}
+
+/// Checks that a file that is there is a store, without opening it as one: a node may have it open.
+fn check_store(path: &Path) -> Result<(), Failure> {
+    const START: &[u8] = b"redb";
+    let mut start = [0; START.len()];
+    let refused = |why: &str| Err(Failure::Usage(format!("store.path is {}, which {why}", escaped(path.display()))));
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => refused("is not a regular file"),
+        Ok(_) => match File::open(path).and_then(|mut file| file.read_exact(&mut start)) {
+            Ok(()) if start == START => Ok(()),
+            // The start of a node would fail for the same reason, or as another user it would not.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+            _ => refused("is not a store"),
+        },
+        // It is created.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Checks that what has the name of the log's file can be one.
+fn check_log(path: &Path, is_rotated: bool) -> Result<(), Failure> {
+    let why = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => "is a folder",
+        Ok(found) if is_rotated && !found.is_file() => "is not a regular file: leave out log.max_bytes",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("log.file is {}, which {why}", escaped(path.display()))))
 }
 
 /// Checks what a start does with an application before it runs.
@@ -82,7 +117,7 @@ impl Scratch {
         loop {
             let path = unused.next().unwrap_or_default();
             match fs::create_dir(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 created => return created.map(|()| Self(path)),
             }
         }

@@ -20,7 +20,7 @@ pub(crate) enum SettingsError {
     Missing { key: &'static str, origin: String },
     #[error("{key} in {origin} must be {due}")]
     Shape { key: String, origin: String, due: &'static str },
-    #[error("{what} is for a module, and has no effect on a folder: remove it")]
+    #[error("{what} is for a module, and a folder ignores it: remove it")]
     NotForFolder { what: String },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
     DuplicateName { id: String, origin: String },

@@ -53,6 +53,8 @@ impl fmt::Debug for Given {
     }
 }
 
+/// Number of bytes of a wrong value that are shown.
+const SHOWN_BYTES_MAX: usize = 256;
 /// Key of a value that is never shown.
 const SECRET: &str = "otlp.headers";
 
@@ -122,7 +124,9 @@ impl RawSetting {
 
     /// Error for a part of a value that breaks a rule.
     pub(super) fn invalid_part(&self, part: &str, rule: &str) -> SettingsError {
-        SettingsError::Invalid(format!("{} of {part:?} in {} {rule}", self.key, self.origin))
+        let end = part.floor_char_boundary(SHOWN_BYTES_MAX);
+        let (part, more) = (&part[..end], if end < part.len() { "…" } else { "" });
+        SettingsError::Invalid(format!("{} of {part:?}{more} in {} {rule}", self.key, self.origin))
     }
 }
 

@@ -364,7 +364,7 @@ fn searches_and_grids_with_mistakes_are_refused_before_they_start() {
         (&["saturate", "ring-versus"], "leave the offered rate out"),
         (&["saturate", "ping-pong", "--open-loop", "5"], "leave --open-loop out"),
         (&["soak", "ping-pong", "--duration", "0s"], "--duration of \"0s\" must be a time"),
-        (&["soak", "ping-pong", "--duration", "3d"], "--duration of \"3d\" must be a time"),
+        (&["soak", "ping-pong", "--duration", "3w"], "--duration of \"3w\" must be a time"),
     ] {
         assert_refused(dir.path(), &[&["bench"], args].concat(), wanted);
     }

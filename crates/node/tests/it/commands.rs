@@ -220,6 +220,30 @@ fn what_a_start_refuses_is_not_valid_for_check() {
 }
 
 #[test]
+fn files_that_cannot_be_a_store_or_a_log_are_not_valid_for_check() {
+    let cases = [
+        ("[store]\npath = \".\"\n", "store.path is ., which is not a regular file"),
+        ("[store]\npath = \"/dev/null\"\n", "store.path is /dev/null, which is not a regular file"),
+        ("[store]\npath = \"rusm.toml\"\n", "store.path is rusm.toml, which is not a store"),
+        ("[log]\nfile = \".\"\n", "log.file is ., which is a folder"),
+        (
+            "[log]\nfile = \"/dev/null\"\nmax_bytes = \"1MiB\"\n",
+            "log.file is /dev/null, which is not a regular file: leave out log.max_bytes",
+        ),
+    ];
+    for (file, wanted) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("rusm.toml"), file).unwrap();
+
+        let (code, line) = refusal(dir.path(), &["check", "rusm.toml"]);
+
+        assert_eq!((code, line.trim()), (2, format!("rusm: rusm.toml: {wanted}").as_str()));
+        let (code, line) = refusal(dir.path(), &["node"]);
+        assert!(code > 0 && line.lines().count() == 1, "{line}");
+    }
+}
+
+#[test]
 fn mistakes_in_the_environment_get_the_same_words_from_a_node_and_from_a_run() {
     let cases = [
         ("RUSM_SCHEDULERS", "abc", "node.schedulers of \"abc\" in RUSM_SCHEDULERS must be a number between 1 and 64"),

@@ -4,15 +4,16 @@
 #![expect(unsafe_code, reason = "accesses the body of the process that this thread runs")]
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::links::registry::SideTables;
-use crate::mailbox::gate::Arrivals;
+use crate::mailbox::gate::{Arrivals, PENDING_MAX, Push};
 use crate::process::pid::Pid;
 use crate::process::table::Slot;
 use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;
-use crate::scheduler::Local;
+use crate::scheduler::{self, Local};
 
 #[inline]
 fn unsettled(local: Option<&Local>) -> Option<&Cell<i64>> {
@@ -56,6 +57,18 @@ impl RuntimeShared {
         if self.mailboxes.is_full() {
             self.mailboxes.block(to);
         }
+    }
+
+    /// Records that the running process waits for room in its own mailbox, which only its receive makes: a request at its own
+    /// gate would keep it from parking. `None` for other processes, and while the gate can count no further messages.
+    pub(crate) fn request_own_room(&self, slot: Slot, to: Pid) -> Option<Push> {
+        let local = scheduler::local().filter(|local| ptr::eq(&raw const *local.shared, self))?;
+        if local.running_pid() != Some(to) || slot.header().gate.pending() >= PENDING_MAX {
+            return None;
+        }
+        // SAFETY: this thread runs the process.
+        unsafe { slot.body() }.backpressured.set(true);
+        Some(Push::Full)
     }
 
     #[cold]

@@ -616,7 +616,7 @@ impl<R: Send + 'static> Future for PendingReply<'_, R> {
         else {
             running.record_wait_for_reply(cx);
             if reference.is_start() {
-                running.note(Wanted::Start(this.target));
+                running.note_wait(Wanted::Start(this.target));
             }
             return Poll::Pending;
         };
@@ -648,6 +648,9 @@ impl<R> PendingReply<'_, R> {
     #[cold]
     fn abandon(&self) {
         // If a stopped runtime drops its processes, it drops their monitors and mailboxes too.
+        if self.context.is_running() && self.reference.is_start() {
+            self.context.running().local.shared.unreceived.forget_start(self.context.pid());
+        }
         if self.context.is_running() && !self.context.demonitor(self.reference) {
             let reference = self.reference;
             // The answer removed the monitor only on this side; remove it on the target's side.

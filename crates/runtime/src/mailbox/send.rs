@@ -181,7 +181,9 @@ pub(crate) fn send_or_wait(
         let slot = shared.table.slot(to).filter(|slot| SideTables::wait_for_room(*slot, to, waker))?;
         let header = slot.header();
         shared.wait_for_budget(to);
-        match header.gate.request_room(|pending| shared.is_below_low_watermark(header, pending)) {
+        let room = |pending| shared.is_below_low_watermark(header, pending);
+        let push = shared.request_own_room(slot, to).unwrap_or_else(|| header.gate.request_room(room));
+        match push {
             Push::Closed => return None,
             Push::Full => return Some(envelope),
             Push::Wake => {

@@ -1,13 +1,15 @@
 //! Processes that may wait for ever; the watchdog logs them.
 //!
 //! ```text
-//!   selective receive, or wait for a start, parks beside messages ─▶ noted ─▶ next check ─▶ the one after it
+//!   selective receive parks beside messages ─▶ noted ─▶ next check ─▶ the one after it
 //!   nothing was received in between, or in three notes the oldest message is the same: one line, once for a process
-//!   wait for room in its own mailbox: the same        wait for a start, without messages: after more checks
+//!
+//!   wait for a start, or for room in its own mailbox ─▶ noted in place of its earlier one ─▶ checks
+//!   nothing was received in between: one line
 //! ```
 //!
-//! A process is noted at most once between two checks, so a selective receive pays next to nothing. Waits for replies are
-//! not noted: requests may wait until a server has asked others.
+//! A selective receive is noted at most once between two checks, so it pays next to nothing. Waits for replies are not
+//! noted: requests may wait until a server has asked others.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::process::header::{WAIT_CALL, WAIT_RECEIVE, WAIT_SEND};
+use crate::process::header::{WAIT_CALL, WAIT_RECEIVE, WAIT_SEND, WAIT_SLEEP};
 use crate::process::pid::Pid;
 
 /// Time between two checks.
@@ -74,7 +76,12 @@ pub(crate) struct Wait {
 impl Wait {
     /// Returns true if the oldest message has stayed at enough checks, whether others were received or not.
     pub(crate) const fn is_left(&self) -> bool {
-        self.checks >= CHECKS_MIN && self.oldest.is_some()
+        self.checks >= CHECKS_MIN && self.is_receive()
+    }
+
+    /// Returns true for a selective receive.
+    pub(crate) const fn is_receive(&self) -> bool {
+        matches!(self.wanted, Wanted::Type(_) | Wanted::Match)
     }
 
     /// Returns true for a start that may still take its time.
@@ -85,12 +92,13 @@ impl Wait {
     /// Returns true if the process needs its line: after the note it received nothing and waits still, or the oldest message
     /// is left. `received` and `waits` are the counter and the wait of its header.
     pub(crate) const fn is_due(&self, received: u64, waits: u8) -> bool {
-        let wanted = match self.wanted {
-            Wanted::Type(_) | Wanted::Match => WAIT_RECEIVE,
-            Wanted::Start(_) => WAIT_CALL,
-            Wanted::Room => WAIT_SEND,
+        let waits = match self.wanted {
+            Wanted::Type(_) | Wanted::Match => waits & WAIT_RECEIVE != 0,
+            Wanted::Start(_) => waits & WAIT_CALL != 0,
+            // After a send that was given up, the process sleeps or receives.
+            Wanted::Room => waits & (WAIT_SEND | WAIT_SLEEP | WAIT_RECEIVE) == WAIT_SEND,
         };
-        self.is_left() || received == self.received && waits & wanted != 0
+        self.is_left() || received == self.received && waits
     }
 }
 
@@ -111,6 +119,24 @@ struct Noted {
 }
 
 impl Unreceived {
+    /// Notes a wait for a start or for room, in place of an earlier one of the process since the last check.
+    pub(crate) fn note_wait(&self, wait: Wait) {
+        let mut noted = self.noted.lock();
+        if let Some(earlier) = noted.new.iter_mut().find(|noted| noted.pid == wait.pid && !noted.is_receive()) {
+            *earlier = wait;
+        } else if noted.new.len() < NOTED_MAX {
+            noted.new.push(wait);
+        }
+    }
+
+    /// Forgets the wait of a process for a start, which it has given up.
+    pub(crate) fn forget_start(&self, pid: Pid) {
+        let mut noted = self.noted.lock();
+        let is_other = |wait: &Wait| wait.pid != pid || wait.is_receive();
+        noted.new.retain(is_other);
+        noted.old.retain(is_other);
+    }
+
     /// Notes a process, unless it was noted since the last check or has its line.
     pub(crate) fn note(&self, noted_at: &AtomicU16, wait: impl FnOnce() -> Wait) {
         let check = self.checks.load(Ordering::Relaxed) + 1;
@@ -124,7 +150,7 @@ impl Unreceived {
             return;
         }
         let mut wait = wait();
-        let is_same = |old: &&Wait| old.pid == wait.pid && old.oldest_number == wait.oldest_number;
+        let is_same = |old: &&Wait| old.pid == wait.pid && old.oldest_number == wait.oldest_number && old.is_receive();
         if let Some(old) = noted.old.iter().find(is_same) {
             (wait.checks, wait.received_before) = (old.checks + 1, old.received_before);
         }
@@ -203,11 +229,19 @@ mod tests {
     fn a_wait_for_a_start_without_messages_is_returned_after_more_checks() {
         let unreceived = Unreceived::default();
         let start = || Wait { wanted: Wanted::Start(Pid::NONE), oldest: None, ..wait() };
-        unreceived.note(&AtomicU16::new(0), start);
+        unreceived.note_wait(start());
+        unreceived.forget_start(Pid::NONE);
+        assert_eq!((0..12).map(|_| unreceived.check().len()).sum::<usize>(), 0);
+        // A later wait of the process takes the place of an earlier one, but not of a receive.
+        unreceived.note(&AtomicU16::new(0), wait);
+        unreceived.note_wait(start());
+        unreceived.note_wait(Wait { received: 7, ..start() });
+        assert_eq!(unreceived.check().len(), 0);
+        assert_eq!(unreceived.check().len(), 1, "the receive");
 
         let returned = (0..12).map(|_| unreceived.check().len()).collect::<Vec<_>>();
 
-        assert_eq!(returned.iter().position(|count| *count > 0), Some(START_CHECKS as usize + 1));
+        assert_eq!(returned.iter().position(|count| *count > 0), Some(START_CHECKS as usize - 1));
         assert_eq!(returned.iter().sum::<usize>(), 1);
     }
 

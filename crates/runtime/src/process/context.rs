@@ -422,7 +422,7 @@ impl<T: Send + 'static> Future for Sending<'_, T> {
                 }
                 running.record_wait(WAIT_SEND);
                 if to == running.pid() {
-                    running.note(Wanted::Room);
+                    running.note_wait(Wanted::Room);
                 }
                 Poll::Pending
             }

@@ -59,6 +59,9 @@ pub enum ExitReason {
 /// let ExitReason::Other(detail) = &reason else { unreachable!() };
 /// assert_eq!((detail.text(), detail.value::<i32>()), ("disk full", Some(&28)));
 /// assert_eq!(reason, ExitReason::other("disk full"));
+///
+/// let planned = ExitReason::ShutdownWith("the shop has moved".into());
+/// assert_eq!(planned.to_string(), "shutdown: the shop has moved");
 /// ```
 #[derive(Clone)]
 pub struct Detail(Arc<Inner>);

@@ -315,21 +315,32 @@ impl Running<'_> {
         }
     }
 
-    /// Notes what the process waits for, with messages in its mailbox or without.
     #[inline(never)]
-    pub(crate) fn note(&self, wanted: Wanted) {
+    fn note(&self, wanted: Wanted) {
         // A process that only yields looks at its mailbox again.
         if !self.local.woken.get() {
-            let received = self.slot.header().messages.load(Ordering::Relaxed);
-            self.local.shared.unreceived.note(self.slot.noted_at(), || Wait {
-                pid: self.pid(),
-                received,
-                received_before: received,
-                oldest_number: (received as u32).wrapping_sub(self.body().overtakes.get()),
-                wanted,
-                oldest: self.body().backlog.get().oldest().map(Message::type_name),
-                checks: 0,
-            });
+            self.local.shared.unreceived.note(self.slot.noted_at(), || self.wait_for(wanted));
+        }
+    }
+
+    /// Notes that the process waits for a start, or for room in its own mailbox.
+    pub(crate) fn note_wait(&self, wanted: Wanted) {
+        self.local.shared.unreceived.note_wait(self.wait_for(wanted));
+    }
+
+    fn wait_for(&self, wanted: Wanted) -> Wait {
+        let received = self.slot.header().messages.load(Ordering::Relaxed);
+        Wait {
+            pid: self.pid(),
+            received,
+            received_before: received,
+            oldest_number: (received as u32).wrapping_sub(self.body().overtakes.get()),
+            wanted,
+            oldest: match wanted {
+                Wanted::Room => None,
+                _ => self.body().backlog.get().oldest().map(Message::type_name),
+            },
+            checks: 0,
         }
     }
 

@@ -147,6 +147,12 @@ impl LineBudget {
         self.skipped.fetch_add(1, Ordering::Relaxed);
         None
     }
+
+    /// Returns how many lines were not logged, if no line has told it, and one may; `at_end` in any case.
+    fn take_left(&self, now_ns: u64, at_end: bool) -> Option<u64> {
+        let is_left = self.skipped.load(Ordering::Relaxed) > 0 && (at_end || self.has_room(now_ns));
+        is_left.then(|| self.skipped.swap(0, Ordering::Relaxed))
+    }
 }
 
 /// The log of the crashes of a runtime.
@@ -242,6 +248,9 @@ impl CrashLog {
     /// Logs the numbers of crashes that no later crash has told, `at_end` also those of the last second. `describe`
     /// returns kind and reason of a cause.
     pub(crate) fn flush(&self, now_ns: u64, at_end: bool, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
+        if let Some(left) = self.others.take_left(now_ns, at_end) {
+            print(&format!("{left} more lines about jobs and connections were left out"), None);
+        }
         if !self.has_skipped.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -318,10 +327,10 @@ pub(crate) fn log_unreceived(receiver: &Called, wait: &Wait, waiting: u64, has_r
     if has_subscriber() {
         let not_logged = (skipped > 0).then_some(skipped);
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
-        let what = match oldest {
-            None => "process waits for something that does not happen",
-            Some(_) if has_received => "process leaves messages in its mailbox and receives others",
-            Some(_) => "process receives none of the messages in its mailbox",
+        let what = match (wait.is_receive(), has_received) {
+            (false, _) => "process waits for what does not happen",
+            (true, true) => "process leaves messages in its mailbox and receives others",
+            (true, false) => "process receives none of the messages in its mailbox",
         };
         tracing::warn!(%pid, name, %wanted, waiting, oldest, not_logged, "{what}");
     } else {
@@ -424,6 +433,19 @@ mod tests {
         let log = CrashLog::new(2);
         let turns: Vec<_> = (1..100).map(|n| log.take_turn(0, None, n * SECOND)).collect();
         assert!(turns.iter().all(|turn| *turn == Some(0)), "{turns:?}");
+    }
+
+    #[test]
+    fn lines_that_no_later_line_has_told_are_counted_after_a_second_or_at_the_end() {
+        let budget = LineBudget::default();
+        let skipped = (0..LINES_PER_SECOND + 5).filter(|_| !budget.has_room(1)).count() as u64;
+        budget.skipped.store(skipped, Ordering::Relaxed);
+
+        assert_eq!(budget.take_left(2, false), None);
+        assert_eq!(budget.take_left(1 + SECOND, false), Some(5));
+        assert_eq!(budget.take_left(1 + SECOND, true), None);
+        budget.skipped.store(3, Ordering::Relaxed);
+        assert_eq!(budget.take_left(1 + SECOND, true), Some(3));
     }
 
     #[test]

@@ -62,15 +62,17 @@ fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
     let Some(slot) = shared.table.slot(wait.pid) else { return };
     let header = slot.header();
     let received = header.messages.load(Ordering::Relaxed);
-    let has_cause = wait.oldest.is_none() || header.mailbox_len() > 0;
+    let has_cause = !wait.is_receive() || header.mailbox_len() > 0;
     let is_due = wait.is_due(received, header.wait.load(Ordering::Relaxed)) && has_cause;
     let is_alive = header.generation.load(Ordering::Acquire) == wait.pid.generation();
     // A check may return two notes of a process.
-    let has_line = slot.noted_at().load(Ordering::Relaxed) == unreceived::LOGGED;
+    let has_line = wait.is_receive() && slot.noted_at().load(Ordering::Relaxed) == unreceived::LOGGED;
     if !is_alive || !is_due || has_line {
         return;
     }
-    slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
+    if wait.is_receive() {
+        slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
+    }
     let has_received = received != wait.received_before;
     if let Some(skipped) = shared.notice_log.take(shared.started) {
         crashes::log_unreceived(&shared.called(wait.pid), wait, header.mailbox_len(), has_received, skipped);

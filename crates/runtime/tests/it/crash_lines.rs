@@ -165,7 +165,7 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
             runtime.try_send(pid, Order).expect("it is alive");
             runtime.try_send(pid, 1_u64).expect("it is alive");
         }
-        // One selects by a function, one receives numbers beside an order all the time, two wait for a start, and one sends
+        // One selects by a function, one receives numbers beside an order all the time, three wait for a start, and one sends
         // to itself.
         let selects = |ctx: Context| async move { drop(ctx.receive_match(Message::is::<bool>).await) };
         let busy = |ctx: Context| async move {
@@ -184,6 +184,14 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
         };
         runtime.spawn_with(&SpawnOptions::default().mailbox_capacity(2), fills_its_own).expect("there is room");
         runtime.spawn(starts).expect("there is room");
+        // Its first start ends, and the next one does not.
+        let starts_two = |ctx: Context| async move {
+            let quick = async |_: Context, starting: Starting| starting.acknowledge();
+            assert!(ctx.start_link(quick).await.is_ok());
+            let never = async |_: Context, _starting: Starting| pending::<()>().await;
+            drop(ctx.start_link(never).await);
+        };
+        runtime.spawn(starts_two).expect("there is room");
         let [_, fed, _] = [runtime.spawn(selects), runtime.spawn(busy), runtime.spawn(starts)].map(|pid| {
             let pid = pid.expect("there is room");
             runtime.try_send(pid, Order).expect("it is alive");
@@ -206,7 +214,7 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
     let told = BufReader::new(child.stderr.take().expect("it is a pipe"));
     let lines = told.lines().map_while(Result::ok).filter(|line| line.contains(" waits for "));
     let mut lines: Vec<_> =
-        lines.take(6).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
+        lines.take(7).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
 
     child.kill().and_then(|()| child.wait()).expect("it runs");
     lines.sort();
@@ -215,6 +223,7 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
         "messages of type u64; it leaves others in its mailbox (1), the oldest of type ",
         "messages that it selects; in its mailbox are only others (1), the oldest of type ",
         "room in its own mailbox",
+        "the start of <0.",
         "the start of <0.",
         "the start of <0.",
     ];

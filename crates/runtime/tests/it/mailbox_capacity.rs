@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::eventually::eventually;
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{
     Config, Context, ExitReason, Handle, MailboxBound, Pid, Runtime, SpawnOptions, TrySendError, observe,
@@ -135,4 +136,45 @@ fn children_keep_their_capacity_across_restarts() {
     runtime.try_send(first, "end").unwrap();
     runtime.wait(first);
     assert_eq!(shown_capacity(&runtime, find(Some(first))), 5);
+}
+
+#[test]
+fn a_process_that_waits_for_room_in_its_own_mailbox_waits_and_goes_on_when_it_receives() {
+    let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+    let options = SpawnOptions::default().mailbox_capacity(2);
+    let by_handle = runtime.clone();
+    let fills = |ctx: Context| async move {
+        loop {
+            ctx.send(ctx.pid(), 1_u32).await;
+        }
+    };
+    let fills_by_handle = |ctx: Context| async move {
+        loop {
+            by_handle.send(ctx.pid(), 1_u32).await;
+        }
+    };
+    let waiting = [runtime.spawn_with(&options, fills), runtime.spawn_with(&options, fills_by_handle)]
+        .map(|pid| pid.expect("there is room"));
+    let state = |pid: Pid| observe::process_ref(&runtime, pid).map(|seen| seen.state());
+    // The runtime does not know what a handle waits for.
+    let expected = [observe::ProcessState::Waiting, observe::ProcessState::Io].map(Some);
+    eventually("both are parked", || waiting.map(state) == expected);
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let both = |ctx: Context| async move {
+        let send = async {
+            for number in 0..10_u32 {
+                ctx.send(ctx.pid(), number).await;
+            }
+        };
+        let receive = async {
+            for number in 0..10 {
+                assert_eq!(ctx.receive_of::<u32>().await, number);
+            }
+        };
+        tokio::join!(send, receive);
+        tell.send(()).expect("the test waits");
+    };
+    runtime.spawn_with(&options, both).expect("there is room");
+    assert_eq!(told.recv(), Ok(()));
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use crate::exit::ExitReason;
+use crate::gate::Push;
 use crate::header::{HAS_SIDE_TABLE, ProcessHeader};
 use crate::message::Message;
 use crate::pid::Pid;
@@ -267,6 +268,11 @@ impl RuntimeShared {
     }
 
     pub(crate) fn charge_mail(&self, _: Option<&scheduler::Local>, _: u32) {}
+
+    /// No process of the models sends to itself.
+    pub(crate) fn request_own_room(&self, _: Slot, _: Pid) -> Option<Push> {
+        None
+    }
 
     pub(crate) fn wait_for_budget(&self, _: Pid) {}
 

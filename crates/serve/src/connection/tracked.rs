@@ -48,7 +48,7 @@ impl TrackedBody {
         (bytes > 0).then(|| self.rest.split_to(bytes))
     }
 
-    /// Makes trailers ready to be sent. Those of HTTP/2 are like a head: as many of them wait for a client as it has streams.
+    /// Prepares trailers. A client of HTTP/2 can let those of all its streams wait, like heads.
     fn trailers(&self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
         let Some(connection) = &self.h2 else { return Ok(frame) };
         let mut fields = match frame.into_trailers() {

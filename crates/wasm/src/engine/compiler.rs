@@ -12,6 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
@@ -27,6 +29,8 @@ const MARK: &str = "rusm-compile-guest";
 const COMPONENT: &str = "component";
 /// Exit code of a child that found the module wrong, and wrote why.
 const REFUSED: u8 = 2;
+/// Time after which a compilation is slow.
+const SLOW: Duration = Duration::from_secs(1);
 /// Memory that each thread of the child may take besides: its stack, and the allocator's first pages.
 const THREAD_BYTES: u64 = 4 << 20;
 
@@ -63,11 +67,25 @@ pub(crate) enum CompilerError {
     Failed(String),
 }
 
+/// Logs that a compilation takes long, unless what is returned is dropped before.
+fn tell_if_slow(kind: &'static str, bytes: usize) -> Sender<()> {
+    let (finished, is_finished) = channel();
+    let wait = move || {
+        if is_finished.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
+            tracing::info!(kind, bytes, "compiles a module, which may take seconds");
+        }
+    };
+    // Without a thread, nothing is told.
+    drop(Builder::new().name("rusm-compiling".to_owned()).spawn(wait));
+    finished
+}
+
 impl Compiler {
     /// Compiles a module or component; returns code in the format of `serialize`.
     pub(super) fn compile(&self, kind: Kind, code: CodeSettings, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
         let limits = [self.memory_max_bytes, self.cpu_max.as_secs().max(1)].map(|limit| limit.to_string());
         let kind = if kind == Kind::Component { COMPONENT } else { "module" };
+        let _finished = tell_if_slow(kind, bytes.len());
         let mut child = Command::new(&self.program)
             .args([MARK, kind, &code.to_string()])
             .args(limits)

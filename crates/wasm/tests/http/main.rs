@@ -347,7 +347,9 @@ fn a_connection_to_another_server_counts_as_memory_of_guests() {
     let roomy = ordinary();
     let holder = roomy.send("GET /sleep HTTP/1.1", b"");
     roomy.until("the guest runs", |node| node.guests() == 1);
-    let pid = roomy.server.report(10).live.iter().find(|live| &*live.path == "/sleep").unwrap().pid;
+    let find = || roomy.server.report(10).live.iter().find(|live| &*live.path == "/sleep").map(|live| live.pid);
+    roomy.until("its request is in the report", |_| find().is_some());
+    let pid = find().unwrap();
     let info = observe::body_info(&roomy.runtime, pid).unwrap();
     roomy.until("its memory is seen", |_| matches!(info.fact("linear_memory_bytes"), Some(BodyFact::Bytes(1..))));
     let Some(BodyFact::Bytes(guest_bytes)) = info.fact("linear_memory_bytes") else { unreachable!() };

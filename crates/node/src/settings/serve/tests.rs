@@ -92,7 +92,7 @@ fn what_is_missing_or_contradicts_is_named() {
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nfolder = \"b\"").ends_with("must be either a module or a folder"));
     assert_eq!(
         route("pattern = \"/\"\nfolder = \"b\"\nmemory_max = \"1MiB\""),
-        "serve.route.memory_max in rusm.toml (serve 1), route \"/\" is for a module, and has no effect on a folder: \
+        "serve.route.memory_max in rusm.toml (serve 1), route \"/\" is for a module, and a folder ignores it: \
          remove it"
     );
     assert!(route("pattern = \"/\"\nmodule = \"a\"\nprofile = \"trustd\"").ends_with("did you mean \"trusted\"?"));

@@ -57,10 +57,11 @@ fn parts(width: u16) -> Vec<(TreeColumn, u16, u16)> {
         64.. => &[(State, 10), (Window, 14), (Restarts, 6), (Cpu, 6), (Memory, 6)],
         _ => &[(State, 10), (Restarts, 6), (Cpu, 6)],
     };
-    let taken: u16 = fixed.iter().map(|(_, width)| width + 1).sum();
-    let left = width.saturating_sub(taken);
+    let left = width.saturating_sub(fixed.iter().map(|(_, width)| width + 1).sum());
     let name = if width < 64 { left } else { (left * 13 / 20).clamp(18, 44).min(left) };
     let last = left.saturating_sub(name + 1);
+    // A column that is narrower than its heading would say nothing.
+    let (name, last) = if usize::from(last) < TreeColumn::LastEnd.heading().len() { (left, 0) } else { (name, last) };
     let all = [(TreeColumn::Name, name)].into_iter().chain(fixed.iter().copied()).chain([(TreeColumn::LastEnd, last)]);
     all.filter(|(_, width)| *width > 0)
         .scan(0, |x, (part, width)| {
