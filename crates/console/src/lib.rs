@@ -36,6 +36,8 @@ mod view;
 pub use config::{ConsoleConfig, Limits, LogFilter, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
 pub use console::Console;
 pub use endpoint::error::ConsoleError;
+#[doc(hidden)] // For other sockets of a node.
+pub use endpoint::owned_file::OwnedFile;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use endpoint::{check_listen, check_name};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};

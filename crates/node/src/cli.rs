@@ -40,20 +40,11 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Returns true if these arguments seem to be those of a [service](Self::is_service), before they are parsed.
-    pub(crate) fn is_likely_service(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    /// Returns true if these arguments start a service, which some signals do not end.
+    pub(crate) fn is_service(mut arguments: impl Iterator<Item = OsString>) -> bool {
         let is_command =
             arguments.next().is_some_and(|first| ["node", "run", "serve"].iter().any(|name| first == *name));
-        is_command && arguments.all(|argument| argument != "--top")
-    }
-
-    /// Returns true if this command ignores the signals to a service, or handles them.
-    pub(crate) const fn is_service(&self) -> bool {
-        match &self.command {
-            Some(Command::Node(_) | Command::Serve(_)) => true,
-            Some(Command::Run(flags)) => !flags.top,
-            _ => false,
-        }
+        is_command && arguments.take_while(|argument| argument != "--").all(|argument| argument != "--top")
     }
 
     /// Returns whether the command starts the threads of a node, or those that compile guests.

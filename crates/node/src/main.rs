@@ -53,8 +53,8 @@ fn main() -> ExitCode {
     rusm_log::ignore_file_size_signal();
     rusm_log::restore_child_signal();
     rusm_log::unblock_signals();
-    // To parse the command line takes some milliseconds, in which these signals would end a service.
-    if Cli::is_likely_service(std::env::args_os().skip(1)) {
+    // Before the command line is parsed: that takes some milliseconds, in which these signals would end a service.
+    if Cli::is_service(std::env::args_os().skip(1)) {
         signals::service::ignore_until_started();
     }
     let ended = environment::check_limits().map_err(Failure::Limit).and_then(|()| parse_and_run());
@@ -86,9 +86,6 @@ fn print_answer(answer: &clap::Error) -> Result<u8, Failure> {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
-    if cli.is_service() {
-        signals::service::ignore_until_started();
-    }
     if cli.starts_threads() {
         doctor::check_threads()?;
     }

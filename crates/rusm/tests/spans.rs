@@ -1,26 +1,13 @@
 //! A span of `tracing` for each process, if a subscriber wants it.
 
-use std::io::Write;
-use std::sync::Arc;
+#[path = "common/lines.rs"]
+mod lines;
 
-use parking_lot::Mutex;
 use rusm::prelude::*;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use lines::Lines;
 
 /// The only test of this program, because a subscriber is global.
 #[test]
@@ -51,7 +38,7 @@ fn events_of_a_process_carry_its_pid_name_and_label_and_the_span_ends_with_it() 
     runtime.wait(pid);
     drop(runtime);
 
-    let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+    let text = lines.text();
     let of = |event: &str| text.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("{event}: {text}"));
     for event in ["from inside", "again"] {
         let line = of(event);

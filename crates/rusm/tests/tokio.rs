@@ -1,16 +1,20 @@
 //! The sentences of `docs/tokio.md` that its programs state and do not test.
 
+#[path = "common/lines.rs"]
+mod lines;
+
 use std::io::Write;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use rusm::observe;
 use rusm::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+use lines::Lines;
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -250,20 +254,6 @@ fn without_a_handler_sigterm_ends_a_program_at_once() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{status}");
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_loop_that_becomes_a_child_of_a_supervisor_starts_again_after_a_crash_which_is_logged() -> Result<(), ExitReason> {
     let lines = Lines::default();
@@ -291,7 +281,7 @@ fn a_loop_that_becomes_a_child_of_a_supervisor_starts_again_after_a_crash_which_
     })?;
 
     drop(runtime);
-    let text = String::from_utf8(lines.0.lock().clone()).expect("it is text");
+    let text = lines.text();
     let crashes = text.lines().filter(|line| line.contains("ERROR") && line.contains("the first loop crashes"));
     assert_eq!(crashes.count(), 1, "{text}");
     Ok(())

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 
 /// A file that this node created; dropping it removes the file, unless another file has replaced it.
 #[derive(Debug)]
-pub(crate) struct OwnedFile {
+pub struct OwnedFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -33,7 +33,10 @@ impl OwnedFile {
     }
 
     /// Takes ownership of a bound socket. Its listener prevents reuse of the inode.
-    pub(crate) fn of_socket(path: PathBuf) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn of_socket(path: PathBuf) -> io::Result<Self> {
         let about = fs::symlink_metadata(&path)?;
         Ok(Self { path, device: about.dev(), inode: about.ino(), _open: None })
     }

@@ -9,10 +9,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusm_cluster::node::{Node, PeerStatus};
+use rusm_console::OwnedFile;
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 
-use super::private_socket::{self, SocketFile, read_line};
+use super::private_socket::{self, read_line};
 
 /// Time that a client has to send its line, and again to read the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
 /// A thread that answers commands, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Control {
-    socket: Option<SocketFile>,
+    socket: Option<OwnedFile>,
     listener: Arc<UnixListener>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

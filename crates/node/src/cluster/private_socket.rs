@@ -3,40 +3,25 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
+use rusm_console::OwnedFile;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getuid;
 
-/// The file of a bound socket. Dropping it removes the file, unless another one has its name by now. Drop the listener after
-/// it, so that no other file has its inode.
-#[derive(Debug)]
-pub(super) struct SocketFile {
-    path: PathBuf,
-    device_and_inode: (u64, u64),
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.device_and_inode) {
-            drop(fs::remove_file(&self.path));
-        }
-    }
-}
-
-/// Binds a socket that only this user can connect to. The caller must own the name: a socket that has it is removed.
-pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+/// Binds a socket that only this user can connect to. The caller must own the name: a socket that has it is removed. Drop the
+/// listener after the file, so that no other file has its inode.
+pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, OwnedFile)> {
     // Binding fails if something else has the name.
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    let found = fs::symlink_metadata(path)?;
-    Ok((listener, SocketFile { path: path.to_owned(), device_and_inode: (found.dev(), found.ino()) }))
+    Ok((listener, OwnedFile::of_socket(path.to_owned())?))
 }
 
 /// Returns true if the client is of this user, or of root: a folder that others may enter by now does not let them in.

@@ -63,12 +63,14 @@ impl RuntimeShared {
     /// gate would keep it from parking. `None` for other processes, and while the gate can count no further messages.
     pub(crate) fn request_own_room(&self, slot: Slot, to: Pid) -> Option<Push> {
         let local = scheduler::local().filter(|local| ptr::eq(&raw const *local.shared, self))?;
-        if local.running_pid() != Some(to) || slot.header().gate.pending() >= PENDING_MAX {
+        let (header, pending) = (slot.header(), slot.header().gate.pending());
+        if local.running_pid() != Some(to) || pending >= PENDING_MAX {
             return None;
         }
         // SAFETY: this thread runs the process.
         unsafe { slot.body() }.backpressured.set(true);
-        Some(Push::Full)
+        // Others may have freed the budget, or raised the capacity, since the message was refused.
+        Some(if self.is_below_low_watermark(header, pending) { Push::Queued } else { Push::Full })
     }
 
     #[cold]

@@ -132,7 +132,7 @@ impl Unreceived {
     /// Forgets the wait of a process for a start, which it has given up.
     pub(crate) fn forget_start(&self, pid: Pid) {
         let mut noted = self.noted.lock();
-        let is_other = |wait: &Wait| wait.pid != pid || wait.is_receive();
+        let is_other = |wait: &Wait| wait.pid != pid || !matches!(wait.wanted, Wanted::Start(_));
         noted.new.retain(is_other);
         noted.old.retain(is_other);
     }
