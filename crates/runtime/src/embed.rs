@@ -142,7 +142,7 @@ pub fn show_server(runtime: &Handle, server: Weak<dyn HttpServer>) {
 /// Writes a line about a failure to standard error, if the events of this thread reach no subscriber of `tracing`: at most 32
 /// in a second; the next one tells how many were left out. The caller escapes what comes from outside.
 pub fn print_without_subscriber(runtime: &Handle, line: impl FnOnce() -> String) {
-    runtime.shared.crash_log.print_without_subscriber(runtime.shared.started, line);
+    runtime.shared.crash_log.print_without_subscriber(line);
 }
 
 /// Logs a message that a process does not handle, if it is the 1st, 10th, 100th, … one; `total` counts them.

@@ -165,7 +165,7 @@ impl Runtime {
         threads.extend(shared.timers.stop());
         threads.extend(shared.tickers.stop());
         let ended = wait_until(Instant::now() + KILL_GRACE, || threads.iter().all(JoinHandle::is_finished));
-        shared.crash_log.finish(shared.now_ns(), |cause| shared.causes.text(cause));
+        panics::contain(|| shared.crash_log.finish(shared.now_ns(), |cause| shared.causes.text(cause)));
         if !ended {
             // A thread inside an endless poll cannot be ended. It keeps the shared state, so nothing may be freed.
             return ShutdownReport {
@@ -178,6 +178,7 @@ impl Runtime {
             drop(thread.join());
         }
         tear_down(&shared);
+        panics::contain(|| shared.crash_log.tell_left_out(true));
         ShutdownReport { killed, stuck: Vec::new() }
     }
 }

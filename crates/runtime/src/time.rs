@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub(crate) mod line_budget;
 pub(crate) mod override_stack;
 pub(crate) mod realtime;
 pub mod ticker;

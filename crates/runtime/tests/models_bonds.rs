@@ -25,6 +25,8 @@ mod gate;
 mod header;
 #[path = "../src/links/holdings.rs"]
 mod holdings;
+#[path = "../src/time/line_budget.rs"]
+mod line_budget;
 #[path = "models/locks.rs"]
 mod locks;
 #[path = "../src/mailbox/message.rs"]
@@ -89,6 +91,9 @@ mod process {
 mod runtime {
     pub(crate) use crate::panics;
     pub(crate) use crate::world::shared;
+}
+mod time {
+    pub(crate) use crate::line_budget;
 }
 
 type Model = fn();

@@ -79,7 +79,7 @@ impl Reloaded {
             }
             Self::Modules => {
                 let routes = app.sites.iter().flat_map(|site| &site.routes);
-                routes.filter_map(|route| Some(guest_of(&route.target)?.module.clone())).collect()
+                routes.filter_map(|route| Some(route.guest()?.module.clone())).collect()
             }
         }
     }
@@ -149,7 +149,7 @@ impl Sites {
         wasm: Option<Wasm>,
         store: Option<Store>,
     ) -> Result<Self, SiteError> {
-        let has_guests = app.sites.iter().flat_map(|site| &site.routes).any(|route| guest_of(&route.target).is_some());
+        let has_guests = app.sites.iter().any(|site| site.guests().next().is_some());
         let wasm = match wasm {
             None if has_guests => Some(Wasm::start(WasmConfig { store, ..app.wasm.clone() })?),
             wasm => wasm,
@@ -183,7 +183,7 @@ impl Sites {
     /// Compiles the modules of all routes with paths that `is_due` selects; the others stay as they are.
     fn compiled(&self, is_due: impl Fn(&Path) -> bool) -> Result<BTreeMap<PathBuf, Module>, SourceError> {
         let Some(wasm) = &self.wasm else { return Ok(BTreeMap::new()) };
-        let guests = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        let guests = self.app.sites.iter().flat_map(Site::guests);
         let mut modules = BTreeMap::new();
         for SiteGuest { module: path, .. } in guests {
             if modules.contains_key(path) {
@@ -208,7 +208,7 @@ impl Sites {
             return name.clone();
         }
         let name = stem(path);
-        let of_sites = self.app.sites.iter().flat_map(|site| &site.routes).filter_map(|route| guest_of(&route.target));
+        let of_sites = self.app.sites.iter().flat_map(Site::guests);
         let mut others = of_sites.map(|guest| &guest.module).chain(self.app.processes.iter().map(|one| &one.module));
         let is_taken =
             self.app.modules.contains_key(&name) || others.any(|other| *other != path && stem(other) == name);
@@ -376,13 +376,6 @@ impl Sites {
                 tracing::warn!(target: "rusm::serve", %address, "connections were cut at the end of the drain");
             }
         }
-    }
-}
-
-const fn guest_of(target: &Target) -> Option<&SiteGuest> {
-    match target {
-        Target::Guest(guest) => Some(guest),
-        Target::Folder(_) => None,
     }
 }
 

@@ -22,10 +22,13 @@ use toml::{Table, Value};
 
 use crate::settings::error::SettingsError;
 use crate::settings::layers::in_section;
-use crate::settings::limits::{MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, section_with_limits};
+use crate::settings::limits::{
+    MemoryMax, MessageMax, PartsMax, SentMax, TableMax, U32_MAX, check_within, limits_of_all, raised_to,
+    section_with_limits,
+};
 use crate::settings::profile::known_profile;
 use crate::settings::raw::{RawSetting, RawSettings, did_you_mean, section};
-use crate::settings::serve::{Context, Site};
+use crate::settings::serve::{Context, Site, site_origin};
 use crate::settings::value::{Flag, Number, Size, Strings, Text, Time, Word, Words, time};
 
 section_with_limits! {
@@ -199,7 +202,8 @@ impl App {
     ) -> Result<Self, SettingsError> {
         let section = ProcessSection { args: Strings(args.to_vec()), ..section(given, "process", "the command line")? };
         let process = process(&section, module.to_owned(), name.to_owned(), &self.wasm.profiles)?;
-        let app = Self { processes: vec![process], sites: Vec::new(), ..self };
+        let wasm = raised_to(&process.limits, self.wasm);
+        let app = Self { processes: vec![process], sites: Vec::new(), wasm, ..self };
         app.check("the command line")?;
         Ok(app)
     }
@@ -215,7 +219,10 @@ impl App {
         let (origin, dir) = ("the command line", Path::new(""));
         let (modules, profiles, capacity) = (&self.modules, &self.wasm.profiles, self.wasm.capacity);
         let single = Context { origin, dir, modules, profiles, capacity }.single(target, site, route)?;
-        Ok(Self { sites: vec![single], processes: Vec::new(), ..self })
+        let limits = single.guests().next().map(|guest| guest.limits).unwrap_or_default();
+        let app = Self { wasm: raised_to(&limits, self.wasm), sites: vec![single], processes: Vec::new(), ..self };
+        app.check(origin)?;
+        Ok(app)
     }
 
     /// Returns the number of guests that the application starts.
@@ -237,8 +244,34 @@ impl App {
         let registered = self.processes.iter().filter_map(|process| process.register.as_ref());
         match registered.into_iter().find(|name| !names.insert(*name)) {
             Some(name) => Err(SettingsError::DuplicateRegister { name: name.clone(), origin: origin.to_owned() }),
-            None => Ok(()),
+            None => self.check_limits(origin),
         }
+    }
+
+    /// Refuses limits above those of all guests, or of their profile: they would be ignored.
+    fn check_limits(&self, origin: &str) -> Result<(), SettingsError> {
+        let (all, profiles) = (limits_of_all(&self.wasm), &self.wasm.profiles);
+        let of_profile = |name: &str| profiles.limits(name).unwrap_or_default();
+        for name in profiles.names() {
+            let place = ("profile.NAME", &*format!("{origin} (profile {name:?})"));
+            check_within(&of_profile(name), place, &all, "limits")?;
+        }
+        let check = |limits: &GuestLimits, profile: &str, place: (&str, &str)| {
+            check_within(limits, place, &all, "limits")?;
+            check_within(limits, place, &of_profile(profile), &format!("profile.{profile}"))
+        };
+        for process in &self.processes {
+            let place = format!("{origin} (process {:?})", process.name);
+            check(&process.limits, &process.profile, ("process", &place))?;
+        }
+        for (number, site) in (1..).zip(&self.sites) {
+            let routes = site.routes.iter().filter_map(|route| Some((route, route.guest()?)));
+            for (route, guest) in routes {
+                let place = format!("{}, route {:?}", site_origin(origin, number, site.name.as_deref()), route.pattern);
+                check(&guest.limits, &guest.profile, ("serve.route", &place))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum SettingsError {
     Shape { key: String, origin: String, due: &'static str },
     #[error("{what} is for a module, and a folder ignores it: remove it")]
     NotForFolder { what: String },
+    #[error("{key} of {value} in {origin} is above {limit} of {most}: raise that one, or lower this one")]
+    AboveLimit { key: String, origin: String, value: String, limit: String, most: String },
     #[error("two processes in {origin} are called {id:?}: give them different names")]
     DuplicateName { id: String, origin: String },
     #[error("two processes in {origin} register the name {name:?}: give them different names")]

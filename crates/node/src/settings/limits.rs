@@ -1,5 +1,9 @@
 //! Resource limits of single guests. Processes and profiles have the same keys for them.
 
+use rusm_wasm::{GuestLimits, WasmConfig};
+
+use crate::settings::error::SettingsError;
+use crate::settings::size::format_bytes;
 use crate::settings::value::{Number, Size};
 
 /// Largest value of the settings that have 32 bits.
@@ -46,3 +50,72 @@ macro_rules! section_with_limits {
     };
 }
 pub(super) use section_with_limits;
+
+/// Writes the value of a limit for people.
+type Format = fn(u64) -> String;
+
+/// Refuses a limit of the section `key` of `origin` above that of the section `above`: it would be ignored.
+pub(super) fn check_within(
+    own: &GuestLimits,
+    (key, origin): (&str, &str),
+    most: &GuestLimits,
+    above: &str,
+) -> Result<(), SettingsError> {
+    let wide = |value: Option<u32>| value.map(u64::from);
+    let count = |count: u64| count.to_string();
+    let limits: [(_, _, _, Format); 7] = [
+        ("memory_max", own.memory_max_bytes, most.memory_max_bytes, format_bytes),
+        ("table_max_elements", wide(own.table_max_elements), wide(most.table_max_elements), count),
+        ("parts_max", wide(own.parts_max), wide(most.parts_max), count),
+        ("message_max", wide(own.message_max_bytes), wide(most.message_max_bytes), format_bytes),
+        ("cpu_max", own.cpu_max_percent.map(u64::from), most.cpu_max_percent.map(u64::from), count),
+        ("sent_max", own.sent_max_bytes, most.sent_max_bytes, format_bytes),
+        ("mailbox_capacity", wide(own.mailbox_capacity), wide(most.mailbox_capacity), count),
+    ];
+    for (limit, own, most, text) in limits {
+        let (Some(own), Some(most)) = (own, most) else { continue };
+        if own > most {
+            // Sizes are rounded.
+            let text = if text(own) == text(most) { count } else { text };
+            return Err(SettingsError::AboveLimit {
+                key: format!("{key}.{limit}"),
+                origin: origin.to_owned(),
+                value: text(own),
+                limit: format!("{above}.{limit}"),
+                most: text(most),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the limits of all guests; the memory in whole pages.
+pub(super) const fn limits_of_all(wasm: &WasmConfig) -> GuestLimits {
+    GuestLimits {
+        memory_max_bytes: Some(wasm.memory_max_bytes.next_multiple_of(0x1_0000)),
+        table_max_elements: Some(wasm.table_max_elements),
+        parts_max: Some(wasm.parts_max),
+        message_max_bytes: Some(wasm.message_max_bytes),
+        cpu_max_percent: None,
+        sent_max_bytes: Some(wasm.sent_max_bytes),
+        mailbox_capacity: None,
+    }
+}
+
+/// Raises the limits of all guests to those of the only one, which the command line describes.
+pub(super) fn raised_to(limits: &GuestLimits, wasm: WasmConfig) -> WasmConfig {
+    fn higher<T: Ord>(most: T, limit: Option<T>) -> T {
+        match limit {
+            Some(limit) => most.max(limit),
+            None => most,
+        }
+    }
+    WasmConfig {
+        memory_max_bytes: higher(wasm.memory_max_bytes, limits.memory_max_bytes),
+        table_max_elements: higher(wasm.table_max_elements, limits.table_max_elements),
+        parts_max: higher(wasm.parts_max, limits.parts_max),
+        message_max_bytes: higher(wasm.message_max_bytes, limits.message_max_bytes),
+        sent_max_bytes: higher(wasm.sent_max_bytes, limits.sent_max_bytes),
+        ..wasm
+    }
+}

@@ -141,6 +141,22 @@ pub(crate) struct SiteRoute {
     pub(crate) rates: Vec<RateLimit>,
 }
 
+impl Site {
+    /// Returns the components that handle requests.
+    pub(crate) fn guests(&self) -> impl Iterator<Item = &SiteGuest> {
+        self.routes.iter().filter_map(SiteRoute::guest)
+    }
+}
+
+impl SiteRoute {
+    pub(crate) const fn guest(&self) -> Option<&SiteGuest> {
+        match &self.target {
+            Target::Guest(guest) => Some(guest),
+            Target::Folder(_) => None,
+        }
+    }
+}
+
 /// The handler of the requests of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -171,6 +187,14 @@ pub(super) struct Context<'a> {
     pub(super) capacity: u32,
 }
 
+/// Returns the place of a server in a file, for errors.
+pub(super) fn site_origin(file: &str, number: usize, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{file} (serve {name:?})"),
+        None => format!("{file} (serve {number})"),
+    }
+}
+
 impl Context<'_> {
     /// Reads all `[[serve]]` entries.
     pub(super) fn sites(self, entries: Option<&Value>) -> Result<Vec<Site>, SettingsError> {
@@ -191,10 +215,7 @@ impl Context<'_> {
 
     fn site(self, number: usize, table: &Table) -> Result<Site, SettingsError> {
         let name = table.get("name").and_then(Value::as_str);
-        let origin = match name {
-            Some(name) => format!("{} (serve {name:?})", self.origin),
-            None => format!("{} (serve {number})", self.origin),
-        };
+        let origin = site_origin(self.origin, number, name);
         let given: ServeSection = section(&in_section("serve", &origin, table.clone()), "serve", &origin)?;
         let entries = given.route.as_ref().map(|route| &route.value);
         let shape = "written as [[serve.route]]";
@@ -230,7 +251,7 @@ impl Context<'_> {
         let limits: ServeLimitsSection =
             section(&in_section("serve.limits", &origin, limits), "serve.limits", &origin)?;
         let mut limits = limits.limits();
-        let has_guests = routes.iter().any(|route| matches!(route.target, Target::Guest(_)));
+        let has_guests = routes.iter().any(|route| route.guest().is_some());
         if has_guests && !is_bounded {
             // A request that waits its turn is better than one that is refused for lack of an instance.
             limits.in_flight = limits.in_flight.min(self.capacity);

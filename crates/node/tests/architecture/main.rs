@@ -105,7 +105,7 @@ const STATICS: [Static; 13] = [
     Static {
         file: "runtime/src/runtime/panics.rs",
         name: "PANIC_LINES",
-        why: "the lines of this thread about panics outside of the body of a process",
+        why: "the number of lines about panics outside of the body of a process, whichever runtime they belong to",
     },
     Static { file: "runtime/src/runtime/panic_hook.rs", name: "HOOK", why: "the standard library has one panic hook" },
     Static {

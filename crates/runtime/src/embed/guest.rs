@@ -21,6 +21,7 @@ use crate::process::header::{
 };
 use crate::process::table::Slot;
 use crate::runtime::shared::RuntimeShared;
+use crate::runtime::{crashes, panics};
 use crate::scheduler::{self, Local};
 use crate::{Context, ExitReason, Handle, Message, MonitorRef, Pid, Watch};
 
@@ -163,10 +164,9 @@ impl GuestContext<'_> {
         if self.mailbox_has_room(self.0.pid(), true) {
             shared.exit(Some(other), self.0.pid(), ExitReason::other(text));
         } else {
-            if let Some(skipped) = shared.notice_log.take(shared.started) {
-                let not_logged = (skipped > 0).then_some(skipped);
-                let pid = self.0.pid();
-                tracing::warn!(%pid, not_logged, "the mailbox of a guest is full of refusals: the guest is killed");
+            if let Some(skipped) = shared.crash_log.notices.take() {
+                let guest = shared.called(self.0.pid());
+                panics::contain(|| crashes::log_full_of_refusals(&guest, skipped));
             }
             shared.exit(None, self.0.pid(), ExitReason::Killed);
         }

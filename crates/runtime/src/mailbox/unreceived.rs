@@ -6,6 +6,8 @@
 //!
 //!   wait for a start, or for room in its own mailbox ─▶ noted in place of its earlier one ─▶ checks
 //!   nothing was received in between: one line
+//!
+//!   start from outside ─▶ the new process is noted ─▶ checks: one line, if it has not acknowledged
 //! ```
 //!
 //! A selective receive is noted at most once between two checks, so it pays next to nothing. Waits for replies are not
@@ -43,6 +45,8 @@ pub(crate) enum Wanted {
     Start(Pid),
     /// Room in its own mailbox.
     Room,
+    /// Its own acknowledgement to a thread that has started it from outside.
+    Acknowledgement,
 }
 
 impl fmt::Display for Wanted {
@@ -52,6 +56,7 @@ impl fmt::Display for Wanted {
             Self::Match => f.write_str("messages that it selects"),
             Self::Start(pid) => write!(f, "the start of {pid}"),
             Self::Room => f.write_str("room in its own mailbox"),
+            Self::Acknowledgement => f.write_str("something in its start, which it has not acknowledged for seconds"),
         }
     }
 }
@@ -86,7 +91,13 @@ impl Wait {
 
     /// Returns true for a start that may still take its time.
     const fn is_early(&self) -> bool {
-        matches!(self.wanted, Wanted::Start(_)) && self.oldest.is_none() && self.checks < START_CHECKS
+        let is_start = matches!(self.wanted, Wanted::Start(_) | Wanted::Acknowledgement);
+        is_start && self.oldest.is_none() && self.checks < START_CHECKS
+    }
+
+    /// Returns true for a wait that ends before the process begins another one.
+    const fn is_single(&self) -> bool {
+        matches!(self.wanted, Wanted::Start(_) | Wanted::Room)
     }
 
     /// Returns true if the process needs its line: after the note it received nothing and waits still, or the oldest message
@@ -97,6 +108,8 @@ impl Wait {
             Wanted::Start(_) => waits & WAIT_CALL != 0,
             // After a send that was given up, the process sleeps or receives.
             Wanted::Room => waits & (WAIT_SEND | WAIT_SLEEP | WAIT_RECEIVE) == WAIT_SEND,
+            // It is forgotten when the start ends, whatever the process has received until then.
+            Wanted::Acknowledgement => return true,
         };
         self.is_left() || received == self.received && waits
     }
@@ -118,21 +131,45 @@ struct Noted {
     old: Vec<Wait>,
 }
 
+impl Noted {
+    fn add(&mut self, wait: Wait) {
+        if self.new.len() < NOTED_MAX {
+            self.new.push(wait);
+        }
+    }
+}
+
 impl Unreceived {
+    /// Notes a process that has been started from outside, until [`forget_acknowledgement`](Self::forget_acknowledgement).
+    pub(crate) fn note_start(&self, pid: Pid) {
+        let (received, wanted) = (0, Wanted::Acknowledgement);
+        let wait = Wait { pid, received, received_before: received, oldest_number: 0, wanted, oldest: None, checks: 0 };
+        self.noted.lock().add(wait);
+    }
+
     /// Notes a wait for a start or for room, in place of an earlier one of the process since the last check.
     pub(crate) fn note_wait(&self, wait: Wait) {
         let mut noted = self.noted.lock();
-        if let Some(earlier) = noted.new.iter_mut().find(|noted| noted.pid == wait.pid && !noted.is_receive()) {
+        if let Some(earlier) = noted.new.iter_mut().find(|noted| noted.pid == wait.pid && noted.is_single()) {
             *earlier = wait;
-        } else if noted.new.len() < NOTED_MAX {
-            noted.new.push(wait);
+        } else {
+            noted.add(wait);
         }
     }
 
     /// Forgets the wait of a process for a start, which it has given up.
     pub(crate) fn forget_start(&self, pid: Pid) {
+        self.forget(pid, |wanted| matches!(wanted, Wanted::Start(_)));
+    }
+
+    /// Forgets a process that has acknowledged its start, or that is no longer waited for.
+    pub(crate) fn forget_acknowledgement(&self, pid: Pid) {
+        self.forget(pid, |wanted| matches!(wanted, Wanted::Acknowledgement));
+    }
+
+    fn forget(&self, pid: Pid, is_over: impl Fn(&Wanted) -> bool) {
         let mut noted = self.noted.lock();
-        let is_other = |wait: &Wait| wait.pid != pid || !matches!(wait.wanted, Wanted::Start(_));
+        let is_other = |wait: &Wait| wait.pid != pid || !is_over(&wait.wanted);
         noted.new.retain(is_other);
         noted.old.retain(is_other);
     }
@@ -243,6 +280,23 @@ mod tests {
 
         assert_eq!(returned.iter().position(|count| *count > 0), Some(START_CHECKS as usize - 1));
         assert_eq!(returned.iter().sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn a_start_from_outside_is_noted_beside_the_waits_of_its_process() {
+        let unreceived = Unreceived::default();
+        let start = || Wait { wanted: Wanted::Start(Pid::NONE), oldest: None, ..wait() };
+        unreceived.note_wait(start());
+        unreceived.note_start(Pid::NONE);
+        unreceived.note_wait(start());
+        unreceived.forget_start(Pid::NONE);
+        let mut returned = (0..12).flat_map(|_| unreceived.check());
+        assert!(returned.next().is_some_and(|wait| wait.is_due(7, 0)));
+        assert!(returned.next().is_none());
+
+        unreceived.note_start(Pid::NONE);
+        unreceived.forget_acknowledgement(Pid::NONE);
+        assert_eq!((0..12).flat_map(|_| unreceived.check()).count(), 0);
     }
 
     #[test]

@@ -94,12 +94,32 @@ impl Handle {
             kill_after_first_poll(self, pid);
         }
         let mut end = end.unwrap_or_else(|| self.watch(pid));
+        let _noted = NotedStart::of(self, pid);
         match reply_or_end(started, &mut end).await {
             Ok(()) => Ok(pid),
             Err(Unanswered::Ended(reason)) => Err(InitError::Ended(reason)),
             // The process will end, or is killed because it dropped its token.
             Err(Unanswered::Dropped) => Err(InitError::Ended(end.await)),
         }
+    }
+}
+
+/// A start from outside that the watchdog logs if it does not end.
+struct NotedStart<'a> {
+    runtime: &'a Handle,
+    child: Pid,
+}
+
+impl<'a> NotedStart<'a> {
+    fn of(runtime: &'a Handle, child: Pid) -> Self {
+        runtime.shared.unreceived.note_start(child);
+        Self { runtime, child }
+    }
+}
+
+impl Drop for NotedStart<'_> {
+    fn drop(&mut self) {
+        self.runtime.shared.unreceived.forget_acknowledgement(self.child);
     }
 }
 

@@ -15,23 +15,22 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusm_text::escaped;
 
-use crate::mailbox::unreceived::Wait;
+use crate::mailbox::unreceived::{Wait, Wanted};
 use crate::observe::inspect::causes::CAUSES_MAX;
 use crate::process::exit::ExitReason;
 use crate::process::pid::Pid;
 use crate::runtime::backtrace::frames_of_process;
 use crate::runtime::hooks::Hook;
 use crate::runtime::panics::{self, has_subscriber};
+use crate::time::line_budget::LineBudget;
 
 /// Shortest time between two lines about one cause, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
-/// Maximum number of lines in a second about all causes together.
-const LINES_PER_SECOND: u64 = 32;
 /// Environment variable that asks for backtraces: `full` for all frames, and 0 for none.
 const BACKTRACE: &str = "RUST_BACKTRACE";
 /// Maximum number of bytes of a name in a line.
@@ -119,42 +118,6 @@ impl Crash {
 /// Function that is called with each crash; see [`Config::on_crash`](crate::Config::on_crash).
 pub type CrashHook = Hook<Crash>;
 
-/// A number of lines for each second, for all processes together.
-#[derive(Default)]
-pub(crate) struct LineBudget {
-    /// The current second, and in the lowest 16 bits the number of its lines.
-    state: AtomicU64,
-    /// Lines that were not logged since the last one that was.
-    skipped: AtomicU64,
-}
-
-impl LineBudget {
-    /// Takes a line. Threads that ask at the same time may get a line too many.
-    fn has_room(&self, now_ns: u64) -> bool {
-        let (second, state) = (now_ns / LOG_INTERVAL_NS, self.state.load(Ordering::Relaxed));
-        let lines = if state >> 16 == second { state & 0xffff } else { 0 };
-        if lines < LINES_PER_SECOND {
-            self.state.store(second << 16 | (lines + 1), Ordering::Relaxed);
-        }
-        lines < LINES_PER_SECOND
-    }
-
-    /// Takes a line, and returns how many were not logged before it; `None` if this one is not logged either.
-    pub(crate) fn take(&self, started: Instant) -> Option<u64> {
-        if self.has_room(started.elapsed().as_nanos() as u64) {
-            return Some(self.skipped.swap(0, Ordering::Relaxed));
-        }
-        self.skipped.fetch_add(1, Ordering::Relaxed);
-        None
-    }
-
-    /// Returns how many lines were not logged, if no line has told it, and one may; `at_end` in any case.
-    fn take_left(&self, now_ns: u64, at_end: bool) -> Option<u64> {
-        let is_left = self.skipped.load(Ordering::Relaxed) > 0 && (at_end || self.has_room(now_ns));
-        is_left.then(|| self.skipped.swap(0, Ordering::Relaxed))
-    }
-}
-
 /// The log of the crashes of a runtime.
 pub(crate) struct CrashLog {
     /// Time at which each cause was last logged, in nanoseconds since the start of the runtime; 0 for never. The last one
@@ -166,6 +129,8 @@ pub(crate) struct CrashLog {
     budget: LineBudget,
     /// Lines of other failures without a subscriber: they must not take the place of crashes.
     others: LineBudget,
+    /// Lines about supervisors that give up, processes that may wait for ever and guests that are killed.
+    pub(crate) notices: LineBudget,
     /// Threads that write lines with backtraces.
     writers: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -177,8 +142,9 @@ impl CrashLog {
             logged_ns: of_causes(),
             skipped: (0..schedulers).map(|_| of_causes()).collect(),
             has_skipped: AtomicBool::new(false),
-            budget: LineBudget::default(),
-            others: LineBudget::default(),
+            budget: LineBudget::new(),
+            others: LineBudget::new(),
+            notices: LineBudget::new(),
             writers: Mutex::default(),
         }
     }
@@ -202,14 +168,12 @@ impl CrashLog {
     }
 
     /// Writes the line of another failure to standard error if no subscriber gets its event.
-    pub(crate) fn print_without_subscriber(&self, started: Instant, line: impl FnOnce() -> String) {
+    pub(crate) fn print_without_subscriber(&self, line: impl FnOnce() -> String) {
         if has_subscriber() {
             return;
         }
-        match self.others.take(started) {
-            Some(0) => print(&line(), None),
-            Some(skipped) => print(&format!("{}; {skipped} more lines before it were left out", line()), None),
-            None => {}
+        if let Some(skipped) = self.others.take() {
+            print(&format!("{}{}", line(), left_out_before(skipped)), None);
         }
     }
 
@@ -241,6 +205,23 @@ impl CrashLog {
         None
     }
 
+    /// Logs how many lines about other failures were left out.
+    pub(crate) fn tell_left_out(&self, at_end: bool) {
+        let budgets = [
+            (&self.others, "jobs and connections"),
+            (&self.notices, "processes that wait or give up, and guests that are killed"),
+            (&panics::PANIC_LINES, "panics outside of the body of a process"),
+        ];
+        for (budget, about) in budgets {
+            let Some(left) = budget.take_left(at_end) else { continue };
+            if has_subscriber() {
+                tracing::warn!(left, about, "lines were left out");
+            } else {
+                print(&format!("{left} more lines about {about} were left out"), None);
+            }
+        }
+    }
+
     fn take_skipped(&self, cause: usize) -> u64 {
         self.skipped.iter().map(|scheduler| scheduler[cause].swap(0, Ordering::Relaxed)).sum()
     }
@@ -248,9 +229,7 @@ impl CrashLog {
     /// Logs the numbers of crashes that no later crash has told, `at_end` also those of the last second. `describe`
     /// returns kind and reason of a cause.
     pub(crate) fn flush(&self, now_ns: u64, at_end: bool, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
-        if let Some(left) = self.others.take_left(now_ns, at_end) {
-            print(&format!("{left} more lines about jobs and connections were left out"), None);
-        }
+        self.tell_left_out(at_end);
         if !self.has_skipped.swap(false, Ordering::Relaxed) {
             return;
         }
@@ -304,7 +283,7 @@ pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: 
         let (pid, name) = (supervisor.pid, supervisor.name.as_deref());
         tracing::error!(supervisor = %pid, name, reason = %why, not_logged, "supervisor gave up");
     } else {
-        print(&format!("supervisor {supervisor} gave up: {why}"), None);
+        print(&format!("supervisor {supervisor} gave up: {why}{}", left_out_before(skipped)), None);
     }
 }
 
@@ -328,6 +307,9 @@ pub(crate) fn log_unreceived(receiver: &Called, wait: &Wait, waiting: u64, has_r
         let not_logged = (skipped > 0).then_some(skipped);
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
         let what = match (wait.is_receive(), has_received) {
+            (false, _) if matches!(wanted, Wanted::Acknowledgement) => {
+                "process has not acknowledged its start for seconds"
+            }
             (false, _) => "process waits for what does not happen",
             (true, true) => "process leaves messages in its mailbox and receives others",
             (true, false) => "process receives none of the messages in its mailbox",
@@ -342,8 +324,25 @@ pub(crate) fn log_unreceived(receiver: &Called, wait: &Wait, waiting: u64, has_r
                 format!("; {others} ({waiting}), the oldest of type {oldest}")
             }
         };
-        print(&format!("process {receiver} waits for {wanted}{beside}"), None);
+        print(&format!("process {receiver} waits for {wanted}{beside}{}", left_out_before(skipped)), None);
     }
+}
+
+/// Logs that a guest is killed because it asks for links without end.
+#[cold]
+pub(crate) fn log_full_of_refusals(guest: &Called, skipped: u64) {
+    if has_subscriber() {
+        let not_logged = (skipped > 0).then_some(skipped);
+        let (pid, name) = (guest.pid, guest.name.as_deref());
+        tracing::warn!(%pid, name, not_logged, "the mailbox of a guest is full of refusals: the guest is killed");
+    } else {
+        let before = left_out_before(skipped);
+        print(&format!("guest {guest} is killed: its mailbox is full of refusals{before}"), None);
+    }
+}
+
+fn left_out_before(skipped: u64) -> String {
+    if skipped > 0 { format!("; {skipped} more lines before it were left out") } else { String::new() }
 }
 
 /// Logs that an item of a pipeline has failed; `total` counts such items of that worker.
@@ -378,20 +377,9 @@ fn print(line: &str, backtrace: Option<&Backtrace>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::line_budget::LINES_PER_SECOND;
 
     const SECOND: u64 = LOG_INTERVAL_NS;
-
-    #[test]
-    fn lines_of_one_second_are_bounded_and_the_others_counted() {
-        let (lines, started) = (LineBudget::default(), Instant::now());
-
-        let logged: Vec<_> = (0..LINES_PER_SECOND + 1_000).map(|_| lines.take(started)).collect();
-
-        // A second may end meanwhile.
-        let count = logged.iter().flatten().count() as u64;
-        assert!((LINES_PER_SECOND..=2 * LINES_PER_SECOND).contains(&count), "{count} lines");
-        assert!(lines.skipped.load(Ordering::Relaxed) > 0 && logged[0] == Some(0));
-    }
 
     #[test]
     fn a_storm_of_one_cause_is_logged_once_in_a_second_with_the_number() {
@@ -433,19 +421,6 @@ mod tests {
         let log = CrashLog::new(2);
         let turns: Vec<_> = (1..100).map(|n| log.take_turn(0, None, n * SECOND)).collect();
         assert!(turns.iter().all(|turn| *turn == Some(0)), "{turns:?}");
-    }
-
-    #[test]
-    fn lines_that_no_later_line_has_told_are_counted_after_a_second_or_at_the_end() {
-        let budget = LineBudget::default();
-        let skipped = (0..LINES_PER_SECOND + 5).filter(|_| !budget.has_room(1)).count() as u64;
-        budget.skipped.store(skipped, Ordering::Relaxed);
-
-        assert_eq!(budget.take_left(2, false), None);
-        assert_eq!(budget.take_left(1 + SECOND, false), Some(5));
-        assert_eq!(budget.take_left(1 + SECOND, true), None);
-        budget.skipped.store(3, Ordering::Relaxed);
-        assert_eq!(budget.take_left(1 + SECOND, true), Some(3));
     }
 
     #[test]

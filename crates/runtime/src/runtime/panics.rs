@@ -9,31 +9,20 @@ use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::task::Waker;
-use std::time::{Duration, Instant};
 
 use rusm_text::escaped;
 use tracing::dispatcher;
 use tracing::subscriber::NoSubscriber;
 
-/// Maximum number of lines of a thread, in each [`LOG_INTERVAL`], about panics outside of the body of a process.
-const LOG_LINES_MAX: u32 = 8;
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
+use crate::time::line_budget::LineBudget;
 
-/// The lines of a thread about panics outside of the body of a process.
-#[derive(Clone, Copy)]
-struct PanicLines {
-    since: Option<Instant>,
-    /// Lines since then.
-    lines: u32,
-    /// Panics without a line since the last one with one.
-    skipped: u64,
-}
+/// The lines about panics outside of the body of a process, of all runtimes of the program.
+pub(crate) static PANIC_LINES: LineBudget = LineBudget::new();
 
 thread_local! {
     static LAST_PANIC_LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
     /// True if panics of this thread are caught by code that reports them itself.
     static IS_SILENCED: Cell<bool> = const { Cell::new(false) };
-    static PANIC_LINES: Cell<PanicLines> = const { Cell::new(PanicLines { since: None, lines: 0, skipped: 0 }) };
     /// True while this thread runs code of a process that another thread runs.
     static IS_OF_PROCESS: Cell<bool> = const { Cell::new(false) };
 }
@@ -59,9 +48,9 @@ pub fn silence_panics<T>(code: impl FnOnce() -> T) -> T {
 
 /// Runs code that may panic as one of its answers: `None` then. The panic is not printed, and leaves no location.
 pub(crate) fn without_panic<T>(code: impl FnOnce() -> T) -> Option<T> {
-    let location = LAST_PANIC_LOCATION.take();
+    let location = take_location();
     let outcome = silence_panics(|| catch_unwind(AssertUnwindSafe(code))).ok();
-    LAST_PANIC_LOCATION.set(location);
+    set_location(location);
     outcome
 }
 
@@ -78,9 +67,9 @@ pub(crate) fn is_of_process() -> bool {
     IS_OF_PROCESS.get()
 }
 
-/// Sets the location of the panic that this thread reports next.
-pub(crate) fn set_location(location: Option<String>) {
-    LAST_PANIC_LOCATION.set(location);
+/// Sets the location of the panic that this thread reports next, and returns the one before; `None` while the thread ends.
+pub(crate) fn set_location(location: Option<String>) -> Option<String> {
+    LAST_PANIC_LOCATION.try_with(|last| last.replace(location)).ok().flatten()
 }
 
 /// Runs code of the program within [`silence_panics`] and prints its panics as usual.
@@ -95,12 +84,12 @@ pub(crate) fn is_silenced() -> bool {
 
 /// Keeps the location of a panic for the code that catches it.
 pub(crate) fn keep_location(info: &PanicHookInfo<'_>) {
-    LAST_PANIC_LOCATION.set(info.location().map(ToString::to_string));
+    set_location(info.location().map(ToString::to_string));
 }
 
 /// Takes the location of the last panic of this thread.
 pub(crate) fn take_location() -> Option<String> {
-    LAST_PANIC_LOCATION.take()
+    set_location(None)
 }
 
 /// Message and location of a panic.
@@ -142,8 +131,7 @@ impl PanicInfo {
                 }
             }
         };
-        let location = LAST_PANIC_LOCATION.with(|location| location.borrow_mut().take());
-        Self { message, location }
+        Self { message, location: take_location() }
     }
 
     /// Writes one line, with the message escaped and truncated.
@@ -158,14 +146,14 @@ impl PanicInfo {
 
 /// Runs code of a process and catches its panics, so that they do not end the scheduler.
 ///
-/// Such a panic is only logged, up to eight in a second of each thread. It does not overwrite the location of a panic that
+/// Such a panic is only logged, up to 32 in a second. It does not overwrite the location of a panic that
 /// this thread is about to report.
 pub(crate) fn contain(code: impl FnOnce()) {
-    let location = LAST_PANIC_LOCATION.take();
+    let location = take_location();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
         log_panic(payload);
     }
-    LAST_PANIC_LOCATION.set(location);
+    set_location(location);
 }
 
 /// Wakes a waker that may belong to another executor. A panic in it does not reach the caller, which can wake further
@@ -181,16 +169,16 @@ pub fn wake(waker: Waker) {
 
 /// Logs a caught panic of blocking code after the end of its process.
 pub(crate) fn report(payload: Box<dyn Any + Send>, location: Option<String>) {
-    let before = LAST_PANIC_LOCATION.replace(location);
+    let before = set_location(location);
     log_panic(payload);
-    LAST_PANIC_LOCATION.set(before);
+    set_location(before);
 }
 
 /// Logs a panic that is not the exit reason of a process.
 #[cold]
 fn log_panic(payload: Box<dyn Any + Send>) {
     let info = PanicInfo::of(payload);
-    let Some(skipped) = take_line() else { return };
+    let Some(skipped) = PANIC_LINES.take() else { return };
     // The subscriber may be what panics.
     let log = || {
         let reason = fmt::from_fn(|f| info.write(f));
@@ -205,20 +193,6 @@ fn log_panic(payload: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(log)) {
         discard(again);
     }
-}
-
-/// Takes a line for a panic, and returns how many panics of this thread were left out before it; `None` if this one is too.
-fn take_line() -> Option<u64> {
-    let (now, mut told) = (Instant::now(), PANIC_LINES.get());
-    if told.since.is_none_or(|since| now.duration_since(since) >= LOG_INTERVAL) {
-        (told.since, told.lines) = (Some(now), 0);
-    }
-    let has_room = told.lines < LOG_LINES_MAX;
-    let skipped = told.skipped;
-    told.skipped = if has_room { 0 } else { skipped + 1 };
-    told.lines += u32::from(has_room);
-    PANIC_LINES.set(told);
-    has_room.then_some(skipped)
 }
 
 /// Returns true if the events of this thread reach a subscriber. A subscriber of another thread or of a scope does not get them.

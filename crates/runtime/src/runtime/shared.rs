@@ -34,7 +34,7 @@ use crate::process::header::{HAS_WAITING_SENDERS, ProcessHeader, TRAPS, WATCHED,
 use crate::process::pid::Pid;
 use crate::process::table::{self, Owner, ProcessTable, Slot};
 use crate::runtime::config::{Config, StartError};
-use crate::runtime::crashes::{Called, CrashLog, LineBudget};
+use crate::runtime::crashes::{Called, CrashLog};
 use crate::runtime::held_wakes::HeldWakes;
 use crate::runtime::remote::peers::Peers;
 use crate::scheduler::parking::{Parking, SCHEDULERS_MAX};
@@ -71,8 +71,6 @@ pub(crate) struct RuntimeShared {
     pub(crate) ended: EndedMemory,
     pub(crate) causes: Causes,
     pub(crate) crash_log: CrashLog,
-    /// Of supervisors that give up, and of guests that ask for links without end.
-    pub(crate) notice_log: LineBudget,
     pub(crate) unreceived: Unreceived,
     pub(crate) watches: Watches,
     pub(crate) restart_pressures: RestartPressures,
@@ -141,7 +139,6 @@ impl RuntimeShared {
             ended: EndedMemory::default(),
             causes: Causes::new(config.schedulers),
             crash_log: CrashLog::new(config.schedulers),
-            notice_log: LineBudget::default(),
             unreceived: Unreceived::default(),
             watches: Watches::new(started, config.schedulers),
             restart_pressures: RestartPressures::default(),

@@ -170,7 +170,9 @@ impl Local {
             CauseKind::Killed => bump(&counters.killed, 1),
             CauseKind::Link => bump(&counters.linked, 1),
         }
-        tracing::debug!(%pid, %reason, "process ended abnormally");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            panics::contain(|| tracing::debug!(%pid, %reason, "process ended abnormally"));
+        }
         // A kill is deliberate, so it is not recorded as an event.
         if *reason != ExitReason::Killed {
             let name = || released.and_then(Released::name).cloned();

@@ -15,6 +15,7 @@ use crate::mailbox::unreceived::{self, Wait};
 use crate::observe::events::EventKind;
 use crate::process::pid::Pid;
 use crate::runtime::crashes;
+use crate::runtime::panics;
 use crate::runtime::shared::RuntimeShared;
 use crate::scheduler::parking::Parking;
 use crate::scheduler::{SchedulerShared, retry_steal};
@@ -47,11 +48,13 @@ pub(crate) fn run(shared: &Arc<RuntimeShared>) {
             *shared.stuck.lock() = stuck;
         }
         NodePool::trim(&shared.nodes);
-        shared.crash_log.flush(shared.now_ns(), false, |cause| shared.causes.text(cause));
         shared.fire_without_runner();
-        trimmer.check(shared);
+        panics::contain(|| trimmer.check(shared));
+        panics::contain(|| shared.crash_log.flush(shared.now_ns(), false, |cause| shared.causes.text(cause)));
         if now >= next_check {
-            shared.unreceived.check().iter().for_each(|wait| log_unreceived(shared, wait));
+            for wait in shared.unreceived.check() {
+                panics::contain(|| log_unreceived(shared, &wait));
+            }
             next_check = now + unreceived::CHECK_INTERVAL;
         }
     }
@@ -74,7 +77,7 @@ fn log_unreceived(shared: &RuntimeShared, wait: &Wait) {
         slot.noted_at().store(unreceived::LOGGED, Ordering::Relaxed);
     }
     let has_received = received != wait.received_before;
-    if let Some(skipped) = shared.notice_log.take(shared.started) {
+    if let Some(skipped) = shared.crash_log.notices.take() {
         crashes::log_unreceived(&shared.called(wait.pid), wait, header.mailbox_len(), has_received, skipped);
     }
 }
@@ -116,7 +119,7 @@ fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut 
         return match observation.stuck.take() {
             Some(pid) => {
                 scheduler.lifo_slot.close();
-                tracing::debug!(%pid, "process is no longer stuck");
+                panics::contain(|| tracing::debug!(%pid, "process is no longer stuck"));
                 true
             }
             None => false,
@@ -134,7 +137,8 @@ fn check(shared: &RuntimeShared, scheduler: &SchedulerShared, observation: &mut 
     }
     if let Some(pid) = current {
         shared.events.record_blocking(EventKind::Stuck { pid });
-        tracing::warn!(%pid, "process is stuck: its poll has not returned for {:?}", now - observation.since);
+        let since = now - observation.since;
+        panics::contain(|| tracing::warn!(%pid, "process is stuck: its poll has not returned for {since:?}"));
     }
     observation.stuck = current;
     true

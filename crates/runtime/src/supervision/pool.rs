@@ -65,6 +65,8 @@ pub enum Routing {
 /// A pool is a reference to its workers, and stays valid when they are restarted. A message that is sent while its
 /// worker restarts is lost, like one to a process that has ended.
 ///
+/// One supervisor at a time runs the workers: those of a second start take the places of the first ones.
+///
 /// ```
 /// # use rusm_runtime as rusm;
 /// use rusm::pool::Pool;

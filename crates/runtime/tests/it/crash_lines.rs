@@ -2,8 +2,10 @@
 
 use std::future::pending;
 use std::io::{BufRead, BufReader};
+use std::pin::pin;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::task::Waker;
 use std::time::Duration;
 
 use rusm_runtime::{Config, Context, CrashHook, ExitReason, Message, Runtime, SpawnOptions, Starting};
@@ -100,6 +102,32 @@ fn panics_of_a_killed_process_and_of_a_hook_have_lines() {
     let ends = ["no room for reports", "the first letter", "the second letter"];
     let found = outside.filter(|line| ends.iter().any(|end| line.ends_with(end))).count();
     assert_eq!(found, ends.len(), "{told}");
+}
+
+#[test]
+fn panics_beyond_the_limit_of_a_second_are_counted() {
+    const PANICS: usize = 300;
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+        let deaf = runtime.spawn(|_| std::future::pending::<()>()).expect("there is room");
+        for _ in 0..PANICS {
+            runtime.try_send(deaf, Fragile("a lost letter")).expect("it is alive");
+        }
+        runtime.exit(deaf, ExitReason::Killed);
+        runtime.wait(deaf);
+        return;
+    }
+
+    let told = program("crash_lines::panics_beyond_the_limit_of_a_second_are_counted", "0");
+
+    let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
+    let counted = |line: &str| match line.strip_prefix("a panic outside of the body of a process: ") {
+        Some(line) => 1 + line.split_once("; ").and_then(|(_, before)| number(before)).unwrap_or(0),
+        None if line.contains(" more lines about panics outside") => number(line).unwrap_or(0),
+        None => 0,
+    };
+    assert_eq!(told.lines().map(counted).sum::<usize>(), PANICS, "{told}");
+    assert!(told.lines().count() < PANICS, "{told}");
 }
 
 #[test]
@@ -204,6 +232,8 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
             }
         };
         runtime.spawn(sender).expect("there is room");
+        let mut from_outside = pin!(runtime.start(async |_: Context, _starting: Starting| pending::<()>().await));
+        assert!(from_outside.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())).is_pending());
         // The test ends this program when it has read the lines.
         std::thread::park_timeout(Duration::from_mins(1));
         return;
@@ -214,7 +244,7 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
     let told = BufReader::new(child.stderr.take().expect("it is a pipe"));
     let lines = told.lines().map_while(Result::ok).filter(|line| line.contains(" waits for "));
     let mut lines: Vec<_> =
-        lines.take(7).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
+        lines.take(8).filter_map(|line| Some(line.split_once(" waits for ")?.1.to_owned())).collect();
 
     child.kill().and_then(|()| child.wait()).expect("it runs");
     lines.sort();
@@ -223,6 +253,7 @@ fn a_process_that_may_wait_for_ever_has_one_line() {
         "messages of type u64; it leaves others in its mailbox (1), the oldest of type ",
         "messages that it selects; in its mailbox are only others (1), the oldest of type ",
         "room in its own mailbox",
+        "something in its start, which it has not acknowledged for seconds",
         "the start of <0.",
         "the start of <0.",
         "the start of <0.",

@@ -1,5 +1,6 @@
 //! The shutdown of a runtime while threads still use its handles, and the order in which its processes end.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -21,6 +22,28 @@ fn many_processes_started_from_outside_are_all_asked_to_end_before_any_is_killed
     }
 
     assert_eq!(runtime.shutdown(LONG).killed, 0);
+}
+
+#[test]
+fn a_runtime_may_end_with_the_thread_that_keeps_it() {
+    thread_local! {
+        static KEPT: Cell<Option<Runtime>> = const { Cell::new(None) };
+    }
+    let (give, take) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let kept = runtime();
+        let held = move |_| async move {
+            let _give = give;
+            std::future::pending::<()>().await;
+        };
+        kept.spawn(held).expect("there is room");
+        KEPT.set(Some(kept));
+        // What this thread keeps about panics is destroyed before the runtime.
+        drop(runtime());
+    });
+
+    thread.join().expect("the thread ends");
+    assert_eq!(take.recv(), Err::<(), _>(mpsc::RecvError), "the process was dropped");
 }
 
 #[test]

@@ -118,6 +118,33 @@ fn every_mistake_is_named_with_its_place_and_what_would_be_right() {
 }
 
 #[test]
+fn a_limit_above_that_of_all_guests_or_of_the_profile_is_refused() {
+    let limits = "[limits]\nmemory_max = \"32MiB\"\n[profile.mine]\ncapabilities = []\nparts_max = 2\n";
+    let process =
+        |rest: &str| refused(&format!("{limits}[[process]]\nmodule = \"a.wasm\"\nprofile = \"mine\"\n{rest}"));
+    let of = "in shop/rusm.toml (process \"a\") is above";
+    assert_eq!(
+        process("memory_max = \"64MiB\""),
+        format!("process.memory_max of 64 MiB {of} limits.memory_max of 32 MiB: raise that one, or lower this one")
+    );
+    assert_eq!(
+        process("parts_max = 3"),
+        format!("process.parts_max of 3 {of} profile.mine.parts_max of 2: raise that one, or lower this one")
+    );
+    let profile = refused("[profile.big]\ncapabilities = []\nmessage_max = \"1GiB\"");
+    assert!(profile.starts_with("profile.NAME.message_max of 1 GiB in shop/rusm.toml (profile \"big\") is above "));
+    let route = "[[serve]]\nlisten = \"127.0.0.1:0\"\n[[serve.route]]\npattern = \"/a\"\nmodule = \"a.wasm\"\n";
+    let route = refused(&format!("{limits}{route}memory_max = \"33MiB\""));
+    assert!(
+        route.starts_with("serve.route.memory_max of 33 MiB in shop/rusm.toml (serve 1), route \"/a\" is above "),
+        "{route}"
+    );
+    let rounded = refused("[limits]\nmessage_max = 65535\n[[process]]\nmodule = \"a.wasm\"\nmessage_max = \"64KiB\"");
+    assert!(rounded.contains(" of 65536 in ") && rounded.contains(" of 65535: "), "{rounded}");
+    assert!(read(&format!("{limits}[[process]]\nmodule = \"a.wasm\"\nmemory_max = \"32MiB\"")).is_ok());
+}
+
+#[test]
 fn a_process_may_name_its_module_as_the_modules_do() {
     let app = read("[[process]]\nmodule = \"old\"\n[modules]\nold = \"a/x.wasm\"\nnew = \"b/x.wasm\"").unwrap();
 
@@ -221,10 +248,14 @@ fn one_guest_of_the_command_line_takes_the_engine_of_the_file_and_none_of_its_pr
     };
 
     let alone = app.clone().with_single_guest(Path::new("app.wasm"), "app", &["-v".to_owned()], &given("3")).unwrap();
+    let large = RawSetting::of_text("process.memory_max", "64MiB", "--memory-max");
+    let large = RawSettings::from([("process.memory_max".to_owned(), large)]);
+    let large = app.clone().with_single_guest(Path::new("app.wasm"), "app", &[], &large).unwrap();
     let too_many = app.with_single_guest(Path::new("app.wasm"), "app", &[], &given("4")).unwrap_err().to_string();
 
     assert_eq!(alone.processes.len(), 1);
     assert_eq!((alone.processes[0].module.as_path(), alone.processes[0].count), (Path::new("app.wasm"), 3));
+    assert_eq!(large.wasm.memory_max_bytes, 64 << 20, "its limit is that of all guests");
     assert!(too_many.starts_with("4 processes in the command line exceed engine.capacity of 3"), "{too_many}");
 }
 

@@ -15,7 +15,7 @@ fn a_server_has_its_address_its_limits_and_its_routes() {
         "[modules]\nusers = \"users/app.wasm\"\n[[serve]]\nname = \"web\"\nlisten = \"0.0.0.0:80\"\ncertificate = \
          \"c.pem\"\nkey = \"k.pem\"\nhealth = false\n[serve.limits]\nbody_bytes = \"16MiB\"\nhandler_timeout = \"5s\"\n\
          queue = 7\n[[serve.route]]\npattern = \"/users/:id\"\nmodule = \"users\"\nprofile = \"network\"\nmemory_max = \
-         \"32MiB\"\nargs = [\"a\"]\n{ROUTE}"
+         \"8MiB\"\nargs = [\"a\"]\n{ROUTE}"
     );
 
     let [site] = sites(&file).unwrap().try_into().unwrap();
@@ -29,7 +29,7 @@ fn a_server_has_its_address_its_limits_and_its_routes() {
         module: "users/app.wasm".into(),
         args: vec!["a".to_owned()],
         profile: "network".to_owned(),
-        limits: GuestLimits { memory_max_bytes: Some(32 << 20), ..GuestLimits::default() },
+        limits: GuestLimits { memory_max_bytes: Some(8 << 20), ..GuestLimits::default() },
         reuse: InstanceReuse::Request,
     };
     let routes = [

@@ -82,6 +82,14 @@ pub enum SpecError {
     /// A `simple_one_for_one` supervisor must be created by [`Supervisor::simple_one_for_one`], without children.
     #[error("simple_one_for_one needs a template and no children")]
     NoTemplate,
+    /// The supervisor has more children than it may have; see [`Supervisor::max_children`].
+    #[error("{children} children, and max_children is {max_children}")]
+    TooMany {
+        /// Number of children.
+        children: usize,
+        /// The limit.
+        max_children: usize,
+    },
     /// The name of a child is empty or too long; see [`ChildSpec::named`].
     #[error("child {id:?}: {error}")]
     Name {
@@ -250,7 +258,8 @@ impl Supervisor {
         self
     }
 
-    /// Limits the number of children: at the limit, requests to start another one fail. Default: no limit.
+    /// Limits the number of children: at the limit, requests to start another one fail, and the supervisor does not start with
+    /// more. Default: no limit.
     pub fn max_children(self, max_children: usize) -> Self {
         Self { max_children, ..self }
     }

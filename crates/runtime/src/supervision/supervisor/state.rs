@@ -96,6 +96,9 @@ impl SupervisorState {
         if dynamic != state.template.is_some() || dynamic && !children.is_empty() {
             return Err(SpecError::NoTemplate);
         }
+        if children.len() > max_children {
+            return Err(SpecError::TooMany { children: children.len(), max_children });
+        }
         if let Some(template) = &state.template {
             state.check(template)?;
         }
@@ -488,6 +491,9 @@ mod tests {
 
         let bare = Supervisor::new(Strategy::SimpleOneForOne);
         assert_eq!(SupervisorState::new(bare).err(), Some(SpecError::NoTemplate));
+
+        let crowded = Supervisor::new(Strategy::OneForOne).max_children(1).child(spec("a")).child(spec("b"));
+        assert_eq!(SupervisorState::new(crowded).err(), Some(SpecError::TooMany { children: 2, max_children: 1 }));
 
         let unnamed = Supervisor::new(Strategy::OneForOne).child(spec("a")).child(spec("b").named(""));
         let error = NameError { what: "process", bytes: 0 };

@@ -45,7 +45,7 @@ pub(super) fn gave_up(ctx: &Context, last: Key, all: Vec<LostChild>, why: Option
     let (local, supervisor) = (ctx.running().local, ctx.pid());
     bump(&local.me.counters.gave_up, 1);
     if let Some(why) = why.filter(|_| local.shared.config.log_crashes)
-        && let Some(skipped) = local.shared.notice_log.take(local.shared.started)
+        && let Some(skipped) = local.shared.crash_log.notices.take()
     {
         panics::contain(|| crashes::log_gave_up(&local.shared.called(supervisor), why, skipped));
     }
