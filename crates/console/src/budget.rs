@@ -71,6 +71,45 @@ pub(super) fn sampling_pause(tick: Duration, cost: Duration) -> Duration {
     tick.max(cost.div_f64(SAMPLING_SHARE))
 }
 
+/// Share of one core that the console's thread may use while no client is attached.
+const UNOBSERVED_SHARE: f64 = SAMPLING_SHARE * 1.5;
+/// CPU time that it may use ahead of its share: instants of the recorder come together with a sample.
+const UNOBSERVED_AHEAD: Duration = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
+/// Longest pause between two samples for that reason.
+const UNOBSERVED_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// CPU budget of the whole thread while no client is attached.
+///
+/// Waking a thread of an idle machine and touching memory that was not used for a while cost more than the work itself,
+/// so the cost of samples alone tells too little.
+#[derive(Debug)]
+pub(super) struct UnobservedBudget {
+    cpu: Duration,
+    at: Instant,
+    debt: Duration,
+}
+
+impl UnobservedBudget {
+    /// Creates a budget without debt. `cpu` is the CPU time of the thread.
+    pub(super) const fn new(now: Instant, cpu: Duration) -> Self {
+        Self { cpu, at: now, debt: Duration::ZERO }
+    }
+
+    /// Returns the shortest pause until the next sample. The CPU time since the last call counts if no client was
+    /// attached.
+    pub(super) fn pause(&mut self, now: Instant, cpu: Duration, clients: u32) -> Duration {
+        if clients > 0 {
+            *self = Self::new(now, cpu);
+            return Duration::ZERO;
+        }
+        let paid = now.saturating_duration_since(self.at).mul_f64(UNOBSERVED_SHARE);
+        let debt = self.debt.saturating_sub(paid) + cpu.saturating_sub(self.cpu);
+        let debt_max = UNOBSERVED_AHEAD + UNOBSERVED_PAUSE_MAX.mul_f64(UNOBSERVED_SHARE);
+        *self = Self { cpu, at: now, debt: debt.min(debt_max) };
+        self.debt.saturating_sub(UNOBSERVED_AHEAD).div_f64(UNOBSERVED_SHARE)
+    }
+}
+
 /// Returns the CPU time of this thread.
 pub(super) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
@@ -284,6 +323,37 @@ mod tests {
         let before = honest.ready_at(now);
         assert!(honest.ready_at(now + 20 * IN_USE) <= before + 20 * IN_USE);
         assert!((budgets.share(now) - ORDERS_SHARE).abs() < 1e-9, "clients that have left are not counted");
+    }
+
+    #[test]
+    fn without_clients_the_thread_keeps_its_share_and_short_peaks_delay_nothing() {
+        let sum = |cost: Duration, peak: Duration| {
+            let (mut now, mut cpu) = (Instant::now(), Duration::ZERO);
+            let (mut budget, start, mut samples) = (UnobservedBudget::new(now, cpu), now, 0);
+            while now < start + Duration::from_mins(1) {
+                cpu += if samples % 20 == 0 { peak } else { cost };
+                now += budget.pause(now, cpu, 0).max(50 * MS);
+                samples += 1;
+            }
+            (samples, cpu.as_secs_f64() / 60.0)
+        };
+
+        let pays_for = |pause: Duration| pause.mul_f64(UNOBSERVED_SHARE);
+        assert_eq!(sum(pays_for(15 * MS), pays_for(500 * MS)).0, 1200);
+        let (samples, share) = sum(pays_for(650 * MS), pays_for(650 * MS));
+        assert!((90..100).contains(&samples) && share < UNOBSERVED_SHARE * 1.1, "{samples} samples, {share}");
+        let (samples, _) = sum(pays_for(7_000 * MS), pays_for(7_000 * MS));
+        assert!((30..35).contains(&samples), "{samples} samples");
+    }
+
+    #[test]
+    fn a_client_is_not_counted_against_the_time_without_any() {
+        let now = Instant::now();
+        let mut budget = UnobservedBudget::new(now, Duration::ZERO);
+
+        assert!(budget.pause(now, 2 * UNOBSERVED_AHEAD, 0) > Duration::from_secs(1));
+        assert_eq!(budget.pause(now + MS, 500 * MS, 1), Duration::ZERO);
+        assert_eq!(budget.pause(now + 2 * MS, 501 * MS, 0), Duration::ZERO);
     }
 
     #[test]

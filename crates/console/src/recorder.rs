@@ -7,13 +7,15 @@
 //! ```
 //!
 //! It records the messages that clients receive, as text, so an instant of the past equals what a client saw live. It
-//! runs on the console's thread at its ticks, whether or not a client is attached.
+//! runs on the console's thread at its ticks, whether or not a client is attached. While no client is attached and no
+//! process runs, nothing but clocks would differ between two instants, so it records fewer.
 
 mod delta;
 mod figures;
 mod kind;
 pub(crate) mod recording;
 mod ring;
+mod schedule;
 mod top_rows;
 
 use std::time::{Duration, Instant};
@@ -26,6 +28,7 @@ use rusm_protocol::{
 
 use self::recording::Recording;
 use self::ring::Kind;
+use self::schedule::{Due, Schedule};
 use self::top_rows::TopRows;
 use crate::budget::{thread_cpu, thread_cpu_since};
 use crate::encode::events::events as event_list;
@@ -45,16 +48,10 @@ use crate::view::tree::TreeSource;
 use crate::view::waits::WaitsSource;
 use rusm_runtime::observe;
 
-/// Time between two instants with all views.
-const EVERY: Duration = Duration::from_secs(1);
-/// Time between two frames.
-const FRAME_EVERY: Duration = Duration::from_millis(100);
-/// Share of one core that the instants may use; if they cost more, they are recorded less often.
-const SHARE: f64 = 0.004;
+/// Shortest time between two looks at the CPU time of all processes: one at each instant that is not early.
+const CPU_EVERY: Duration = Duration::from_millis(900);
 /// Share of one core that looks at the CPU time of all processes may use.
 const CPU_SHARE: f64 = 0.0015;
-/// Tolerance for recording early: ticks are not aligned to seconds.
-const EARLY: Duration = Duration::from_millis(20);
 /// Size of a message from which on it is not recorded. An instant of all kinds still fits into one answer.
 const MESSAGE_MAX_BYTES: usize = 120 * 1024;
 /// Number of events of an instant.
@@ -69,8 +66,7 @@ const OPEN_MAX: usize = 64;
 pub(crate) struct Recorder {
     encoder: RowEncoder,
     views: Views,
-    next: Option<Instant>,
-    next_frame: Option<Instant>,
+    schedule: Schedule,
     seq: u64,
 }
 
@@ -112,7 +108,7 @@ impl Recorder {
             causes: CausesSource::new(CausesView { window, ..CausesView::default() }).ok(),
             topics: TopicsSource::new(TopicsView { window, ..TopicsView::default() }).ok(),
         };
-        Self { encoder: RowEncoder::default(), views, next: None, next_frame: None, seq: 0 }
+        Self { encoder: RowEncoder::default(), views, schedule: Schedule::default(), seq: 0 }
     }
 
     /// Records what is due at a tick of the node.
@@ -123,21 +119,23 @@ impl Recorder {
         }
         let before = thread_cpu();
         recording.top_rows.tick(&node.runtime, now);
-        let is_instant = due(self.next, now);
-        if is_instant || due(self.next_frame, now) {
-            self.record(recording, node, sample, now, is_instant);
+        let due = self.schedule.due(now, sample.clients, observe::idle_progress(&node.runtime));
+        if due.frame {
+            self.record(recording, node, sample, now, due);
         }
         recording.cost.add(now, thread_cpu_since(before));
     }
 
-    /// Records a frame, and with it all views if an instant is due.
-    fn record(&mut self, recording: &mut Recording, node: &Node, sample: &Sample, now: Instant, is_instant: bool) {
+    /// Records a frame, and with it what else is due.
+    fn record(&mut self, recording: &mut Recording, node: &Node, sample: &Sample, now: Instant, due: Due) {
         let frame = encoder::frame(sample);
         let at_ms = frame.captured_at_ns / 1_000_000;
         let tick = encode(&ServerMessage::Tick { frame: Box::new(frame.clone()) });
-        self.next_frame = Some(following(self.next_frame, now, FRAME_EVERY));
         recording.frames.push(at_ms, &[(kind::TICK, &tick)]);
-        if is_instant {
+        if due.figures {
+            recording.figures.push(at_ms, &frame);
+        }
+        if due.instant {
             self.record_views(recording, node, now, at_ms, &frame, tick);
         }
     }
@@ -154,7 +152,6 @@ impl Recorder {
     ) {
         let before = thread_cpu();
         self.seq += 1;
-        recording.figures.push(at_ms, frame);
         let mut messages = vec![(kind::TICK, tick)];
         let mut add = |kind, message: ServerMessage| messages.push((kind, encode(&message)));
         add(kind::ROWS, ServerMessage::Rows(self.rows(&recording.top_rows, node)));
@@ -184,21 +181,20 @@ impl Recorder {
         messages.retain(|(_, text)| text.len() <= MESSAGE_MAX_BYTES);
         let texts: Vec<(Kind, &str)> = messages.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
         recording.instants.push(at_ms, &texts);
-        let every = EVERY.max(thread_cpu_since(before).div_f64(SHARE));
-        self.next = Some(following(self.next, now, every));
+        self.schedule.instant_cost(now, thread_cpu_since(before));
     }
 
     /// Looks at the CPU time by kind, as often as its cost allows.
     fn look_at_cpu(&mut self, node: &Node, now: Instant, at_ms: u64) {
-        if !due(self.views.next_cpu, now) {
+        if self.views.next_cpu.is_some_and(|next| now < next) {
             return;
         }
         let before = thread_cpu();
         if let Some(message) = look(&mut self.views.cpu, node, self.seq, at_ms) {
             self.views.cpu_text = encode(&message);
         }
-        let every = EVERY.max(thread_cpu_since(before).div_f64(CPU_SHARE));
-        self.views.next_cpu = Some(following(self.views.next_cpu, now, every));
+        let every = CPU_EVERY.max(thread_cpu_since(before).div_f64(CPU_SHARE));
+        self.views.next_cpu = Some(now + every);
     }
 
     /// Returns the rows of the selected processes that live, in no order.
@@ -242,15 +238,6 @@ impl Recorder {
         self.views.open = supervisors.take(OPEN_MAX.min(TREE_OPEN_MAX)).map(|row| row.path.clone()).collect();
         TreeRows { seq: self.seq, at_ms, ..rows }
     }
-}
-
-fn due(next: Option<Instant>, now: Instant) -> bool {
-    next.is_none_or(|next| now + EARLY >= next)
-}
-
-/// Returns the time of the next recording. Recordings stay `every` apart on average; a missed one is not repeated.
-fn following(next: Option<Instant>, now: Instant, every: Duration) -> Instant {
-    next.map_or(now + every, |next| (next + every).max(now + every / 2))
 }
 
 fn look<S: ViewSource>(source: &mut Option<S>, node: &Node, seq: u64, at_ms: u64) -> Option<ServerMessage> {

@@ -19,7 +19,7 @@ use tokio::task::LocalSet;
 
 use self::metrics_reader::Requests;
 use self::ticker::Ticker;
-use super::budget::sampling_pause;
+use super::budget::{UnobservedBudget, sampling_pause, thread_cpu};
 use super::config::{ConsoleConfig, LogSource};
 use super::endpoint::handshake::Transport;
 use super::endpoint::listeners;
@@ -139,6 +139,7 @@ async fn sample(
     let mut recorder = Recorder::new();
     let mut last = None;
     let mut cost_before = 0.0;
+    let mut unobserved = UnobservedBudget::new(Instant::now(), thread_cpu());
     loop {
         let run = node.host.sample();
         let this = Some((run.run_id, run.scenario.is_some()));
@@ -153,13 +154,25 @@ async fn sample(
         // One sample that was expensive by chance, for example on a machine that was short of CPU, delays nothing.
         let cost_us = sample.cost_us.min(std::mem::replace(&mut cost_before, sample.cost_us));
         let pause = sampling_pause(node.tick(), Duration::from_secs_f64(cost_us / 1e6));
-        node.set_pause(pause);
         recorder.tick(node, &sample, Instant::now());
         newest.send_replace(Arc::new(sample));
-        if let Err(error) = ticker.next(pause).await {
+        let pause = pause.max(unobserved.pause(Instant::now(), thread_cpu(), node.clients()));
+        node.set_pause(pause);
+        if let Err(error) = rest(node, &mut ticker, pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.
             tracing::warn!(%error, "the console's ticker failed");
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Waits for the next sample. The first client that comes waits no longer than the interval that it was promised.
+async fn rest(node: &Node, ticker: &mut Ticker, pause: Duration) -> io::Result<()> {
+    tokio::select! {
+        biased;
+        result = ticker.next(pause) => return result,
+        () = node.first_client() => {}
+    }
+    node.set_pause(node.tick());
+    ticker.next(node.tick()).await
 }

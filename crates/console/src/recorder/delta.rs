@@ -11,8 +11,10 @@ use thiserror::Error;
 
 /// Copies of fewer bytes cost as much as literals.
 const COPY_MIN: usize = 6;
-/// Number of bits of a hash.
-const HASH_BITS: u32 = 13;
+/// Number of bits of a hash, for the longest texts.
+const HASH_BITS_MAX: u32 = 13;
+/// Number of bits of a hash, for short texts.
+const HASH_BITS_MIN: u32 = 7;
 /// Longest text, so that a damaged length cannot exhaust the memory.
 const TEXT_MAX: usize = 16 << 20;
 
@@ -25,15 +27,23 @@ pub(super) struct DeltaError;
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     text: Vec<u8>,
-    /// For each hash, one more than the last place with it; 0 for none.
+    /// For each hash, one more than the last place with it; 0 for none. As many as the text needs, because most texts
+    /// are short and every use reads the whole table.
     places: Vec<u32>,
 }
 
 impl Reference {
+    /// Creates an empty reference to compress a text of this length.
+    pub(super) fn empty(len: usize) -> Self {
+        let bits = len.max(1).ilog2().clamp(HASH_BITS_MIN, HASH_BITS_MAX);
+        Self { text: Vec::new(), places: vec![0; 1 << bits] }
+    }
+
     pub(super) fn new(text: &[u8]) -> Self {
-        let mut places = vec![0; 1 << HASH_BITS];
+        let Self { mut places, .. } = Self::empty(text.len());
+        let bits = places.len().ilog2();
         for at in 0..text.len().saturating_sub(3) {
-            places[hash(text, at)] = at as u32 + 1;
+            places[hash(text, at, bits)] = at as u32 + 1;
         }
         Self { text: text.to_vec(), places }
     }
@@ -50,13 +60,14 @@ impl Reference {
         scratch.extend_from_slice(text);
         let (all, base) = (&scratch[..], self.text.len());
         let mut places = self.places.clone();
+        let bits = places.len().ilog2();
         let mut out = Vec::with_capacity(text.len() / 4 + 16);
         put(&mut out, text.len() as u64);
         // The next copy is expected to start at `expected`, for a text that differs in single values only.
         let (mut at, mut literal_from, mut copied_to, mut copied_at) = (base, base, 0_usize, base);
         while at + COPY_MIN <= all.len() {
             let expected = copied_to + (at - copied_at);
-            let hash = hash(all, at);
+            let hash = hash(all, at, bits);
             let found = std::mem::replace(&mut places[hash], at as u32 + 1);
             let expected_len = if expected < base { match_len(all, expected, at) } else { 0 };
             let (place, len) = match found.checked_sub(1) {
@@ -117,9 +128,9 @@ pub(super) fn unpack(reference: &[u8], packed: &[u8]) -> Result<Vec<u8>, DeltaEr
     if all.len() == base + len && rest.is_empty() { Ok(all.split_off(base)) } else { Err(DeltaError) }
 }
 
-fn hash(text: &[u8], at: usize) -> usize {
+fn hash(text: &[u8], at: usize, bits: u32) -> usize {
     let word = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
-    (word.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
+    (word.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
 }
 
 /// Returns the number of equal bytes from two places on.

@@ -85,7 +85,7 @@ impl Ring {
         let packed = if let Some((_, reference)) = known {
             reference.pack(text.as_bytes(), &mut self.scratch)
         } else {
-            let packed = Reference::new(b"").pack(text.as_bytes(), &mut self.scratch);
+            let packed = Reference::empty(text.len()).pack(text.as_bytes(), &mut self.scratch);
             self.references.push((kind, Reference::new(text.as_bytes())));
             packed
         };

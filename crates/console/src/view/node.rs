@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusm_protocol::{CpuGroup, Hello, NodeInfo, PROTOCOL_VERSION, Role, View};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::budget::{OrderBudget, OrderBudgets};
@@ -50,6 +50,7 @@ pub(crate) struct Node {
     tick: Duration,
     pause: Cell<Duration>,
     clients: Cell<u32>,
+    first_client: Notify,
     /// Number of starts and ends of runs; each change invalidates every order.
     era: Cell<u64>,
     frames: watch::Receiver<Arc<Sample>>,
@@ -97,6 +98,7 @@ impl Node {
             tick,
             pause: Cell::new(tick),
             clients: Cell::new(0),
+            first_client: Notify::new(),
             era: Cell::new(0),
             frames,
             stopping,
@@ -214,7 +216,16 @@ impl Node {
 
     /// Takes a client slot; returns `None` if all are taken.
     pub(crate) fn admit(&self) -> Option<ClientSlot<'_>> {
-        ClientSlot::take(&self.clients, self.limits.clients)
+        let slot = ClientSlot::take(&self.clients, self.limits.clients)?;
+        if self.clients.get() == 1 {
+            self.first_client.notify_one();
+        }
+        Some(slot)
+    }
+
+    /// Waits until a client comes that is the only one.
+    pub(crate) async fn first_client(&self) {
+        self.first_client.notified().await;
     }
 
     /// Discards the data for rates if no observer is attached any more.

@@ -205,10 +205,8 @@ async fn a_page_of_a_hundred_thousand_children_is_no_larger_than_one_of_a_thousa
     let mut client = node.attach().await;
     for (id, children) in [1_000, 100_000].into_iter().enumerate() {
         let supervisor = Supervisor::simple_one_for_one(template()).start(&node.runtime).await.unwrap();
-        let pid = supervisor.pid();
         // In parts, because a wait has a deadline and the number of children a second depends on the machine.
         for first in (0..children).step_by(5_000) {
-            let supervisor = supervisor.clone();
             let part = node.runtime.spawn(move |ctx| async move {
                 for n in first..children.min(first + 5_000) {
                     supervisor.start_one(&ctx, n).await.unwrap();
@@ -218,11 +216,11 @@ async fn a_page_of_a_hundred_thousand_children_is_no_larger_than_one_of_a_thousa
             node.settles("a part of the children", |runtime| !runtime.is_alive(part)).await;
         }
         let offset = children - 100;
-        let rows = look(&mut client, id, &[pid.to_string()], offset, 60).await;
+        let rows = look(&mut client, id, &[supervisor.pid().to_string()], offset, 60).await;
         assert_eq!((rows["rows"].as_array().unwrap().len(), &rows["offset"]), (60, &json!(offset)));
         assert!(rows["total"].as_u64().unwrap() > children as u64);
         sizes.push(rows.to_string().len());
-        node.runtime.exit(pid, ExitReason::Shutdown);
+        node.runtime.exit(supervisor.pid(), ExitReason::Shutdown);
         node.settles("its end", |runtime| observe::top_supervisors(runtime, 0, 1).0 == 0).await;
     }
 
