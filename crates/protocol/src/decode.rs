@@ -82,7 +82,7 @@ pub fn decode_client(text: &str) -> Result<ClientMessage, DecodeError> {
 /// broken node.
 pub fn decode_server(text: &str) -> Result<ServerMessage, DecodeError> {
     decode(text, SERVER_MESSAGE_MAX_BYTES, |error| match head(text, error, SERVER_TYPES) {
-        Ok((name, _)) => DecodeError::Malformed { reason: format!("{name}: {error}") },
+        Ok((name, _)) => DecodeError::Malformed { reason: format!("{name}: {}", excerpt(error)) },
         Err(error) => error,
     })
 }
@@ -139,6 +139,11 @@ fn head(text: &str, error: &serde_json::Error, known: &[&str]) -> Result<(String
     }
 }
 
+/// Returns an error in one line of limited length: it repeats words of the message.
+fn excerpt(error: &serde_json::Error) -> String {
+    rusm_text::escaped(error).to_string().chars().take(1000).collect()
+}
+
 /// Describes why a text is not JSON, and at which position.
 fn json_error(error: &serde_json::Error) -> String {
     let at = format!("at line {} column {}", error.line(), error.column());
@@ -158,6 +163,17 @@ mod tests {
         let error = decode_client(r#"{"type":"frobnicate"}"#).unwrap_err();
 
         assert!(error.to_string().starts_with("unknown message \"frobnicate\": expected one of run, stop"), "{error}");
+    }
+
+    #[test]
+    fn words_of_a_node_are_escaped_and_cut_in_errors() {
+        let rows = |column: &str| format!(r#"{{"type":"rows","columns":["{column}"]}}"#);
+
+        let escaped = decode_server(&rows("a\\u007f\\u202eb")).unwrap_err().to_string();
+        let long = decode_server(&rows(&"x".repeat(100_000))).unwrap_err().to_string();
+
+        assert!(escaped.contains(r"`a\u{7f}\u{202e}b`"), "{escaped}");
+        assert!(long.len() < 1100, "{} bytes", long.len());
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod groups;
 pub(crate) mod holdings;
 pub(crate) mod memberships;
 pub(crate) mod name;
+mod name_map;
 pub(crate) mod registry;
 pub(crate) mod release;
 pub(crate) mod signal;

@@ -33,6 +33,8 @@ mod locks;
 mod message;
 #[path = "../src/links/name.rs"]
 mod name;
+#[path = "../src/links/name_map.rs"]
+mod name_map;
 #[path = "../src/runtime/panics.rs"]
 mod panics;
 #[path = "../src/process/pid.rs"]
@@ -76,7 +78,7 @@ use world::{Received, RuntimeShared, Slot, scheduler};
 // The folders of the runtime, for the paths in the real files.
 mod links {
     pub(crate) use crate::world::memberships;
-    pub(crate) use crate::{holdings, name, registry, signal};
+    pub(crate) use crate::{holdings, name, name_map, registry, signal};
 }
 mod mailbox {
     pub(crate) use crate::{gate, message, queue, request, send, tagged};

@@ -52,7 +52,9 @@ class Server:
             self.port = int(self.process.stdout.readline().rsplit(b":", 1)[1])
             return
         command = [program, "serve", "all", "rusm"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Freed memory goes back to the system, so the resident memory is what the server uses.
+        environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "65536"}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.port = int(self.process.stdout.readline())
 
     def said(self):

@@ -299,7 +299,7 @@ impl RuntimeShared {
     pub(crate) fn with_local_memberships(&self, act: impl FnOnce(Vec<(Arc<str>, Pid)>)) {
         let registry = self.groups.lock();
         let mut local: Vec<(u64, Arc<str>, Pid)> = Vec::new();
-        for (name, group) in &registry.groups {
+        for (name, group) in registry.groups.iter() {
             let own = group.members.iter().filter(|(_, pid)| pid.node() == 0);
             local.extend(own.map(|(position, pid)| (*position, Arc::clone(name), *pid)));
         }
@@ -335,7 +335,7 @@ impl RuntimeShared {
     pub(crate) fn leave_all_of_node(&self, node: u32) {
         let mut registry = self.groups.lock();
         let mut lost: Vec<(Arc<str>, u64, Pid)> = Vec::new();
-        for (name, group) in &registry.groups {
+        for (name, group) in registry.groups.iter() {
             let theirs = group.members.iter().filter(|(_, pid)| pid.node() == node);
             lost.extend(theirs.map(|(position, pid)| (Arc::clone(name), *position, *pid)));
         }

@@ -1,10 +1,11 @@
 //! The data of process groups: groups with their members and monitors, and the memberships of a process.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::links::name_map::NameMap;
 use crate::links::signal::MonitorRef;
 use crate::process::pid::Pid;
 
@@ -36,7 +37,7 @@ pub(crate) struct Groups(Mutex<Registry>);
 
 #[derive(Default)]
 pub(super) struct Registry {
-    pub(super) groups: HashMap<Arc<str>, Group>,
+    pub(super) groups: NameMap<Group>,
     pub(super) last_position: u64,
     /// Number of memberships of processes of this node.
     pub(super) local: usize,
@@ -75,16 +76,17 @@ impl Registry {
     /// Returns the group with this name, and creates it if it does not exist.
     pub(super) fn group(&mut self, name: &str) -> (Arc<str>, &mut Group) {
         let name = self.groups.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
-        let group = self.groups.entry(Arc::clone(&name)).or_default();
+        let group = self.groups.part_mut(&name).entry(Arc::clone(&name)).or_default();
         (name, group)
     }
 
     /// Changes a group if it exists, and removes it if it has neither members nor monitors left.
     pub(super) fn change(&mut self, name: &str, change: impl FnOnce(&mut Group)) {
-        let Some(group) = self.groups.get_mut(name) else { return };
+        let groups = self.groups.part_mut(name);
+        let Some(group) = groups.get_mut(name) else { return };
         change(group);
         if group.members.is_empty() && group.monitors.is_empty() {
-            self.groups.remove(name);
+            groups.remove(name);
         }
     }
 }

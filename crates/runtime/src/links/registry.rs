@@ -1,6 +1,6 @@
 //! Names of processes, and operations on what one process holds: its label, watchers, waiting senders and wakers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::links::holdings::Holding;
 use crate::links::memberships::Memberships;
 use crate::links::name::{NameError, check_name};
+use crate::links::name_map::NameMap;
 use crate::links::signal::ExitSignal;
 use crate::observe::body_info::BodyInfo;
 use crate::observe::kinds::ProcessKind;
@@ -74,7 +75,7 @@ pub(crate) const FIRST_SERVICE: u64 = 0;
 /// Registered names of a runtime, and its root processes: those spawned from outside.
 #[derive(Default)]
 pub(crate) struct SideTables {
-    names: RwLock<HashMap<Arc<str>, Pid>>,
+    names: RwLock<NameMap<Pid>>,
     /// Processes spawned from outside, in spawn order.
     roots: Mutex<BTreeMap<u64, Pid>>,
 }
@@ -96,6 +97,7 @@ impl SideTables {
         if !rare.names.is_empty() {
             let mut names = self.names.write();
             for name in &rare.names {
+                let names = names.part_mut(name);
                 if names.get(name) == Some(&pid) {
                     names.remove(name);
                 }
@@ -120,6 +122,7 @@ impl SideTables {
         let name: Arc<str> = name.into();
         let registered = Self::change(slot, pid, |side_table| {
             let mut names = self.names.write();
+            let names = names.part_mut(&name);
             if let Some(holder) = names.get(&name) {
                 return Err(RegisterError::Taken { name: name.to_string(), holder: *holder });
             }
@@ -141,6 +144,7 @@ impl SideTables {
         let Some(mut locked) = slot_of(pid).and_then(|slot| SideTableGuard::lock_live(slot, pid)) else { return false };
         locked.side_table().rare().names.retain(|own| &**own != name);
         let mut names = self.names.write();
+        let names = names.part_mut(name);
         names.get(name) == Some(&pid) && names.remove(name).is_some()
     }
 

@@ -125,7 +125,7 @@ impl Wasm {
     /// # Errors
     /// [`ModuleError`] with the problem.
     pub fn load_file(&self, name: impl Into<Arc<str>>, path: impl AsRef<Path>) -> Result<Module, ModuleError> {
-        let module = load_file(&self.0, name.into(), path.as_ref())?;
+        let module = load_file(&self.0, name.into(), path.as_ref(), None)?;
         self.0.add(&module);
         Ok(module)
     }

@@ -367,7 +367,10 @@ impl GuestState {
         // Each file is loaded once, regardless of the spelling of its path.
         let resolve = move || path.canonicalize().map_err(|error| ModuleError::Read { path, error });
         let path = self.ctx.spawn_blocking(resolve).await.map_err(GuestError::Module)?;
-        let name: Arc<str> = path.to_string_lossy().into();
+        // The name stands for the file, so two files must not have the same.
+        let name =
+            path.to_str().ok_or_else(|| GuestError::Module(unread(&path, "its path is not UTF-8".to_owned())))?;
+        let name: Arc<str> = name.into();
         let node = Arc::clone(&self.info.node);
         if let Some(module) = node.module(&name) {
             return Ok(module);
@@ -383,7 +386,7 @@ impl GuestState {
             let bytes = fs::metadata(&path).map_err(|error| ModuleError::Read { path: path.clone(), error })?.len();
             let _held = hold_file(&node, &path, bytes)?;
             let kept = keep_module(&node, &path, bytes)?;
-            let module = load_file(&node, name, &path)?;
+            let module = load_file(&node, name, &path, Some(bytes))?;
             node.add(&module);
             if let Some(kept) = kept {
                 kept.keep();

@@ -1,5 +1,6 @@
 //! Compiles and links modules and components, from bytes or files.
 
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -80,11 +81,24 @@ fn invalid(name: &str, error: wasmtime::Error) -> ModuleError {
 /// Maximum size of a module file.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
-/// Compiles and links a module from a file.
-pub(crate) fn load_file(node: &EngineInner, name: Arc<str>, path: &Path) -> Result<Module, ModuleError> {
+/// Compiles and links a module from a file. If its bytes were `counted`, no more are read: files of `/proc` are longer
+/// than they say.
+pub(crate) fn load_file(
+    node: &EngineInner,
+    name: Arc<str>,
+    path: &Path,
+    counted: Option<u64>,
+) -> Result<Module, ModuleError> {
+    let failed = |error| ModuleError::Read { path: path.to_owned(), error };
     let compiler = node.config.compiler.as_ref();
     let max_bytes = compiler.map_or(FILE_MAX_BYTES, |compiler| compiler.memory_max_bytes.min(FILE_MAX_BYTES));
-    let bytes = read_regular(path, max_bytes).map_err(|error| ModuleError::Read { path: path.to_owned(), error })?;
+    let bytes = match counted.filter(|bytes| *bytes < max_bytes) {
+        Some(counted) => read_regular(path, counted).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => failed(io::Error::new(ErrorKind::FileTooLarge, "it grows while it is read")),
+            _ => failed(error),
+        })?,
+        None => read_regular(path, max_bytes).map_err(failed)?,
+    };
     load(node, name, &bytes)
 }
 

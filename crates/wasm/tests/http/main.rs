@@ -347,10 +347,12 @@ fn a_connection_to_another_server_counts_as_memory_of_guests() {
     let roomy = ordinary();
     let holder = roomy.send("GET /sleep HTTP/1.1", b"");
     roomy.until("the guest runs", |node| node.guests() == 1);
-    let find = || roomy.server.report(10).live.iter().find(|live| &*live.path == "/sleep").map(|live| live.pid);
-    roomy.until("its request is in the report", |_| find().is_some());
-    let pid = find().unwrap();
-    let info = observe::body_info(&roomy.runtime, pid).unwrap();
+    let find = || {
+        let pid = roomy.server.report(10).live.iter().find(|live| &*live.path == "/sleep")?.pid;
+        observe::body_info(&roomy.runtime, pid)
+    };
+    roomy.until("its request is in the report, with its guest", |_| find().is_some());
+    let info = find().unwrap();
     roomy.until("its memory is seen", |_| matches!(info.fact("linear_memory_bytes"), Some(BodyFact::Bytes(1..))));
     let Some(BodyFact::Bytes(guest_bytes)) = info.fact("linear_memory_bytes") else { unreachable!() };
     drop(holder);

@@ -1,5 +1,7 @@
 //! Modules that a guest starts: by name, by path, and its own.
 
+use std::os::unix::ffi::OsStrExt;
+
 use rusm_runtime::ExitReason;
 use rusm_wasm::{GuestOptions, WasmConfig};
 
@@ -71,6 +73,23 @@ fn a_file_is_kept_once_however_it_is_spelled_and_what_has_no_end_is_not_read() {
     assert!(open.wasm.module(&spelled).is_none());
     assert!(open.wasm.module(file.to_str().unwrap()).is_some());
     assert_eq!(end("/dev/zero"), "cannot read /dev/zero: it is not a regular file");
+    // A regular file of no bytes, by its own account; of some such files gigabytes can be read.
+    let longer = "/proc/self/maps";
+    assert!(end(longer).ends_with("/maps: it grows while it is read"), "{}", end(longer));
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_has_no_name_and_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(std::ffi::OsStr::from_bytes(b"x\xff.wasm"));
+    std::fs::write(&file, wat::parse_str(r#"(module (func (export "run") unreachable))"#).unwrap()).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let open = Node::start(WasmConfig { capacity: 8, spawn_by_path: true, ..WasmConfig::default() });
+
+    let end = open.end_of(&starter(link.to_str().unwrap()), &GuestOptions::default().profile("trusted")).to_string();
+
+    assert!(end.ends_with("its path is not UTF-8"), "{end}");
 }
 
 #[test]

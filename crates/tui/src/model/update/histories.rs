@@ -53,7 +53,7 @@ fn extend(ops: &mut Series, frame: &Frame, at_ms: u64, known_ms: Option<u64>) {
         None => points.len(),
     };
     // Older points are of the time before the run.
-    let of_run = (frame.run_ms as f64 / step_ms).ceil() as usize + 1;
+    let of_run = ((frame.run_ms as f64 / step_ms).ceil() as usize).saturating_add(1);
     let new = new.min(points.len()).min(of_run);
     if new == 0 {
         return ops.push(at_ms, frame.ops_per_sec);
