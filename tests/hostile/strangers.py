@@ -197,13 +197,14 @@ def observe(folder):
     with socket.socket(socket.AF_UNIX) as observer:
         observer.settimeout(5)
         try:
-            observer.connect(os.path.join(folder, "rusm", "rusm.sock"))
+            # A node has the name of its application's folder.
+            observer.connect(str(next(Path(folder, "rusm").glob("*.sock"))))
             observer.sendall(
                 b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
             )
             return observer.recv(64).startswith(b"HTTP/1.1 101 ")
-        except OSError:
+        except (OSError, StopIteration):
             return False
 
 
