@@ -37,6 +37,8 @@ const CENSUS_SHARE: f64 = 0.0005;
 pub(super) struct Sampler {
     runtime: Handle,
     target: Duration,
+    /// Pause that was planned before the next sample: longer than the target if samples are expensive.
+    planned: Duration,
     seq: u64,
     last: Option<Last>,
     /// Times, totals and CPU time of the last second.
@@ -108,6 +110,7 @@ impl Sampler {
         Self {
             runtime,
             target,
+            planned: target,
             seq: 0,
             last: None,
             history: VecDeque::new(),
@@ -121,6 +124,11 @@ impl Sampler {
             rss: None,
             limit_bytes: memory_limit(),
         }
+    }
+
+    /// Sets the pause that is planned before the next sample.
+    pub(super) fn plan(&mut self, pause: Duration) {
+        self.planned = pause;
     }
 
     /// Takes one sample.
@@ -190,7 +198,7 @@ impl Sampler {
     ) {
         if let Some(last) = &self.last {
             let span = (now - last.at).as_secs_f64();
-            sample.stalled = now - last.at > 4 * self.target + Duration::from_millis(100);
+            sample.stalled = now - last.at > self.planned + 3 * self.target + Duration::from_millis(100);
             sample.schedulers =
                 counters.iter().zip(&last.schedulers).map(|(new, old)| scheduler_rates(*new, *old, span)).collect();
             if last.run_id == run.run_id && run.scenario.is_some() {

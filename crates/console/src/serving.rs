@@ -158,6 +158,7 @@ async fn sample(
         newest.send_replace(Arc::new(sample));
         let pause = pause.max(unobserved.pause(Instant::now(), thread_cpu(), node.clients()));
         node.set_pause(pause);
+        sampler.plan(pause);
         if let Err(error) = rest(node, &mut ticker, pause).await {
             // Not known to happen; frames are then paced by the reactor's own timer.
             tracing::warn!(%error, "the console's ticker failed");
