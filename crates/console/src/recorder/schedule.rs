@@ -23,7 +23,7 @@ pub(super) struct Schedule {
     last: Option<(Instant, Option<u64>)>,
 }
 
-/// What is due at a tick. Figures and instants come with a frame.
+/// The parts of a recording that are due at a tick. If figures or an instant are due, a frame is too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) frame: bool,

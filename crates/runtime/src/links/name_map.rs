@@ -14,7 +14,7 @@ const PARTS: usize = 256;
 /// Values by name.
 #[derive(Debug)]
 pub(crate) struct NameMap<V> {
-    /// Selects the part. Its key is random, so nobody can choose names that are all in the same part.
+    /// Selects the part. Its key is random: otherwise a guest could choose names that are all in the same part.
     hasher: RandomState,
     /// Empty until the first name.
     parts: Vec<HashMap<Arc<str>, V>>,
@@ -34,7 +34,7 @@ impl<V> NameMap<V> {
 
     /// Returns a name, as it is stored, and its value.
     pub(crate) fn get_key_value(&self, name: &str) -> Option<(&Arc<str>, &V)> {
-        // Without any name, there is no need to hash this one.
+        // The parts are created with the first name.
         if self.parts.is_empty() {
             return None;
         }

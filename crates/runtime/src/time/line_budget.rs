@@ -74,7 +74,7 @@ mod tests {
     fn lines_that_no_later_line_has_told_are_returned_by_the_next_second_or_at_the_end() {
         let lines = LineBudget::new();
         lines.skipped.store(5, Ordering::Relaxed);
-        // The second after this one has no room left.
+        // All lines of the current second are used.
         let full = ((lines.now_ns() / SECOND_NS) << 16) | LINES_PER_SECOND;
         lines.state.store(full, Ordering::Relaxed);
         assert!(!lines.has_room(0) && lines.has_room(SECOND_NS));

@@ -38,7 +38,7 @@ fn a_runtime_may_end_with_the_thread_that_keeps_it() {
         };
         kept.spawn(held).expect("there is room");
         KEPT.set(Some(kept));
-        // What this thread keeps about panics is destroyed before the runtime.
+        // The runtime is destroyed after the thread's own data about panics.
         drop(runtime());
     });
 
