@@ -9,8 +9,6 @@ mod usage;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use crossterm::event::{Event, EventStream};
-use futures_util::StreamExt;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -32,7 +30,7 @@ use crate::once::{act, diagnose};
 use crate::replay::recording::Recording;
 use crate::start;
 use crate::terminal::signals::{self, SignalEvent, Signals};
-use crate::terminal::{self, BackgroundQuery, Guard, Output, QUERY, Screen, TerminalColors};
+use crate::terminal::{self, Guard, Input, Keyboard, Output, QUERY, Screen, TerminalColors};
 
 /// Interval at which ages and countdowns are updated.
 const TICK: Duration = Duration::from_millis(100);
@@ -42,9 +40,6 @@ const KEY_DRAW: Duration = Duration::from_millis(16);
 
 /// Time for which the first frame waits for the background of the terminal.
 const BACKGROUND_PATIENCE: Duration = Duration::from_millis(50);
-
-/// Maximum number of input events handled at once.
-const INPUT_MAX: usize = 512;
 
 /// A write that blocks longer than this indicates a slow connection: the frame rate is halved.
 const SLOW_WRITE: Duration = Duration::from_millis(50);
@@ -158,7 +153,8 @@ struct EventLoop {
     recording: Option<Recording>,
     usage: UsageMeter,
     options: Options,
-    background: BackgroundQuery,
+    /// True while the terminal has not answered the question for its background.
+    awaits_background: bool,
     ending: Option<Result<Exit, Error>>,
     /// A trace that is being exported.
     exporting: Option<Exporting>,
@@ -177,10 +173,9 @@ impl EventLoop {
         };
         let frame_time = Duration::from_secs_f64(1.0 / start.frame_hz);
         let mut screen = Screen::new(output.clone(), size, start.capabilities.ascii);
-        let mut background = BackgroundQuery::default();
-        if TerminalColors::from_env(options.color).is_open(options) {
+        let awaits_background = TerminalColors::from_env(options.color).is_open(options);
+        if awaits_background {
             screen.send(QUERY).map_err(Error::Terminal)?;
-            background = BackgroundQuery::asked();
         }
         Ok(Self {
             output: output.clone(),
@@ -197,7 +192,7 @@ impl EventLoop {
             recording,
             usage: UsageMeter::new(),
             options: options.clone(),
-            background,
+            awaits_background,
             ending: None,
             exporting: None,
             next: None,
@@ -221,22 +216,22 @@ impl EventLoop {
     }
 
     async fn serve(&mut self, signals: &mut Signals) -> Result<Exit, Error> {
-        let mut events = EventStream::new().ready_chunks(INPUT_MAX);
+        let mut keyboard = Keyboard::open().map_err(Error::Terminal)?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut is_dirty = true;
         let mut by_key = true;
         // A terminal that knows its background answers at once: then the first frame has its final colours.
-        let first_at = Instant::now() + if self.background.is_open() { BACKGROUND_PATIENCE } else { Duration::ZERO };
+        let first_at = Instant::now() + if self.awaits_background { BACKGROUND_PATIENCE } else { Duration::ZERO };
         loop {
             let gap = if by_key { KEY_DRAW } else { self.pace.frame_time };
-            let first_at = if self.background.is_open() { first_at } else { Instant::now() };
+            let first_at = if self.awaits_background { first_at } else { Instant::now() };
             let draw_at = self.drawn_at.map_or(first_at, |at| at + gap);
             tokio::select! {
-                burst = events.next() => {
-                    let Some(burst) = burst else { return Ok(Exit::Signal(Signal::HUP.as_raw())) };
+                inputs = keyboard.next() => {
+                    let Some(inputs) = inputs else { return Ok(Exit::Signal(Signal::HUP.as_raw())) };
                     by_key = true;
-                    self.input(burst)?;
+                    self.input(inputs.map_err(Error::Terminal)?)?;
                 }
                 () = self.nodes.ready() => {
                     for node in self.nodes.indices() {
@@ -254,6 +249,7 @@ impl EventLoop {
                 signal = signals.next() => match signal {
                     SignalEvent::Stop => self.stop(false)?,
                     SignalEvent::Continue => self.resume()?,
+                    SignalEvent::Resize => self.resize(terminal::size())?,
                     SignalEvent::End(signal) => return Ok(Exit::Signal(signal.as_raw())),
                 },
                 saved = export::finished(&mut self.exporting) => self.feed_focused(Msg::Saved(saved))?,
@@ -270,35 +266,24 @@ impl EventLoop {
         }
     }
 
-    /// Handles a burst of events, merged where possible.
-    fn input(&mut self, burst: Vec<io::Result<Event>>) -> Result<(), Error> {
-        let mut messages = Vec::with_capacity(burst.len());
-        let mut fault = None;
-        let mut events = Vec::with_capacity(burst.len());
-        for event in burst {
-            match event {
-                Ok(event) => events.push(event),
-                Err(error) => fault = Some(error),
+    /// Handles inputs, merged where possible.
+    fn input(&mut self, inputs: Vec<Input>) -> Result<(), Error> {
+        let messages = inputs.into_iter().map(|input| match input {
+            Input::Key(key) => Msg::Key(key),
+            Input::Mouse(mouse) => Msg::Mouse(mouse),
+            Input::Paste(text) => Msg::Paste(text),
+            Input::Background(background) => {
+                self.awaits_background = false;
+                let palette = TerminalColors::from_env(self.options.color).palette(&self.options, Some(background));
+                Msg::Theme(Box::new(palette))
             }
-        }
-        let (events, background) = self.background.filter(events);
-        if let Some(background) = background {
-            let palette = TerminalColors::from_env(self.options.color).palette(&self.options, Some(background));
-            messages.push(Msg::Theme(Box::new(palette)));
-        }
-        messages.extend(events.into_iter().filter_map(terminal::message));
-        terminal::coalesce(messages).into_iter().try_for_each(|msg| self.take(msg))?;
-        match fault {
-            // Handle the events read before the terminal failed first: they may contain the quit key.
-            Some(fault) if self.ending.is_none() => Err(Error::Terminal(fault)),
-            _ => Ok(()),
-        }
+        });
+        terminal::coalesce(messages.collect()).into_iter().try_for_each(|msg| self.take(msg))
     }
 
-    /// Passes an event of the terminal to the nodes that it is for.
+    /// Passes an input to the nodes that it is for.
     fn take(&mut self, msg: Msg) -> Result<(), Error> {
         match msg {
-            Msg::Resize(size) => return self.resize(size),
             Msg::Theme(_) => return self.feed_all(&msg),
             Msg::Mouse(mouse) => {
                 if let Some(msg) = self.nodes.mouse(mouse) {

@@ -5,6 +5,7 @@ mod background;
 mod colors;
 mod guard;
 mod input;
+mod keyboard;
 mod output;
 mod screen;
 pub(crate) mod signals;
@@ -14,6 +15,7 @@ pub use guard::Guard;
 pub use output::Output;
 pub use screen::Screen;
 
-pub(crate) use background::{BackgroundQuery, QUERY};
+pub(crate) use background::QUERY;
 pub(crate) use guard::size;
-pub(crate) use input::{coalesce, message};
+pub(crate) use input::{Input, coalesce};
+pub(crate) use keyboard::Keyboard;

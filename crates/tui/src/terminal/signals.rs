@@ -3,6 +3,7 @@
 //! ```text
 //!   TERM, HUP, INT, QUIT ──▶ exit with 128 + the signal's number
 //!   TSTP ──▶ restore the terminal, then STOP ──▶ CONT ──▶ take the terminal again
+//!   WINCH ──▶ draw in the new size
 //! ```
 
 use std::io;
@@ -21,6 +22,8 @@ pub(crate) enum SignalEvent {
     Stop,
     /// Continued after a stop; the terminal may have changed meanwhile.
     Continue,
+    /// The terminal has another size.
+    Resize,
 }
 
 /// Streams of the signals that this program handles.
@@ -32,6 +35,7 @@ pub(crate) struct Signals {
     quit: Stream,
     stop: Stream,
     go_on: Stream,
+    resize: Stream,
 }
 
 impl Signals {
@@ -48,6 +52,7 @@ impl Signals {
             quit: take(Signal::QUIT)?,
             stop: take(Signal::TSTP)?,
             go_on: take(Signal::CONT)?,
+            resize: take(Signal::WINCH)?,
         })
     }
 
@@ -60,6 +65,7 @@ impl Signals {
             _ = self.quit.recv() => SignalEvent::End(Signal::QUIT),
             _ = self.stop.recv() => SignalEvent::Stop,
             _ = self.go_on.recv() => SignalEvent::Continue,
+            _ = self.resize.recv() => SignalEvent::Resize,
         }
     }
 }
@@ -97,7 +103,7 @@ impl Signals {
                     let stopped = stop(false);
                     tracing::debug!(?stopped, "continued");
                 }
-                SignalEvent::Continue => {}
+                SignalEvent::Continue | SignalEvent::Resize => {}
             }
         }
     }

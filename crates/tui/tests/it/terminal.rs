@@ -202,6 +202,28 @@ fn a_pasted_filter_and_a_storm_of_wheel_events_are_taken() {
 }
 
 #[test]
+fn an_answer_that_was_not_asked_for_or_has_no_end_does_not_take_the_keyboard() {
+    let mut terminal = Terminal::top(&["--demo"]);
+    terminal.wait_text("schedulers");
+
+    terminal.press("\x1b[?997;1n\x1b[?2026;2$y2");
+    terminal.wait_text("scenarios");
+    terminal.press("\x1b]11;rgb:ff");
+    let is_shown = (0..120).any(|_| {
+        terminal.press("3");
+        let end = Instant::now() + Duration::from_secs(1);
+        while let Ok(bytes) = terminal.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            terminal.parser.process(&bytes);
+        }
+        terminal.parser.screen().contents().contains("sorted in")
+    });
+    assert!(is_shown, "the keyboard is dead");
+    terminal.press("q");
+
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
 fn a_storm_of_sizes_ends_in_the_last_one() {
     let mut terminal = Terminal::top(&["--demo"]);
     terminal.wait_text("schedulers");
