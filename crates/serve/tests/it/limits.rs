@@ -137,7 +137,10 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
     drop(first);
 
     assert_eq!(second.answer().text(), "hi");
-    assert_eq!(server.report(0).connections, 1);
+    // The first one leaves its place before it leaves the report.
+    while server.report(0).connections != 1 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -22,13 +22,19 @@ const READ_MAX: usize = 4096;
 /// Maximum number of reads that wait to be handled. The terminal keeps what comes meanwhile.
 const WAITING_MAX: usize = 8;
 
-/// What the user types. Dropping it ends the thread.
+/// Time within which an input must be complete. Without this limit, keys that are pressed while a paste lacks its end would
+/// keep the paste open.
+const INCOMPLETE_MAX: Duration = Duration::from_secs(10);
+
+/// Input of the user. Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
     reads: Receiver<io::Result<Vec<u8>>>,
     parser: Parser,
     /// Time of the last bytes.
     read_at: Instant,
+    /// Time of the last bytes that completed an input.
+    input_at: Instant,
     /// The thread ends when this is closed.
     _end: UnixStream,
 }
@@ -37,7 +43,7 @@ impl Keyboard {
     /// Starts to read the terminal: the standard input, or `/dev/tty` if that is something else.
     ///
     /// # Errors
-    /// If there is no terminal, or the system refuses a thread.
+    /// If no terminal can be opened, or the system refuses a thread.
     pub(crate) fn open() -> io::Result<Self> {
         let stdin = io::stdin();
         let terminal =
@@ -50,7 +56,8 @@ impl Keyboard {
         let (send, reads) = channel(WAITING_MAX);
         let body = move || read(terminal, &ended.into(), &send);
         std::thread::Builder::new().name("rusm-top-input".to_owned()).spawn(body)?;
-        Ok(Self { reads, parser: Parser::default(), read_at: Instant::now(), _end: end })
+        let now = Instant::now();
+        Ok(Self { reads, parser: Parser::default(), read_at: now, input_at: now, _end: end })
     }
 
     /// Returns the next inputs, at least one; `None` after the end of the terminal. Nothing is lost if the future is
@@ -61,18 +68,23 @@ impl Keyboard {
     pub(crate) async fn next(&mut self) -> Option<io::Result<Vec<Input>>> {
         loop {
             let silent_at = self.parser.patience().map(|patience| self.read_at + patience);
-            let silence = sleep_until(silent_at.unwrap_or_else(|| self.read_at + Duration::from_secs(1)));
+            let give_up_at = silent_at.map(|silent_at| silent_at.min(self.input_at + INCOMPLETE_MAX));
+            let silence = sleep_until(give_up_at.unwrap_or(self.read_at));
             let inputs = tokio::select! {
                 read = self.reads.recv() => match read? {
                     Ok(bytes) => {
                         self.read_at = Instant::now();
+                        if self.parser.patience().is_none() {
+                            self.input_at = self.read_at;
+                        }
                         self.parser.feed(&bytes)
                     }
                     Err(error) => return Some(Err(error)),
                 },
-                () = silence, if silent_at.is_some() => self.parser.give_up().into_iter().collect(),
+                () = silence, if give_up_at.is_some() => self.parser.give_up().into_iter().collect(),
             };
             if !inputs.is_empty() {
+                self.input_at = Instant::now();
                 return Some(Ok(inputs));
             }
         }
@@ -126,6 +138,28 @@ mod tests {
         assert_eq!(next(&mut keyboard).await, [Input::Paste("no end".to_owned())]);
         keys.write_all(b"q").unwrap();
         assert_eq!(next(&mut keyboard).await, [Input::Key(Key::char('q'))]);
+    }
+
+    #[tokio::test]
+    async fn keys_do_not_keep_a_paste_without_its_end_open() {
+        let (mut keys, mut keyboard) = keyboard();
+        let typing = async {
+            keys.write_all(b"\x1b[200~").unwrap();
+            loop {
+                keys.write_all(b"q").unwrap();
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        let reading = async {
+            let pasted = next(&mut keyboard).await;
+            assert!(matches!(&pasted[..], [Input::Paste(text)] if text.starts_with("qqq")), "{pasted:?}");
+            assert_eq!(next(&mut keyboard).await, [Input::Key(Key::char('q'))]);
+        };
+
+        tokio::select! {
+            () = typing => unreachable!("it types without end"),
+            () = reading => {}
+        }
     }
 
     #[tokio::test]

@@ -1,12 +1,14 @@
 //! Handles signals that would leave the terminal in a broken state, and stops the job only if it can be continued.
 //!
 //! ```text
-//!   TERM, HUP, INT, QUIT ──▶ exit with 128 + the signal's number
+//!   TERM, HUP, INT, QUIT, USR1, USR2 ──▶ exit with 128 + the signal's number
 //!   TSTP ──▶ restore the terminal, then STOP ──▶ CONT ──▶ take the terminal again
 //!   WINCH ──▶ draw in the new size
 //! ```
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 use nix::unistd::{getpgrp, getppid, getsid};
@@ -26,13 +28,13 @@ pub(crate) enum SignalEvent {
     Resize,
 }
 
+/// Signals that end the program.
+const ENDS: [Signal; 6] = [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
+
 /// Streams of the signals that this program handles.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    terminate: Stream,
-    hang_up: Stream,
-    interrupt: Stream,
-    quit: Stream,
+    ends: Vec<(Signal, Stream)>,
     stop: Stream,
     go_on: Stream,
     resize: Stream,
@@ -45,11 +47,9 @@ impl Signals {
     /// If the system rejects a handler.
     pub(crate) fn take() -> io::Result<Self> {
         let take = |taken: Signal| signal(SignalKind::from_raw(taken.as_raw()));
+        let ends = ENDS.into_iter().map(|taken| Ok((taken, take(taken)?)));
         Ok(Self {
-            terminate: take(Signal::TERM)?,
-            hang_up: take(Signal::HUP)?,
-            interrupt: take(Signal::INT)?,
-            quit: take(Signal::QUIT)?,
+            ends: ends.collect::<io::Result<_>>()?,
             stop: take(Signal::TSTP)?,
             go_on: take(Signal::CONT)?,
             resize: take(Signal::WINCH)?,
@@ -58,11 +58,14 @@ impl Signals {
 
     /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> SignalEvent {
+        let ends = &mut self.ends;
+        let end = poll_fn(|context| {
+            let taken =
+                ends.iter_mut().find_map(|(taken, stream)| stream.poll_recv(context).is_ready().then_some(*taken));
+            taken.map_or(Poll::Pending, Poll::Ready)
+        });
         tokio::select! {
-            _ = self.terminate.recv() => SignalEvent::End(Signal::TERM),
-            _ = self.hang_up.recv() => SignalEvent::End(Signal::HUP),
-            _ = self.interrupt.recv() => SignalEvent::End(Signal::INT),
-            _ = self.quit.recv() => SignalEvent::End(Signal::QUIT),
+            taken = end => SignalEvent::End(taken),
             _ = self.stop.recv() => SignalEvent::Stop,
             _ = self.go_on.recv() => SignalEvent::Continue,
             _ = self.resize.recv() => SignalEvent::Resize,

@@ -245,7 +245,8 @@ fn a_storm_of_sizes_ends_in_the_last_one() {
 #[test]
 fn signals_end_it_with_their_number_and_a_whole_terminal() {
     use rustix::process::Signal;
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)] {
+    let codes = [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131), (Signal::USR1, 138)];
+    for (signal, code) in codes {
         let mut terminal = Terminal::top(&["--demo"]);
         terminal.wait_text("schedulers");
 

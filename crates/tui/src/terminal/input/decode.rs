@@ -1,6 +1,6 @@
-//! What keys, control sequences and answers of a terminal mean.
+//! Decodes keys, control sequences and answers of a terminal.
 
-use super::Input;
+use super::event::Input;
 use crate::model::input::key::{Key, KeyCode, Mouse, MouseKind};
 use crate::terminal::background;
 

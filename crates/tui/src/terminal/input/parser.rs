@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use super::{Input, decode};
+use super::decode;
+use super::event::Input;
 use crate::model::input::key::KeyCode;
 
 const ESC: u8 = 0x1b;
@@ -79,7 +80,7 @@ impl Parser {
 struct Item {
     /// Its length in bytes.
     length: usize,
-    /// What it means, if it means something here.
+    /// The input; `None` for a sequence that is not used.
     input: Option<Input>,
 }
 

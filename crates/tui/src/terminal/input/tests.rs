@@ -4,6 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::input::key::{Key, KeyCode, Mouse, MouseKind};
+use crate::model::message::Msg;
+use crate::terminal::Background;
 
 /// Returns the inputs of bytes that come at once, followed by silence.
 fn inputs(bytes: &[u8]) -> Vec<Input> {
@@ -153,7 +156,7 @@ fn keys_are_never_merged() {
     assert_eq!(coalesce(vec![key.clone(), key.clone()]), [key.clone(), key]);
 }
 
-/// Returns bytes of which sequences are made, more often than chance would.
+/// Returns random bytes, with many of those that sequences contain.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         any::<u8>().prop_map(|byte| vec![byte]),
