@@ -23,7 +23,7 @@ use thiserror::Error;
 use time::{Duration, OffsetDateTime};
 
 use crate::identity::NodeName;
-use crate::link::Certificates;
+use crate::link::{Certificates, LinkError, check_key};
 
 /// Name of each authority. Its certificates name their cluster.
 const AUTHORITY: &str = "authority of rusm nodes";
@@ -67,6 +67,12 @@ pub enum CertificateError {
     /// A node cannot have this name: its files would be those of the authority.
     #[error("a node cannot be called {AUTHORITY_FILES:?}: ca.pem and ca.key are the files of the authority")]
     Name,
+    /// Two nodes have the same name.
+    #[error("two nodes are called {0}: each node has a name of its own")]
+    Twice(NodeName),
+    /// Other users can use the private key of the authority.
+    #[error(transparent)]
+    Key(LinkError),
     /// Only one of the two files of the authority exists.
     #[error("{} has only one of ca.pem and ca.key: nodes can be added only with both", .0.display())]
     HalfAuthority(PathBuf),
@@ -112,17 +118,25 @@ pub fn create(dir: &Path, cluster: &str, nodes: &[NodeAddresses], days: u32) -> 
     if nodes.iter().any(|node| node.name.to_string() == AUTHORITY_FILES) {
         return Err(CertificateError::Name);
     }
-    for node in nodes {
+    for (at, node) in nodes.iter().enumerate() {
+        if nodes[..at].iter().any(|other| other.name == node.name) {
+            return Err(CertificateError::Twice(node.name.clone()));
+        }
         let files = files(dir, cluster, &node.name);
         if let Some(file) = [files.certificate, files.key].into_iter().find(|file| file.exists()) {
             return Err(CertificateError::Exists(file));
         }
     }
     let mut written = Vec::new();
-    fs::create_dir_all(dir).map_err(|source| CertificateError::File { path: dir.to_owned(), source })?;
+    fs::create_dir_all(dir).map_err(|source| {
+        let is_file = source.kind() == io::ErrorKind::AlreadyExists;
+        let source = if is_file { io::ErrorKind::NotADirectory.into() } else { source };
+        CertificateError::File { path: dir.to_owned(), source }
+    })?;
     let params = authority_params(days)?;
     let key = match (authority.exists(), authority_key.exists()) {
         (true, true) => {
+            check_key(&authority_key).map_err(CertificateError::Key)?;
             let key = KeyPair::from_pem(&read(&authority_key)?)?;
             check_authority(&authority, &key)?;
             key
@@ -216,12 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn no_node_has_the_name_of_the_authority() {
+    fn no_node_has_the_name_of_the_authority_or_of_another_one() {
         let dir = std::env::temp_dir().join(format!("rusm-certificates-ca-{}", std::process::id()));
 
         let refused = create(&dir, "c1", &[node("a"), node("ca")], 365).unwrap_err().to_string();
+        let twice = create(&dir, "c1", &[node("a"), node("b"), node("a")], 365).unwrap_err().to_string();
 
         assert!(refused.starts_with("a node cannot be called \"ca\""), "{refused}");
+        assert_eq!(twice, "two nodes are called a: each node has a name of its own");
         assert!(!dir.exists(), "nothing was written");
     }
 
@@ -237,6 +253,9 @@ mod tests {
         let mode = fs::metadata(dir.join("a.key")).unwrap().permissions().mode();
         let key = fs::read(dir.join("ca.key")).unwrap();
         fs::write(dir.join("ca.key"), KeyPair::generate().unwrap().serialize_pem()).unwrap();
+        fs::set_permissions(dir.join("ca.key"), fs::Permissions::from_mode(0o644)).unwrap();
+        let open = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
+        fs::set_permissions(dir.join("ca.key"), fs::Permissions::from_mode(0o600)).unwrap();
         let of_another_key = create(&dir, "c1", &[node("d")], 365).unwrap_err().to_string();
         fs::write(dir.join("ca.key"), key).unwrap();
         fs::remove_file(dir.join("ca.pem")).unwrap();
@@ -254,6 +273,7 @@ mod tests {
         assert_eq!((names(&second), authority == after), (vec!["c.key".to_owned(), "c.pem".to_owned()], true));
         assert!(again.ends_with("c.pem exists: remove it if the node should get another certificate"), "{again}");
         assert!(of_another_key.ends_with("ca.pem is not the certificate of ca.key"), "{of_another_key}");
+        assert!(open.ends_with("ca.key is open to other users: take their permissions away with chmod 600"), "{open}");
         assert!(no_file.ends_with("it is not a regular file"), "{no_file}");
         assert_eq!((mode & 0o777, no_name), (0o600, [true; 3]));
         assert!(matches!(half, Err(CertificateError::HalfAuthority(_))), "{half:?}");

@@ -18,4 +18,6 @@ pub use memory::{MemoryLink, MemoryNetwork};
 pub use network::NetworkLink;
 #[cfg(feature = "zenoh")]
 pub use secret::secret_file;
+#[cfg(feature = "certificates")]
+pub(crate) use settings::check_key;
 pub use settings::{Certificates, NetworkSettings, SECRET_PREFIX};

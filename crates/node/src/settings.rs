@@ -41,7 +41,7 @@ use crate::settings::otlp::{OtlpSection, OtlpSettings};
 use crate::settings::raw::{Given, RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
-use crate::settings::value::{Address, FilePath, NodeName, Number, Size, Text, Time, Word, Words, size};
+use crate::settings::value::{Address, FilePath, FolderPath, NodeName, Number, Size, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -114,7 +114,7 @@ struct NodeSection {
     tick_hz: Option<Number<10, 60>>,
     profile: Option<Word<Profile>>,
     drain: Option<Time>,
-    socket_dir: Option<Text>,
+    socket_dir: Option<FolderPath>,
 }
 
 /// `[recorder]`.
@@ -197,7 +197,7 @@ impl Settings {
             recorder: section::<RecorderSection>(given, "recorder", origin)?.config(),
             profile: node.profile.map_or(rusm_bench::defaults::PROFILE, |profile| profile.0),
             drain: node.drain.map_or(DEFAULT_DRAIN, |time| time.0),
-            socket_dir: node.socket_dir.map(|dir| dir.0.into()),
+            socket_dir: node.socket_dir.map(|dir| dir.0),
             store: section::<StoreSection>(given, "store", origin)?.settings(),
             cluster: section::<ClusterSection>(given, "cluster", origin)?.settings(),
             log: section::<LogSection>(given, "log", origin)?.settings()?,

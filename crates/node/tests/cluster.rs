@@ -8,8 +8,9 @@
 mod scenarios;
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -245,4 +246,26 @@ fn what_cannot_join_is_refused_with_one_line() {
         let (code, line) = refusal(elsewhere, args);
         assert_eq!((code, line.contains(wanted), line.lines().count()), (Some(expected), true, 1), "{args:?}: {line}");
     }
+}
+
+#[test]
+fn clients_of_the_socket_that_say_nothing_or_are_gone_delay_and_change_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let mut a = Node::start(dir, "a", &["--join", "[::1]"]);
+    a.address();
+    let client = || UnixStream::connect(dir.join("rusm/a.cluster")).unwrap();
+
+    // One after the other, they would take more time than a command waits.
+    let silent: Vec<UnixStream> = (0..8).map(|_| client()).collect();
+    assert_eq!(status(dir, "a")["name"], "a");
+    a.signal(Signal::STOP);
+    for command in ["drain", "leave"] {
+        writeln!(client(), "{command}").unwrap();
+    }
+    a.signal(Signal::CONT);
+    assert_eq!(status(dir, "a")["draining"], false);
+
+    assert_eq!(a.ended_by(Signal::TERM), Some(0));
+    drop(silent);
 }

@@ -63,7 +63,27 @@ fn verify(files: &Certificates, now: UnixTime) -> Result<(), String> {
         _ => invalid(certificate),
     })?;
     let Some((own, intermediates)) = chain.split_first() else { return Err(invalid(certificate)) };
+    if !has_common_name(own, &files.cluster) {
+        return Err(format!(
+            "the certificate in {} is not of the cluster {:?}: name its cluster by cluster.name",
+            certificate.display(),
+            files.cluster
+        ));
+    }
     verifier.verify_client_cert(own, intermediates, now).map(drop).map_err(|error| refusal(&error, files))
+}
+
+/// Returns true if a certificate has this common name: other nodes accept no other one.
+fn has_common_name(certificate: &[u8], name: &str) -> bool {
+    /// The object identifier 2.5.4.3 in DER.
+    const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
+    /// Tags of the two usual kinds of text.
+    const TEXTS: [u8; 2] = [0x0c, 0x13];
+    let Ok(length) = u8::try_from(name.len()) else { return false };
+    TEXTS.into_iter().any(|text| {
+        let attribute = [&COMMON_NAME[..], &[text, length], name.as_bytes()].concat();
+        certificate.windows(attribute.len()).any(|part| part == attribute)
+    })
 }
 
 fn refusal(error: &Error, files: &Certificates) -> String {
@@ -130,6 +150,10 @@ mod tests {
         assert_eq!(
             refused(&Certificates { authority: foreign.authority.clone(), ..a.clone() }, 0),
             "the certificate in DIR/a.pem is not signed by the authority in OTHER/ca.pem"
+        );
+        assert_eq!(
+            refused(&Certificates { cluster: "d".to_owned(), ..a.clone() }, 0),
+            "the certificate in DIR/a.pem is not of the cluster \"d\": name its cluster by cluster.name"
         );
         assert!(refused(&a, 101).starts_with("the certificate in DIR/a.pem or DIR/ca.pem expires: "));
         for (content, why) in [

@@ -91,7 +91,8 @@ impl NetworkSettings {
         if let Some(certificates) = &self.certificates {
             let files = [&certificates.authority, &certificates.certificate, &certificates.key];
             if let Some(file) = files.into_iter().find(|file| !file.is_file()) {
-                return Err(LinkError::Settings(format!("the certificate file {} does not exist", file.display())));
+                let why = if file.exists() { "is not a regular file" } else { "does not exist" };
+                return Err(LinkError::Settings(format!("the certificate file {} {why}", file.display())));
             }
             return check_key(&certificates.key);
         }
@@ -164,8 +165,8 @@ impl NetworkSettings {
     }
 }
 
-/// Refuses a private key that other users can read or write: with it they could join as this node. Root can in any case.
-fn check_key(key: &Path) -> Result<(), LinkError> {
+/// Refuses a private key that other users can read or write: with it they could do what its owner may. Root can in any case.
+pub(crate) fn check_key(key: &Path) -> Result<(), LinkError> {
     let Ok(found) = fs::metadata(key) else { return Ok(()) };
     let refused = |why: &str| Err(LinkError::Settings(format!("the private key {} {why}", key.display())));
     if found.mode() & KEY_FORBIDDEN_MODE != 0 {

@@ -103,7 +103,8 @@ fn is_address(text: &str) -> bool {
 
 /// Sends a command to a node, and returns its answer.
 fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
-    let path = socket(&node.socket_dir.clone().unwrap_or_else(runtime_dir), &node.name);
+    let dir = node.socket_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+    let path = socket(&dir.unwrap_or_else(runtime_dir), &node.name);
     let until = Instant::now() + ANSWER_WITHIN;
     let silent =
         || Failure::Unreachable(format!("node {} has not answered within {} s", node.name, ANSWER_WITHIN.as_secs()));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusm_cluster::node::{Node, PeerStatus};
 use rusm_console::OwnedFile;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 
@@ -23,13 +24,15 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 const COMMAND_MAX: usize = 64;
 /// Pause after a client could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Maximum number of clients at a time. Further ones wait.
+const CLIENTS_MAX: usize = 16;
 
 /// Returns the socket of a node.
 pub(crate) fn socket(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.cluster"))
 }
 
-/// A thread that answers commands, until it is dropped.
+/// Threads that answer commands, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: Option<OwnedFile>,
@@ -45,13 +48,14 @@ impl Control {
         let (listener, socket) = private_socket::bind(&socket(dir, node.identity().name.as_str()))?;
         let listener = Arc::new(listener);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (clients, no_more) = (Arc::clone(&listener), Arc::clone(&is_over));
+        let (accepting, no_more) = (Arc::clone(&listener), Arc::clone(&is_over));
         let serve = move || {
+            let mut clients = Clients { node, threads: Vec::new() };
             loop {
-                let answered = match clients.accept() {
+                let accepted = match accepting.accept() {
                     // Clients that were waiting when the listener was shut down.
                     _ if no_more.load(Relaxed) => return,
-                    Ok((client, _)) if private_socket::is_trusted(&client) => answer(client, &node),
+                    Ok((client, _)) if private_socket::is_trusted(&client) => clients.serve(client),
                     Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
                     // The listener was shut down.
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
@@ -61,8 +65,12 @@ impl Control {
                         Err(error)
                     }
                 };
-                if let Err(error) = answered {
+                if let Err(error) = accepted {
                     tracing::debug!(%error, "a client of the cluster socket is gone");
+                }
+                while clients.threads.len() >= CLIENTS_MAX && !no_more.load(Relaxed) {
+                    std::thread::park_timeout(ACCEPT_AGAIN);
+                    clients.forget_finished();
                 }
             }
         };
@@ -78,6 +86,44 @@ impl Drop for Control {
         shutdown(&*self.listener, Shutdown::Both).ok();
         drop(self.socket.take());
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            drop(thread.join());
+        }
+    }
+}
+
+/// Clients that are being served, each by a thread: one that says nothing delays no other.
+struct Clients {
+    node: Arc<Node>,
+    threads: Vec<(UnixStream, JoinHandle<()>)>,
+}
+
+impl Clients {
+    fn serve(&mut self, client: UnixStream) -> io::Result<()> {
+        self.forget_finished();
+        let (node, handle) = (Arc::clone(&self.node), client.try_clone()?);
+        let body = move || {
+            if let Err(error) = answer(client, &node) {
+                tracing::debug!(%error, "a client of the cluster socket is gone");
+            }
+        };
+        let thread = Builder::new().name("rusm-cluster".to_owned()).spawn(body)?;
+        self.threads.push((handle, thread));
+        Ok(())
+    }
+
+    fn forget_finished(&mut self) {
+        self.threads.retain(|(_, thread)| !thread.is_finished());
+    }
+}
+
+impl Drop for Clients {
+    /// Waits for the commands that are being carried out, and for no client.
+    fn drop(&mut self) {
+        for (client, _) in &self.threads {
+            shutdown(client, Shutdown::Read).ok();
+        }
+        for (_, thread) in self.threads.drain(..) {
             drop(thread.join());
         }
     }
@@ -99,8 +145,20 @@ fn write_answer(client: &mut UnixStream, answer: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns true if the client has closed its socket, and not only its own direction.
+fn is_gone(client: &UnixStream) -> io::Result<bool> {
+    let mut state = [PollFd::new(client, PollFlags::empty())];
+    poll(&mut state, Some(&Timespec::default()))?;
+    Ok(state[0].revents().contains(PollFlags::HUP))
+}
+
 fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
-    let answer = match &*read_line(&mut client, COMMAND_MAX, Instant::now() + CLIENT_TIMEOUT)? {
+    let command = read_line(&mut client, COMMAND_MAX, Instant::now() + CLIENT_TIMEOUT)?;
+    if is_gone(&client)? {
+        // Its user was told that it has failed.
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let answer = match &*command {
         "status" => status(node),
         "drain" => {
             node.drain();

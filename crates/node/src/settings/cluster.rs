@@ -94,7 +94,8 @@ impl TryFrom<RawSetting> for Join {
             Ok(text) => text.split(',').map(|host| host.trim().to_owned()).collect(),
             Err(_) => raw.strings()?,
         };
-        let with_port = |host: &String| match host.parse::<std::net::IpAddr>() {
+        let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+        let with_port = |host: &String| match bare(host) {
             Ok(address) => SocketAddr::new(address, DEFAULT_PORT).to_string(),
             Err(_) if host.contains(':') => host.clone(),
             Err(_) => format!("{host}:{DEFAULT_PORT}"),

@@ -30,6 +30,22 @@ impl TryFrom<RawSetting> for Text {
     }
 }
 
+/// The path of a folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RawSetting")]
+pub(super) struct FolderPath(pub(super) PathBuf);
+
+impl TryFrom<RawSetting> for FolderPath {
+    type Error = SettingsError;
+
+    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
+        match raw.text()? {
+            "" => Err(raw.invalid("must be the path of a folder: leave the setting out for the usual one")),
+            path => Ok(Self(path.into())),
+        }
+    }
+}
+
 /// The path of a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RawSetting")]

@@ -134,11 +134,11 @@ impl PanicInfo {
         Self { message, location: take_location() }
     }
 
-    /// Writes one line, with the message escaped and truncated.
+    /// Writes one line, with message and location escaped and truncated.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = escaped(&self.message).within(TEXT_MAX_BYTES);
         match &self.location {
-            Some(location) => write!(f, "panic at {location}: {message}"),
+            Some(location) => write!(f, "panic at {}: {message}", escaped(location).within(TEXT_MAX_BYTES)),
             None => write!(f, "panic: {message}"),
         }
     }
