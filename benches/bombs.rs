@@ -50,6 +50,20 @@ const BOMBS: &[Bomb] = &[
             (br $again))",
     ),
     (
+        "forks",
+        "",
+        "(drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+        (drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+        (memory.fill (i32.const 0) (i32.const 7) (i32.const 1000000))",
+    ),
+    (
+        "sets timers beyond its limit",
+        "",
+        "(loop $again
+            (drop (call $send_after (call $self) (i64.const 3600000) (i64.const 0) (i32.const 0) (i32.const 0)))
+            (br $again))",
+    ),
+    (
         "sets timers",
         "",
         "(loop $burst

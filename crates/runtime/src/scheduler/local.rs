@@ -13,6 +13,7 @@ use crossbeam_deque::Worker;
 use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::queue::age::QueueAge;
+use super::queue::children::Children;
 use super::run::dropped_replies::DroppedReply;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
@@ -92,7 +93,7 @@ pub(crate) struct Local {
     /// Number of slices that ended after a few long polls.
     pub(super) long_slices: Cell<u32>,
     /// Guests that the running guest has spawned in this poll.
-    pub(super) children: Cell<Vec<Slot>>,
+    pub(super) children: Children,
     /// The process whose poll was ended because its time slice was used up.
     pub(super) preempted: Cell<Option<Slot>>,
     /// The last process taken from the preempted ones.
@@ -101,8 +102,8 @@ pub(crate) struct Local {
     pub(super) resumed_long: Cell<bool>,
     /// Time of the slice after that.
     pub(super) resumed_ns: Cell<u64>,
-    /// Preempted processes run next, although others are ready, until one has used up its time slice.
-    pub(super) preempted_due: Cell<bool>,
+    /// Number of preempted processes that run next, although others are ready.
+    pub(super) preempted_due: Cell<u32>,
     pub(super) spins: Cell<u32>,
     /// True if the last turn of the reactor has woken a process.
     pub(super) fed_by_reactor: Cell<bool>,

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "reads slots back from the LIFO slot")]
 
 pub(super) mod age;
+pub(super) mod children;
 
 use std::ops::Not;
 use std::ptr;
@@ -32,6 +33,8 @@ const CHECK_INTERVAL_POLLS: u32 = 8;
 const INJECTOR_CHECK_INTERVAL: u32 = 8;
 /// Longest time for which preempted processes wait while others are always ready: as long as one of their polls.
 const PREEMPTED_WAIT_NS: u64 = 1_000_000;
+/// Number of preempted processes that then run, unless one of them uses up its time slice again.
+const RESUMED_MAX: u32 = 8;
 /// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
 
@@ -85,12 +88,8 @@ impl Local {
     fn check_other_queues(&self) -> Option<Slot> {
         self.polls_until_check.set(CHECK_INTERVAL_POLLS);
         self.deliver_dropped_replies();
-        if self.preempted_due.get() {
-            if let Some(slot) = self.take_preempted() {
-                self.polls_until_check.set(0);
-                return Some(slot);
-            }
-            self.preempted_due.set(false);
+        if let Some(slot) = self.due_preempted() {
+            return Some(slot);
         }
         let checks = self.checks.get().wrapping_add(1);
         self.checks.set(checks);
@@ -205,7 +204,7 @@ impl Local {
         self.preempted.set(None);
         bump(&self.me.counters.preemptions, 1);
         if self.resumed.get() == Some(slot) {
-            self.preempted_due.set(false);
+            self.preempted_due.set(0);
             self.resumed_long.set(true);
         }
         self.queue_behind(slot);
@@ -221,36 +220,30 @@ impl Local {
         }
     }
 
-    /// Holds back a guest that the running guest has spawned, until [`start_children`](Self::start_children).
-    pub(crate) fn hold_child(&self, slot: Slot) {
-        let mut children = self.children.take();
-        children.push(slot);
-        self.children.set(children);
-    }
-
-    /// Queues the guests that the running guest has spawned, at the end of its poll. Where that used up its time slice
-    /// they queue behind all others, as it does itself: hundreds of them may each compute without end.
-    #[inline]
-    pub(crate) fn start_children(&self) {
-        let mut children = self.children.take();
-        if !children.is_empty() {
-            let is_long = self.preempted.get().is_some() && self.preempted.get() == self.current.get();
-            for slot in children.drain(..) {
-                if is_long { self.queue_behind(slot) } else { self.enqueue(slot, false) }
-            }
-        }
-        self.children.set(children);
-    }
-
     /// Gives preempted processes their share while others are always ready. Called at the start of a slice.
     #[inline]
     pub(super) fn schedule_preempted(&self, now_ns: u64) {
         if self.resumed_long.replace(false) {
             self.resumed_ns.set(now_ns);
         } else if now_ns - self.resumed_ns.get() >= PREEMPTED_WAIT_NS && !self.me.preempted.is_empty() {
-            self.preempted_due.set(true);
+            self.preempted_due.set(RESUMED_MAX);
             self.polls_until_check.set(0);
         }
+    }
+
+    /// Takes a preempted process while they have their share: one long poll, or a few short ones.
+    fn due_preempted(&self) -> Option<Slot> {
+        let left = self.preempted_due.get().checked_sub(1)?;
+        self.preempted_due.set(left);
+        if left == 0 {
+            self.resumed_long.set(true);
+        }
+        let slot = self.take_preempted();
+        match slot {
+            Some(_) => self.polls_until_check.set(0),
+            None => self.preempted_due.set(0),
+        }
+        slot
     }
 
     fn take_preempted(&self) -> Option<Slot> {

@@ -16,6 +16,7 @@ use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::queue::age::QueueAge;
+use super::queue::children::Children;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
@@ -84,12 +85,12 @@ impl Local {
             introduction_cache: IntroductionCache::new(),
             checks: Cell::new(0),
             long_slices: Cell::new(0),
-            children: Cell::default(),
+            children: Children::default(),
             preempted: Cell::new(None),
             resumed: Cell::new(None),
             resumed_long: Cell::new(false),
             resumed_ns: Cell::new(0),
-            preempted_due: Cell::new(false),
+            preempted_due: Cell::new(0),
             spins: Cell::new(0),
             fed_by_reactor: Cell::new(false),
             expects_peer_work: Cell::new(false),

@@ -35,6 +35,8 @@ use wasi::Wasi;
 pub(crate) const REQUESTS_KEPT: usize = 65_536;
 /// Maximum number of pending timers per guest.
 const TIMERS_MAX: usize = 65_536;
+/// Number of timers that are looked at between two decisions whether a scan is worth its time.
+const SCAN_LENGTH: usize = 512;
 /// Maximum length of the message of a panic in an exit reason, in bytes.
 const PANIC_MAX_BYTES: usize = 512;
 /// Bytes of a monitor: its entries in the process and in its target, and the reason in its message.
@@ -123,13 +125,15 @@ impl PendingRequests {
     }
 }
 
-/// Pending timers, and the bytes of their messages.
+/// Timers that may be pending, and the bytes of their messages.
 #[derive(Default)]
 struct GuestTimers {
     set: BTreeMap<u64, (TimerRef, u64)>,
     bytes: u64,
-    /// Number of calls to skip before the next scan.
-    scans_to_skip: u16,
+    /// Number from which the next scan for fired timers goes on.
+    next_scan: u64,
+    /// Number of timers that scans may look at in vain: one for each that was set.
+    scan_credit: usize,
 }
 
 impl GuestTimers {
@@ -140,6 +144,7 @@ impl GuestTimers {
     fn keep(&mut self, timer: TimerRef, bytes: u64) {
         self.set.insert(timer.id(), (timer, bytes));
         self.bytes += bytes;
+        self.scan_credit = (self.scan_credit + 1).min(TIMERS_MAX);
     }
 
     fn take(&mut self, number: u64) -> Option<TimerRef> {
@@ -148,21 +153,23 @@ impl GuestTimers {
         Some(timer)
     }
 
-    /// Removes fired timers by a scan, unless a recent scan found too few to be worth its time.
-    fn remove_fired_if_due(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
-        if self.scans_to_skip > 0 {
-            self.scans_to_skip -= 1;
-            return;
-        }
-        let before = self.set.len();
-        self.remove_fired(has_fired);
-        // After a scan that found little, skip one call per 128 timers scanned.
-        self.scans_to_skip = if before - self.set.len() > before / 8 { 0 } else { (before / 128) as u16 };
-    }
-
+    /// Removes fired timers, at most all. A scan of all takes longer than the turn of a guest, and nothing interrupts it.
+    /// So one that finds few goes on only as far as timers have been set since, and the next call continues it.
     fn remove_fired(&mut self, has_fired: impl Fn(TimerRef) -> bool) {
-        self.set.retain(|_, (timer, _)| !has_fired(*timer));
-        self.bytes = self.set.values().map(|(_, bytes)| bytes).sum();
+        let mut left = self.set.len();
+        while left > 0 {
+            let part = self.set.range(self.next_scan..).take(SCAN_LENGTH).map(|(number, (timer, _))| (*number, *timer));
+            let part: Vec<(u64, TimerRef)> = part.collect();
+            // After the last one, it begins again.
+            self.next_scan = part.last().map_or(0, |(number, _)| number + 1);
+            left = left.saturating_sub(part.len());
+            let fired = part.iter().filter(|(_, timer)| has_fired(*timer));
+            let found = fired.filter_map(|(number, _)| self.take(*number)).count();
+            if found * 8 < part.len() {
+                let Some(credit) = self.scan_credit.checked_sub(part.len()) else { return };
+                self.scan_credit = credit;
+            }
+        }
     }
 }
 
@@ -282,11 +289,9 @@ impl GuestState {
         self.timers.set.len()
     }
 
-    /// Removes fired timers. A scan of all of them may take longer than a guest's turn, so one that found little is
-    /// not repeated soon.
     fn remove_fired_timers(&mut self) {
         let ctx = &self.ctx;
-        self.timers.remove_fired_if_due(|timer| ctx.read_timer(timer).is_none());
+        self.timers.remove_fired(|timer| ctx.read_timer(timer).is_none());
     }
 
     /// Checks that this guest may have one more name or group: they take room in tables of the node.
@@ -486,5 +491,41 @@ impl ResourceLimiter for GuestState {
         let elements = &self.info.table_elements;
         elements.store(elements.load(Ordering::Relaxed) - current as u64 + desired as u64, Ordering::Relaxed);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use rusm_runtime::{Config, Runtime};
+
+    use super::*;
+
+    #[test]
+    fn timers_that_have_not_fired_are_looked_at_once_and_then_a_few_at_a_time() {
+        let runtime = Runtime::start(Config::default()).unwrap();
+        runtime.block_on(|ctx| async move {
+            let mut timers = GuestTimers::default();
+            for _ in 0..TIMERS_MAX {
+                timers.keep(ctx.send_after(ctx.pid(), Duration::from_hours(1), ()), 1);
+            }
+            let looked = Cell::new(0);
+            let mut scan = |fired: u64| {
+                looked.set(0);
+                timers.remove_fired(|timer| {
+                    looked.set(looked.get() + 1);
+                    timer.id() <= fired
+                });
+                (looked.get(), timers.set.len())
+            };
+
+            assert_eq!(scan(0), (TIMERS_MAX, TIMERS_MAX));
+            assert_eq!(scan(0), (SCAN_LENGTH, TIMERS_MAX), "nothing was set since");
+            assert_eq!(scan(u64::MAX), (TIMERS_MAX, 0));
+            assert_eq!(scan(u64::MAX), (0, 0));
+            assert_eq!(timers.bytes, 0);
+        });
     }
 }

@@ -32,6 +32,11 @@ impl QueueAge {
         self.popped.set(self.popped.get().wrapping_add(1));
     }
 
+    /// Returns the number of processes that this scheduler took from its queue.
+    pub(in crate::scheduler) fn popped(&self) -> u64 {
+        self.popped.get()
+    }
+
     /// Marks the queue with `len` processes, of which others took `stolen` in all. Returns the time at which its oldest
     /// process was already there; 0 for an empty queue.
     pub(in crate::scheduler) fn mark(&self, now_ns: u64, len: u64, stolen: u64) -> u64 {
