@@ -328,14 +328,13 @@ impl Sites {
 
     fn reload_certificates(&self, changed: &[PathBuf]) {
         for running in &self.servers {
-            let uses = |tls: &TlsFiles| changed.contains(&tls.certificate) || changed.contains(&tls.key);
-            if !running.site.tls.as_ref().is_some_and(uses) {
-                continue;
-            }
+            let uses = |tls: &&TlsFiles| changed.contains(&tls.certificate) || changed.contains(&tls.key);
+            let Some(tls) = running.site.tls.as_ref().filter(uses) else { continue };
+            let file = tls.certificate.display();
             match running.server.reload_certificate() {
-                Ok(()) => tracing::info!(target: "rusm::serve", "certificate was read again, and is in use"),
+                Ok(()) => tracing::info!(target: "rusm::serve", %file, "certificate was read again, and is in use"),
                 Err(error) => {
-                    tracing::error!(target: "rusm::serve", "cannot use the certificate that was read again; the old one stays: {error}");
+                    tracing::error!(target: "rusm::serve", %file, "cannot use the certificate that was read again; the old one stays: {error}");
                 }
             }
         }
@@ -344,6 +343,8 @@ impl Sites {
     /// Compiles the changed modules of the routes, and opens their folders again: another folder may have the same path.
     fn reload_modules(&self, changed: &[PathBuf]) {
         let what = if changed.is_empty() { "folder" } else { "module" };
+        let names: Vec<_> = changed.iter().map(|path| path.display().to_string()).collect();
+        let files = (!names.is_empty()).then(|| names.join(", "));
         let rebuilt = || -> Result<_, SiteError> {
             let modules = self.compiled(|path| changed.iter().any(|changed| changed == path))?;
             let routers = self.servers.iter().map(|running| self.router(&running.site, &modules));
@@ -355,10 +356,10 @@ impl Sites {
                 for (running, router) in self.servers.iter().zip(new) {
                     running.server.set_router(router);
                 }
-                tracing::info!(target: "rusm::serve", "{what} was read again, and answers from now on");
+                tracing::info!(target: "rusm::serve", files, "{what} was read again, and answers from now on");
             }
             Err(error) => {
-                tracing::error!(target: "rusm::serve", "cannot use the {what} that was read again; the old one stays: {error}");
+                tracing::error!(target: "rusm::serve", files, "cannot use the {what} that was read again; the old one stays: {error}");
             }
         }
     }
