@@ -13,7 +13,7 @@ use crossbeam_deque::Worker;
 use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::queue::age::QueueAge;
-use super::queue::children::Children;
+use super::queue::children::ChildPlaces;
 use super::run::dropped_replies::DroppedReply;
 use super::shared::SchedulerShared;
 use super::steal_monitor::StealMonitor;
@@ -93,7 +93,9 @@ pub(crate) struct Local {
     /// Number of slices that ended after a few long polls.
     pub(super) long_slices: Cell<u32>,
     /// Guests that the running guest has spawned in this poll.
-    pub(super) children: Children,
+    pub(super) children: Cell<Vec<Slot>>,
+    /// Places in the queue that they take.
+    pub(super) child_places: Box<ChildPlaces>,
     /// The process whose poll was ended because its time slice was used up.
     pub(super) preempted: Cell<Option<Slot>>,
     /// The last process taken from the preempted ones.
@@ -103,7 +105,7 @@ pub(crate) struct Local {
     /// Time of the slice after that.
     pub(super) resumed_ns: Cell<u64>,
     /// Number of preempted processes that run next, although others are ready.
-    pub(super) preempted_due: Cell<u32>,
+    pub(super) preempted_due: Cell<u8>,
     pub(super) spins: Cell<u32>,
     /// True if the last turn of the reactor has woken a process.
     pub(super) fed_by_reactor: Cell<bool>,

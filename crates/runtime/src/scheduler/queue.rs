@@ -34,7 +34,7 @@ const INJECTOR_CHECK_INTERVAL: u32 = 8;
 /// Longest time for which preempted processes wait while others are always ready: as long as one of their polls.
 const PREEMPTED_WAIT_NS: u64 = 1_000_000;
 /// Number of preempted processes that then run, unless one of them uses up its time slice again.
-const RESUMED_MAX: u32 = 8;
+const RESUMED_MAX: u8 = 8;
 /// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
 
@@ -88,7 +88,9 @@ impl Local {
     fn check_other_queues(&self) -> Option<Slot> {
         self.polls_until_check.set(CHECK_INTERVAL_POLLS);
         self.deliver_dropped_replies();
-        if let Some(slot) = self.due_preempted() {
+        if self.preempted_due.get() > 0
+            && let Some(slot) = self.due_preempted()
+        {
             return Some(slot);
         }
         let checks = self.checks.get().wrapping_add(1);
@@ -232,8 +234,9 @@ impl Local {
     }
 
     /// Takes a preempted process while they have their share: one long poll, or a few short ones.
+    #[cold]
     fn due_preempted(&self) -> Option<Slot> {
-        let left = self.preempted_due.get().checked_sub(1)?;
+        let left = self.preempted_due.get() - 1;
         self.preempted_due.set(left);
         if left == 0 {
             self.resumed_long.set(true);

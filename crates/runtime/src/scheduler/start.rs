@@ -16,7 +16,6 @@ use super::busy_time::BusyTimer;
 use super::fuzzer::ScheduleFuzzer;
 use super::local::LOCAL;
 use super::queue::age::QueueAge;
-use super::queue::children::Children;
 use super::steal_monitor::StealMonitor;
 use super::turn_end::Turn;
 use crate::links::signal::ReferenceAllocator;
@@ -85,7 +84,8 @@ impl Local {
             introduction_cache: IntroductionCache::new(),
             checks: Cell::new(0),
             long_slices: Cell::new(0),
-            children: Children::default(),
+            children: Cell::default(),
+            child_places: Box::default(),
             preempted: Cell::new(None),
             resumed: Cell::new(None),
             resumed_long: Cell::new(false),

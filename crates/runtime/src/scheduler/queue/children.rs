@@ -8,7 +8,7 @@
 //! Each new guest may compute for a whole time slice. Guests that fork without end would otherwise fill the queue, and a
 //! process that is woken would wait for hundreds of such slices.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -18,42 +18,40 @@ use crate::scheduler::Local;
 /// Maximum number of new guests in the queue of a scheduler.
 const PLACES: usize = 8;
 
-/// Guests that the guests of one scheduler have spawned. Only its own thread uses them.
+/// Places of new guests in the queue of one scheduler. Only its own thread uses them.
 #[derive(Default)]
-pub(in crate::scheduler) struct Children {
-    /// Those of the running guest.
-    held: Cell<Vec<Slot>>,
-    /// Places in the queue of those that may still wait there, counted from its first process ever.
-    queued: RefCell<VecDeque<u64>>,
-}
+pub(in crate::scheduler) struct ChildPlaces(
+    /// Those that may still be taken, counted from the first process ever in the queue.
+    RefCell<VecDeque<u64>>,
+);
 
-impl Children {
+impl ChildPlaces {
     /// Returns how many more may queue, after `taken` processes have ever left the queue.
-    fn free_places(&self, taken: u64) -> usize {
-        let mut queued = self.queued.borrow_mut();
-        while queued.front().is_some_and(|place| *place <= taken) {
-            queued.pop_front();
+    fn free(&self, taken: u64) -> usize {
+        let mut places = self.0.borrow_mut();
+        while places.front().is_some_and(|place| *place <= taken) {
+            places.pop_front();
         }
-        PLACES - queued.len().min(PLACES)
+        PLACES - places.len().min(PLACES)
     }
 }
 
 impl Local {
     /// Holds back a guest that the running guest has spawned, until [`start_children`](Self::start_children).
     pub(crate) fn hold_child(&self, slot: Slot) {
-        let mut children = self.children.held.take();
+        let mut children = self.children.take();
         children.push(slot);
-        self.children.held.set(children);
+        self.children.set(children);
     }
 
     /// Queues the guests that the running guest has spawned, at the end of its poll.
     #[inline]
     pub(crate) fn start_children(&self) {
-        let mut children = self.children.held.take();
+        let mut children = self.children.take();
         if !children.is_empty() {
             self.queue_children(&mut children);
         }
-        self.children.held.set(children);
+        self.children.set(children);
     }
 
     /// If the poll used up its time slice, all children queue behind others, as the parent does itself.
@@ -61,14 +59,14 @@ impl Local {
     fn queue_children(&self, children: &mut Vec<Slot>) {
         let is_long = self.preempted.get().is_some() && self.preempted.get() == self.current.get();
         let taken = self.queue_age.popped() + self.me.stolen_from_queue.load(Ordering::Relaxed);
-        let places = if is_long { 0 } else { self.children.free_places(taken) };
+        let places = if is_long { 0 } else { self.child_places.free(taken) };
         for (at, slot) in children.drain(..).enumerate() {
             if at >= places {
                 self.queue_behind(slot);
                 continue;
             }
             self.enqueue(slot, false);
-            self.children.queued.borrow_mut().push_back(taken + self.queue.len() as u64);
+            self.child_places.0.borrow_mut().push_back(taken + self.queue.len() as u64);
         }
     }
 }
@@ -79,12 +77,12 @@ mod tests {
 
     #[test]
     fn a_place_is_free_again_when_its_guest_has_left_the_queue() {
-        let children = Children::default();
-        assert_eq!(children.free_places(0), PLACES);
+        let places = ChildPlaces::default();
+        assert_eq!(places.free(0), PLACES);
 
-        children.queued.borrow_mut().extend(3..11);
+        places.0.borrow_mut().extend(3..11);
 
-        assert_eq!([children.free_places(2), children.free_places(3), children.free_places(9)], [0, 1, 7]);
-        assert_eq!(children.free_places(10), PLACES);
+        assert_eq!([places.free(2), places.free(3), places.free(9)], [0, 1, 7]);
+        assert_eq!(places.free(10), PLACES);
     }
 }

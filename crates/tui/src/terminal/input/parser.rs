@@ -16,6 +16,7 @@ use crate::model::input::key::KeyCode;
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
+const CTRL_C: u8 = 0x03;
 
 /// Brackets around pasted text.
 const PASTE_START: &[u8] = b"\x1b[200~";
@@ -40,6 +41,10 @@ pub(crate) struct Parser {
 impl Parser {
     /// Takes bytes of the terminal. Returns the inputs that are complete now.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Input> {
+        // Pasted text comes in long pieces, so this is the key: the paste has lost its end.
+        if bytes == [CTRL_C] {
+            self.held.clear();
+        }
         self.held.extend_from_slice(bytes);
         let mut inputs = Vec::new();
         let mut start = 0;
