@@ -54,7 +54,7 @@ const BOMBS: &[Bomb] = &[
         "",
         "(drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
         (drop (call $spawn (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
-        (memory.fill (i32.const 0) (i32.const 7) (i32.const 1000000))",
+        (memory.fill (i32.const 0) (i32.const 7) (i32.const 60000))",
     ),
     (
         "sets timers beyond its limit",
