@@ -21,7 +21,7 @@ const PLACES: usize = 8;
 /// Places of new guests in the queue of one scheduler. Only its own thread uses them.
 #[derive(Default)]
 pub(in crate::scheduler) struct ChildPlaces(
-    /// Those that may still be taken, counted from the first process ever in the queue.
+    /// Places of guests that may still wait, counted from the first process ever in the queue.
     RefCell<VecDeque<u64>>,
 );
 
