@@ -41,7 +41,7 @@ use crate::settings::otlp::{OtlpSection, OtlpSettings};
 use crate::settings::raw::{Given, RawSetting, RawSettings, did_you_mean, section};
 use crate::settings::size::format_bytes;
 pub(crate) use crate::settings::value::parse_duration;
-use crate::settings::value::{Address, FilePath, FolderPath, NodeName, Number, Size, Time, Word, Words, size};
+use crate::settings::value::{Address, NodeName, Number, PathText, Size, Time, Word, Words, size};
 
 /// Default name of a node.
 pub(crate) const DEFAULT_NAME: &str = "rusm";
@@ -114,7 +114,7 @@ struct NodeSection {
     tick_hz: Option<Number<10, 60>>,
     profile: Option<Word<Profile>>,
     drain: Option<Time>,
-    socket_dir: Option<FolderPath>,
+    socket_dir: Option<PathText>,
 }
 
 /// `[recorder]`.
@@ -129,7 +129,7 @@ struct RecorderSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct StoreSection {
-    path: Option<FilePath>,
+    path: Option<PathText>,
     durability: Option<Word<Durability>>,
     cache: Option<Size<{ 1 << 40 }>>,
 }
@@ -139,7 +139,7 @@ struct StoreSection {
 #[serde(default, deny_unknown_fields)]
 struct LogSection {
     level: Option<LogLevel>,
-    file: Option<FilePath>,
+    file: Option<PathText>,
     format: Option<Word<LogFormat>>,
     max_bytes: Option<RawSetting>,
     keep: Option<Number<0, 1_000>>,
@@ -497,9 +497,7 @@ mod tests {
         for (file, key) in [("[store]\npath = \"\"", "store.path"), ("[log]\nfile = \"\"", "log.file")] {
             assert_eq!(
                 settings(file, &[]).unwrap_err().to_string(),
-                format!(
-                    "{key} of \"\" in rusm.toml must be the path of a file: leave the setting out if there is none"
-                )
+                format!("{key} of \"\" in rusm.toml must be a path: leave the setting out if there is none")
             );
         }
     }

@@ -8,7 +8,7 @@
 mod scenarios;
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -265,6 +265,12 @@ fn clients_of_the_socket_that_say_nothing_or_are_gone_delay_and_change_nothing()
     }
     a.signal(Signal::CONT);
     assert_eq!(status(dir, "a")["draining"], false);
+
+    let mut asking = client();
+    asking.write_all(b"status\n").unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("}\n"), "the node closes the connection after its answer: {answer}");
 
     assert_eq!(a.ended_by(Signal::TERM), Some(0));
     drop(silent);

@@ -101,11 +101,13 @@ struct Clients {
 impl Clients {
     fn serve(&mut self, client: UnixStream) -> io::Result<()> {
         self.forget_finished();
-        let (node, handle) = (Arc::clone(&self.node), client.try_clone()?);
+        let (node, handle, mut client) = (Arc::clone(&self.node), client.try_clone()?, client);
         let body = move || {
-            if let Err(error) = answer(client, &node) {
+            if let Err(error) = answer(&mut client, &node) {
                 tracing::debug!(%error, "a client of the cluster socket is gone");
             }
+            // The handle keeps the socket open.
+            shutdown(&client, Shutdown::Both).ok();
         };
         let thread = Builder::new().name("rusm-cluster".to_owned()).spawn(body)?;
         self.threads.push((handle, thread));
@@ -152,9 +154,9 @@ fn is_gone(client: &UnixStream) -> io::Result<bool> {
     Ok(state[0].revents().contains(PollFlags::HUP))
 }
 
-fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
-    let command = read_line(&mut client, COMMAND_MAX, Instant::now() + CLIENT_TIMEOUT)?;
-    if is_gone(&client)? {
+fn answer(client: &mut UnixStream, node: &Node) -> io::Result<()> {
+    let command = read_line(client, COMMAND_MAX, Instant::now() + CLIENT_TIMEOUT)?;
+    if is_gone(client)? {
         // Its user was told that it has failed.
         return Err(io::ErrorKind::BrokenPipe.into());
     }
@@ -167,7 +169,7 @@ fn answer(mut client: UnixStream, node: &Node) -> io::Result<()> {
         "leave" => json!({ "acknowledged": node.leave(LEAVE_TIMEOUT) }),
         other => json!({ "error": format!("unknown command {other:?}") }),
     };
-    write_answer(&mut client, &format!("{answer}\n"))
+    write_answer(client, &format!("{answer}\n"))
 }
 
 fn status(node: &Node) -> Value {

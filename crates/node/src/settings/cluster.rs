@@ -94,8 +94,9 @@ impl TryFrom<RawSetting> for Join {
             Ok(text) => text.split(',').map(|host| host.trim().to_owned()).collect(),
             Err(_) => raw.strings()?,
         };
-        let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-        let with_port = |host: &String| match bare(host) {
+        // An address of IPv6 may have the brackets that it has before a port.
+        let bare = |host: &'_ str| host.strip_prefix('[')?.strip_suffix(']').map(ToOwned::to_owned);
+        let with_port = |host: &String| match bare(host).as_ref().unwrap_or(host).parse::<std::net::IpAddr>() {
             Ok(address) => SocketAddr::new(address, DEFAULT_PORT).to_string(),
             Err(_) if host.contains(':') => host.clone(),
             Err(_) => format!("{host}:{DEFAULT_PORT}"),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::settings::error::SettingsError;
 use crate::settings::raw::RawSetting;
-use crate::settings::value::{FilePath, Text, Time};
+use crate::settings::value::{PathText, Text, Time};
 
 /// Settings of the export.
 #[cfg(feature = "otlp")]
@@ -22,7 +22,7 @@ pub(super) struct OtlpSection {
     endpoint: Option<RawSetting>,
     headers: Option<RawSetting>,
     timeout: Option<Time>,
-    certificate: Option<FilePath>,
+    certificate: Option<PathText>,
     protocol: Option<RawSetting>,
     service_name: Option<Text>,
     attributes: Option<RawSetting>,

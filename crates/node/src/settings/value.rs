@@ -30,33 +30,17 @@ impl TryFrom<RawSetting> for Text {
     }
 }
 
-/// The path of a folder.
+/// The path of a file or folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RawSetting")]
-pub(super) struct FolderPath(pub(super) PathBuf);
+pub(super) struct PathText(pub(super) PathBuf);
 
-impl TryFrom<RawSetting> for FolderPath {
+impl TryFrom<RawSetting> for PathText {
     type Error = SettingsError;
 
     fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
         match raw.text()? {
-            "" => Err(raw.invalid("must be the path of a folder: leave the setting out for the usual one")),
-            path => Ok(Self(path.into())),
-        }
-    }
-}
-
-/// The path of a file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "RawSetting")]
-pub(super) struct FilePath(pub(super) PathBuf);
-
-impl TryFrom<RawSetting> for FilePath {
-    type Error = SettingsError;
-
-    fn try_from(raw: RawSetting) -> Result<Self, SettingsError> {
-        match raw.text()? {
-            "" => Err(raw.invalid("must be the path of a file: leave the setting out if there is none")),
+            "" => Err(raw.invalid("must be a path: leave the setting out if there is none")),
             path => Ok(Self(path.into())),
         }
     }
