@@ -14,3 +14,4 @@ pub(crate) mod inner;
 pub(crate) mod pooled_future;
 pub(crate) mod slabs;
 mod start;
+mod tick_checks;

@@ -101,6 +101,11 @@ impl GuestContext<'_> {
         pid.node() == 0 && shared.is_alive(pid) && shared.table.slot(pid).is_some_and(|slot| slot.parent() == own)
     }
 
+    /// Removes the [`Down`](crate::Down) of a monitor from the mailbox. Returns false if it is not there.
+    pub fn remove_down(self, reference: MonitorRef) -> bool {
+        self.0.remove_down(reference)
+    }
+
     /// Returns the oldest message. Without one, the process must wait for a message, or first for its turn.
     ///
     /// # Errors

@@ -359,11 +359,16 @@ impl Context {
     pub fn demonitor_flush(&self, reference: MonitorRef) -> bool {
         let ended = self.demonitor(reference);
         if !ended {
-            let mut is_down =
-                |message: &Message| message.downcast_ref::<Down>().is_some_and(|down| down.reference == reference);
-            self.running().take_match(Search::START, &mut is_down);
+            self.remove_down(reference);
         }
         ended
+    }
+
+    /// Removes the [`Down`](crate::Down) of a monitor from the mailbox. Returns false if it is not there.
+    pub(crate) fn remove_down(&self, reference: MonitorRef) -> bool {
+        let mut is_down =
+            |message: &Message| message.downcast_ref::<Down>().is_some_and(|down| down.reference == reference);
+        self.running().take_match(Search::START, &mut is_down).is_some()
     }
 
     /// Sets whether exit signals arrive as [`Exit`](crate::Exit) messages instead of ending this process, and returns

@@ -30,6 +30,7 @@ use rusm_runtime::embed::check_file_limit;
 
 use super::allocator::CodeSettings;
 use super::compiler::{Compiler, Kind};
+use super::tick_checks;
 
 /// Extension of partly written entries, and the age after which such a file counts as abandoned.
 const TEMP_EXTENSION: &str = "part";
@@ -123,7 +124,7 @@ impl CodeCache {
         let load = |code: &[u8]| unsafe { Component::deserialize(engine, code) };
         let compile = || match &self.compiler {
             Some(compiler) => load(&compiler.compile(Kind::Component, code, bytes)?),
-            None => Component::from_binary(engine, bytes),
+            None => tick_checks::compile(bytes, |bytes| Component::from_binary(engine, bytes)),
         };
         self.find_or(engine, bytes, load, compile, Component::serialize)
     }
@@ -133,7 +134,7 @@ impl CodeCache {
         let load = |code: &[u8]| unsafe { Module::deserialize(engine, code) };
         let compile = || match &self.compiler {
             Some(compiler) => load(&compiler.compile(Kind::Module, code, bytes)?),
-            None => Module::from_binary(engine, bytes),
+            None => tick_checks::compile(bytes, |bytes| Module::from_binary(engine, bytes)),
         };
         self.find_or(engine, bytes, load, compile, Module::serialize)
     }
@@ -211,7 +212,7 @@ impl CodeCache {
 }
 
 fn file_name(engine: &Engine, bytes: &[u8]) -> String {
-    let mut key = DigestHasher(Sha256::new_with_prefix(Sha256::digest(bytes)));
+    let mut key = DigestHasher(Sha256::new_with_prefix(tick_checks::VERSION).chain_update(Sha256::digest(bytes)));
     engine.precompile_compatibility_hash().hash(&mut key);
     let digits = b"0123456789abcdef";
     let key = key.0.finalize();

@@ -21,6 +21,7 @@ use thiserror::Error as ErrorText;
 use wasmtime::{Engine, Error, format_err};
 
 use super::allocator::CodeSettings;
+use super::tick_checks;
 use crate::guest::traps::one_line;
 
 /// First argument of the child.
@@ -147,8 +148,8 @@ fn prepare(arguments: &[String]) -> wasmtime::Result<(Engine, Kind, Vec<u8>)> {
 
 fn compile(engine: &Engine, kind: Kind, bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
     match kind {
-        Kind::Module => engine.precompile_module(bytes),
-        Kind::Component => engine.precompile_component(bytes),
+        Kind::Module => tick_checks::compile(bytes, |bytes| engine.precompile_module(bytes)),
+        Kind::Component => tick_checks::compile(bytes, |bytes| engine.precompile_component(bytes)),
     }
 }
 

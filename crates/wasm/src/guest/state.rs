@@ -314,7 +314,6 @@ impl GuestState {
         self.monitors = self.monitors.saturating_sub(1);
     }
 
-    /// Takes the last limit that the guest exceeded.
     /// Keeps the message of a panic, with its white space reduced to single spaces.
     pub(crate) fn keep_panic(&mut self, text: &str) {
         let text = &text[..text.floor_char_boundary(PANIC_MAX_BYTES)];

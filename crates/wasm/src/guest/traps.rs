@@ -150,11 +150,11 @@ pub(crate) fn exit_reason(error: &wasmtime::Error, panic: Option<&str>) -> (Exit
         return (ExitReason::Other(Detail::with(limit, *limit)), Some(MEMORY_LIMIT));
     }
     if let Some(trap) = error.downcast_ref::<wasmtime::Trap>() {
-        let code = code(*trap);
+        let (code, words) = (code(*trap), trap.to_string());
         let trap = Trap { code, backtrace: frames(error) };
         let text = match panic {
             Some(panic) if code == "unreachable" => format!("trap: {panic}"),
-            _ if code == "other" => format!("trap: {error}"),
+            _ if code == "other" => format!("trap: {}", words.trim_start_matches("wasm trap: ")),
             _ => format!("trap: {code}"),
         };
         return (ExitReason::Other(Detail::with(text, trap)), Some(code));

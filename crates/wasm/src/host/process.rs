@@ -150,7 +150,8 @@ impl Host for GuestState {
     fn monitor(&mut self, target: Pid) -> u64 {
         self.record_call(HostCall::Monitor);
         let target = convert::pid_of(target);
-        if !self.has_room_for_monitor() {
+        // A monitor of oneself has ended from the start.
+        if target != self.ctx.pid() && !self.has_room_for_monitor() {
             self.process().refuse_link(target, "limit: too many monitors: demonitor some".to_owned());
             return 0;
         }
@@ -159,8 +160,9 @@ impl Host for GuestState {
 
     fn demonitor(&mut self, monitor: u64) -> bool {
         self.record_call(HostCall::Demonitor);
-        let was_there = MonitorRef::from_number(monitor).is_some_and(|reference| self.ctx.demonitor_flush(reference));
-        if was_there {
+        let Some(reference) = MonitorRef::from_number(monitor) else { return false };
+        let was_there = self.ctx.demonitor(reference);
+        if was_there || self.process().remove_down(reference) {
             self.monitor_is_over();
         }
         was_there

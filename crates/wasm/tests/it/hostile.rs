@@ -57,6 +57,25 @@ fn every_truncation_of_a_component_is_refused() {
 }
 
 #[test]
+fn calls_of_the_host_in_a_row_are_interrupted() {
+    let node = Node::small();
+    let digests = "(drop (call $digest (i32.const 0) (i32.const 0) (i32.const 524288) (i32.const 0)))".repeat(500);
+    let digests = wat::parse_str(format!(
+        r#"(module
+        (import "rusm" "digest" (func $digest (param i32 i32 i32 i32) (result i32)))
+        (import "rusm" "receive" (func $receive (param i64) (result i32)))
+        (memory (export "memory") 8)
+        (func (export "run") {digests} (drop (call $receive (i64.const -1)))))"#
+    ));
+    let digests = node.load("digests", &digests.unwrap());
+    let pid = node.spawn(&digests, &GuestOptions::default());
+
+    node.until("it is interrupted several times", |node| fact(&node.runtime, pid, SLICES) >= 10);
+
+    node.runtime.exit(pid, ExitReason::Killed);
+}
+
+#[test]
 fn endless_recursion_is_a_trap_of_that_process_alone() {
     let node = Node::small();
     let endless = raw_with("(func $deeper (call $deeper))", "", "(call $deeper)");

@@ -403,6 +403,21 @@ fn texts_and_keys_are_far_shorter_than_the_memory_of_a_guest() {
 }
 
 #[test]
+fn monitors_of_ended_processes_and_of_oneself_keep_no_place() {
+    let node = Node::small();
+    let monitors = raw(
+        "(local $i i32)",
+        "(loop $again
+            (drop (call $demonitor (call $monitor (i64.const 5555))))
+            (drop (call $demonitor (call $monitor (call $self))))
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 70000))))
+        (if (i32.ne (call $receive (i64.const 0)) (i32.const 0)) (then unreachable))",
+    );
+
+    assert_eq!(node.end_of(&monitors, &GuestOptions::default()), ExitReason::Normal);
+}
+
+#[test]
 fn monitors_are_as_many_as_they_may_be_and_one_more_is_refused() {
     let node = Node::small();
     let monitors = raw_with(
