@@ -11,6 +11,7 @@ pub(crate) mod descriptors;
 pub(crate) mod error;
 pub(crate) mod handshake;
 pub(crate) mod listeners;
+pub(crate) mod on_behalf;
 pub(crate) mod owned_file;
 pub(crate) mod private_dir;
 

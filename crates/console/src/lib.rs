@@ -36,10 +36,10 @@ mod view;
 pub use config::{ConsoleConfig, Limits, LogFilter, LogLines, LogSource, RecorderConfig, TickRate, TickRateError};
 pub use console::Console;
 pub use endpoint::error::ConsoleError;
-#[doc(hidden)] // For other sockets of a node.
-pub use endpoint::owned_file::OwnedFile;
 pub use endpoint::private_dir::{check_dir, runtime_dir};
 pub use endpoint::{check_listen, check_name};
+#[doc(hidden)] // For other sockets of a node.
+pub use endpoint::{on_behalf::connect_on_behalf, owned_file::OwnedFile};
 pub use host::{Host, HostError, NoScenarios, RunSnapshot};
 pub use lints::{LintLevel, LintLevels, LintThresholds};
 pub use serving::metrics_reader::MetricsReader;

@@ -192,6 +192,33 @@ fn three_nodes_join_and_notice_one_that_is_killed_one_that_hangs_and_one_that_le
 }
 
 #[test]
+fn an_observer_through_another_node_is_named_in_the_audit_log() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let mut a = Node::start(dir, "a", &[]);
+    let mut b = Node::start(dir, "b", &["--join", &a.address()]);
+    a.wait(&[CONNECTED, "peer=b"]);
+    let mut observer = loop {
+        match UnixStream::connect(dir.join("rusm/b@a.sock")) {
+            Ok(socket) => break socket,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+
+    let head = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: rusm.v1\r\n\r\n";
+    observer.write_all(head.as_bytes()).unwrap();
+    observer.read_exact(&mut [0; 12]).unwrap();
+    let command = br#"{"type":"stop"}"#;
+    // A text frame with an empty mask.
+    observer.write_all(&[&[0x81, 0x80 | command.len() as u8, 0, 0, 0, 0], &command[..]].concat()).unwrap();
+
+    let client = format!("process {} on node a\"", std::process::id());
+    let line = b.wait(&["rusm::audit", "Stop"]);
+    assert!(line.contains(&client), "{line}");
+}
+
+#[test]
 fn nodes_with_certificates_of_one_authority_join_and_others_do_not() {
     let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (dir, foreign) = (temp.path(), other.path());

@@ -23,6 +23,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role as WsRole, WebSocketConfig};
 
 use crate::endpoint::handshake::{self, HandshakeOutcome, Transport};
+use crate::endpoint::on_behalf::client_of;
 use crate::metrics;
 use crate::rate_limit::{Throttled, TokenBucket};
 use crate::session::Session;
@@ -44,10 +45,10 @@ pub(crate) async fn accept_unix(node: &Rc<Node>, listener: UnixListener) {
         match listener.accept().await {
             Ok((stream, _)) => match stream.peer_cred() {
                 Ok(peer) if peer.uid() == ours || peer.uid() == 0 => {
-                    let name = match peer.pid() {
+                    let name = client_of(&stream).unwrap_or_else(|| match peer.pid() {
                         Some(pid) => format!("user {} process {pid}", peer.uid()),
                         None => format!("user {}", peer.uid()),
-                    };
+                    });
                     handshakes.start_handshake(stream, Transport::Unix, name).await;
                 }
                 _ => tracing::warn!("refused an observer of another user on the Unix socket"),

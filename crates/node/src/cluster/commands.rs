@@ -117,6 +117,7 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
             path.display()
         )),
     })?;
+    let ended = || Failure::Unreachable(format!("node {} has ended before it answered", node.name));
     let failed = || system(format!("ask node {}", node.name));
     let mut ask = || {
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
@@ -125,8 +126,12 @@ fn ask(node: &NodeFlag, command: &str) -> Result<Value, Failure> {
     };
     let answer = ask().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ended(),
         _ => failed()(error),
     })?;
+    if answer.is_empty() {
+        return Err(ended());
+    }
     let Ok(answer) = serde_json::from_str::<Value>(&answer) else { return Err(unexpected(node)) };
     match answer["error"].as_str() {
         Some(error) => Err(Failure::Answer(format!("node {}: {}", node.name, escaped(error)))),

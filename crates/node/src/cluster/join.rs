@@ -10,8 +10,9 @@ use rusm_cluster::link::{LinkError, secret_file};
 use rusm_cluster::node::{Node, NodeError};
 use rusm_cluster::{BootId, Config, NetworkLink, NetworkSettings, NodeName, certificates};
 use rusm_runtime::Handle;
+use rusm_text::escaped;
 
-use super::control::Control;
+use super::control::{Control, socket};
 use super::observers;
 use crate::failure::{Failure, system};
 use crate::settings::cluster::ClusterSettings;
@@ -51,7 +52,9 @@ pub(crate) fn join(runtime: &Handle, name: &str, dir: &Path, settings: &ClusterS
         NodeError::Link(error) => refused(&error),
         NodeError::Attach(error) => Failure::Usage(error.to_string()),
     })?);
-    let control = Control::listen(dir, Arc::clone(&node)).map_err(system("listen for cluster commands"))?;
+    let commands = socket(dir, name.as_str());
+    let control = Control::listen(dir, Arc::clone(&node))
+        .map_err(system(format!("listen for cluster commands at {}", escaped(commands.display()))))?;
     observers::start(runtime, dir, name.as_str()).map_err(|error| Failure::Usage(error.to_string()))?;
     let seeds = settings.join.join(", ");
     tracing::info!(%name, address = addresses.join(", "), join = %seeds, "node is part of a cluster");

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Node `a` has a socket for each node that it is connected to. The bytes are not read, so each view of the observer works
-//! as if it were attached to `b`. A connection is two processes on each node, which wait for each other's credit.
+//! as if it were attached to `b`. A connection is two processes on each node. A reader sends a few pieces that the other node
+//! has not written yet, and then waits.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,19 +16,25 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use rusm_console::connect_on_behalf;
 use rusm_runtime::remote::{Decoder, Encoder, Exports, NodeDown, NodeUp, Portable};
 use rusm_runtime::{Context, Down, ExitReason, Handle, Message, Pid, Request, SpawnError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::private_socket;
 
 /// Name under which nodes start the far end of a connection.
-const FAR_END: &str = "rusm/observe";
+const FAR_END: &str = "rusm/observe/2";
+/// Name of the message that a piece was written.
+const WRITTEN: &str = "rusm/observe/written";
 /// Length of a piece of a stream, in bytes.
 const PIECE: usize = 32 << 10;
+/// Number of pieces that the other node may not have written yet.
+const PIECES_MAX: usize = 4;
 /// Time within which the far end has to answer.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -52,17 +59,35 @@ impl Drop for Place {
     }
 }
 
-/// Question to the far end of a connection: the process that takes its bytes.
+/// Question to the far end of a connection.
 #[derive(Debug)]
-struct Open(Pid);
+struct Open {
+    /// The process that takes its bytes.
+    near: Pid,
+    /// The client, for audit lines.
+    client: String,
+}
 
 impl Portable for Open {
     fn encode(&self, to: &mut Encoder<'_>) {
-        self.0.encode(to);
+        self.near.encode(to);
+        self.client.encode(to);
     }
 
     fn decode(from: &mut Decoder<'_>) -> Option<Self> {
-        Pid::decode(from).map(Self)
+        Some(Self { near: Pid::decode(from)?, client: String::decode(from)? })
+    }
+}
+
+/// Notice that a piece was written to the socket of the other side.
+#[derive(Debug)]
+struct Written;
+
+impl Portable for Written {
+    fn encode(&self, _: &mut Encoder<'_>) {}
+
+    fn decode(_: &mut Decoder<'_>) -> Option<Self> {
+        Some(Self)
     }
 }
 
@@ -74,7 +99,10 @@ impl Observed {
     /// Adds what other nodes need to reach the socket.
     pub(crate) fn export(&self, exports: Exports) -> Exports {
         let observed = self.clone();
-        exports.call::<Open, bool>(FAR_END).spawnable(FAR_END, move |ctx, _| far_end(ctx, observed.clone()))
+        exports
+            .call::<Open, bool>(FAR_END)
+            .message::<Written>(WRITTEN)
+            .spawnable(FAR_END, move |ctx, _| far_end(ctx, observed.clone()))
     }
 
     /// Sets the socket, once.
@@ -149,10 +177,14 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
         };
         let Some(place) = Place::take(&observers) else { continue };
         let node = Arc::clone(node);
+        let client = match stream.peer_cred() {
+            Ok(peer) => format!("user {} process {}", peer.uid(), peer.pid().unwrap_or_default()),
+            Err(_) => "a client".to_owned(),
+        };
         let near = move |ctx: Context| async move {
             let _place = place;
             // A node that does not answer must not keep the connection here.
-            let far = timeout(2 * OPEN_WITHIN, open(&ctx, &node)).await.ok().flatten();
+            let far = timeout(2 * OPEN_WITHIN, open(&ctx, &node, client)).await.ok().flatten();
             if let Some(far) = far {
                 carry(ctx, stream, far).await;
             } else {
@@ -167,10 +199,10 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
 }
 
 /// Starts the far end on a node, and returns its process.
-async fn open(ctx: &Context, node: &str) -> Option<Pid> {
+async fn open(ctx: &Context, node: &str, client: String) -> Option<Pid> {
     ctx.set_label("observer of another node");
     let (far, _) = ctx.spawn_monitor_on(node, FAR_END, Bytes::new()).await.ok()?;
-    ctx.call::<Open, bool>(far, Open(ctx.pid()), OPEN_WITHIN).await.ok()?.then_some(far)
+    ctx.call::<Open, bool>(far, Open { near: ctx.pid(), client }, OPEN_WITHIN).await.ok()?.then_some(far)
 }
 
 /// The end of a connection on the node that is watched.
@@ -180,10 +212,12 @@ async fn far_end(ctx: Context, observed: Observed) -> ExitReason {
     let is_open = |message: &Message| message.is::<Request<Open, bool>>();
     let asked = ctx.receive_match_timeout(OPEN_WITHIN, is_open).await;
     let Some(Ok(request)) = asked.map(Message::downcast::<Request<Open, bool>>) else { return ExitReason::Shutdown };
-    let Request { request: Open(near), reply } = request;
+    let Request { request: Open { near, client }, reply } = request;
     ctx.monitor(near);
+    let node = ctx.runtime().node_of(near).map_or_else(|| "unknown".to_owned(), |node| node.name.to_string());
+    let client = format!("{client} on node {node}");
     let stream = match observed.0.get() {
-        Some(socket) => UnixStream::connect(socket).await.ok(),
+        Some(socket) => connect_on_behalf(socket, &client, &near.to_string()).await.ok(),
         None => None,
     };
     reply.send(&ctx, stream.is_some());
@@ -197,31 +231,37 @@ async fn far_end(ctx: Context, observed: Observed) -> ExitReason {
 /// Carries bytes between a socket and a process of another node, until one of them ends.
 async fn carry(ctx: Context, stream: UnixStream, other: Pid) {
     let (from, to) = stream.into_split();
-    let reader = ctx.spawn_link(move |ctx: Context| read(ctx, from, other));
+    let room = Arc::new(Semaphore::new(PIECES_MAX));
+    let room_of_reader = Arc::clone(&room);
+    let reader = ctx.spawn_link(move |ctx: Context| read(ctx, from, other, room_of_reader));
     if reader.is_ok() {
-        write(&ctx, to).await;
+        write(&ctx, to, other, &room).await;
     }
 }
 
-/// Sends what the socket says to the other node. Its end ends the writer, to which it is linked.
-async fn read(ctx: Context, mut from: OwnedReadHalf, other: Pid) -> ExitReason {
+/// Sends what the socket says to the other node, while that has room. Its end ends the writer, to which it is linked.
+async fn read(ctx: Context, mut from: OwnedReadHalf, other: Pid, room: Arc<Semaphore>) -> ExitReason {
     let mut piece = vec![0; PIECE];
-    while let Ok(length @ 1..) = from.read(&mut piece).await {
+    while let Ok(place) = room.acquire().await {
+        place.forget();
+        let Ok(length @ 1..) = from.read(&mut piece).await else { break };
         ctx.send(other, Bytes::copy_from_slice(&piece[..length])).await;
     }
     ExitReason::Shutdown
 }
 
-/// Writes what the other node sends.
-async fn write(ctx: &Context, mut to: OwnedWriteHalf) {
+/// Writes what the other node sends, and makes room for the reader when the other node has written a piece.
+async fn write(ctx: &Context, mut to: OwnedWriteHalf, other: Pid, room: &Semaphore) {
     loop {
         match ctx.receive().await.downcast::<Bytes>() {
             Ok(piece) => {
                 if to.write_all(&piece).await.is_err() {
                     return;
                 }
+                ctx.send(other, Written).await;
             }
-            Err(other) if other.is::<Down>() => return,
+            Err(message) if message.is::<Written>() => room.add_permits(1),
+            Err(message) if message.is::<Down>() => return,
             Err(_) => {}
         }
     }
