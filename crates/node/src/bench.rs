@@ -1,6 +1,7 @@
 //! `rusm bench` and `rusm loadtest`: scenarios without a screen, one module per command.
 
 mod ab;
+mod child_output;
 pub(crate) mod compare;
 mod conditions;
 mod container;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use rusm_protocol::{ClientMessage, Hello, Past, PastView, ServerMessage};
+use rusm_protocol::{ClientMessage, Hello, PROTOCOL_VERSION, Past, PastView, ServerMessage};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cli::options::{Export, Options, Source};
@@ -82,6 +82,9 @@ async fn collect(options: &Options, until_ms: u64, last: Duration) -> Result<(Bo
         _ => None,
     })
     .await?;
+    if hello.protocol_version > PROTOCOL_VERSION {
+        return Err(Error::NewerProtocol { theirs: hello.protocol_version, ours: PROTOCOL_VERSION });
+    }
     if matches!(options.source, Source::Replay { .. }) {
         // A recording answers only about the part that was played.
         let end = ClientMessage::Past(PastView { id: 0, at_ms: u64::MAX });
@@ -144,6 +147,7 @@ async fn wait<T>(
                     }
                 }
                 Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason, fault)),
+                Msg::Malformed(what) => return Err(Error::Refused(what)),
                 _ => {}
             }
         }

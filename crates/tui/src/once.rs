@@ -35,6 +35,9 @@ const SIZE: Size = Size::new(120, 40);
 /// awaited until the deadline.
 const OPTIONAL_DATA_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Additional time to wait for the data of a requested run.
+const RUN_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Minimum duration of a requested run before its frame is printed.
 const RUN_FOR: Duration = Duration::from_secs(2);
 
@@ -121,10 +124,10 @@ impl Printer<'_> {
     /// Waits until all data of a view has arrived, which was requested at `began`.
     async fn complete(&mut self, tab: Tab, began: Instant) -> Result<(), Error> {
         let options = self.options;
-        let wait = options.timeout + if options.run.is_some() { Duration::from_secs(30) } else { Duration::ZERO };
-        let deadline = began + wait;
         while !is_complete(&self.model, tab, options, &self.earlier, began.elapsed())? {
-            let patience = began + OPTIONAL_DATA_PATIENCE;
+            let is_running = options.run.is_some() && self.model.hello().is_some();
+            let wait = options.timeout + if is_running { RUN_PATIENCE } else { Duration::ZERO };
+            let (patience, deadline) = (began + OPTIONAL_DATA_PATIENCE, began + wait);
             let until = if Instant::now() < patience { patience } else { deadline };
             if timeout_at(until, self.inbox.ready()).await.is_err() && until == deadline {
                 return Err(too_late(&self.model, options, wait));
@@ -148,7 +151,8 @@ impl Printer<'_> {
             let refused = match &msg {
                 Msg::Link(LinkEvent::Lost { reason, fault, .. }) => return Err(Error::lost(reason.clone(), *fault)),
                 Msg::Malformed(what) => return Err(Error::Refused(what.clone())),
-                Msg::Server(ServerMessage::Error { code, id, .. }) => Some((*code, id.is_some())),
+                // The errors of a recording answer the commands of another observer.
+                Msg::Server(ServerMessage::Error { code, id, .. }) if !self.model.replay => Some((*code, id.is_some())),
                 _ => None,
             };
             self.apply(msg)?;

@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use rusm_bench::{Document, DocumentKind, Interleaved, Machine, Origin, Recipe, Report, Round, Side, Verdict, order};
 
+use crate::bench::child_output;
 use crate::bench::compare::{json, options};
 use crate::bench::container::Container;
 use crate::bench::container_parent::exceeded;
@@ -19,6 +21,8 @@ use crate::failure::{Failure, system};
 
 const ROUNDS_MIN: u32 = 2;
 const ROUNDS_MAX: u32 = 100;
+/// Time within which a program prints its help.
+const HELP_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: AbFlags) -> Result<u8, Failure> {
     if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&flags.rounds) {
@@ -103,7 +107,8 @@ struct Program {
 impl Program {
     /// Reads from the help which flags a program supports.
     fn of(path: PathBuf) -> Result<Self, Failure> {
-        let help = Command::new(&path).args(["bench", "run", "--help"]).stdin(Stdio::null()).output();
+        let mut help = Command::new(&path);
+        let help = child_output::read(help.args(["bench", "run", "--help"]), Some(HELP_WITHIN));
         let help = help.map_err(|error| Failure::Usage(format!("cannot run {}: {error}", path.display())))?;
         let text = String::from_utf8_lossy(&help.stdout).into_owned();
         if !help.status.success() || !text.contains("--param") {
@@ -130,11 +135,8 @@ impl Program {
             command.args(["--open-loop", &rate.to_string()]);
         }
         OF_COMPARISON.mark(&mut command);
-        let output = command
-            .args(given)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(system(format!("run {}", self.path.display())))?;
+        let output = child_output::read(command.args(given), None);
+        let output = output.map_err(system(format!("run {}", self.path.display())))?;
         let text = String::from_utf8_lossy(&output.stdout);
         // Exit codes 5 and 6 come with a report; a failed run makes the outcome inconclusive.
         let document = Document::read(&text, "its report").map_err(|error| self.failed(&output, &error.to_string()))?;

@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error as WsError;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -108,7 +109,7 @@ impl Dialer {
             }
             Endpoint::Tcp { host, port } => {
                 let token_file = self.token_file.clone().unwrap_or_else(|| self.discovery.token_file(host, *port));
-                let token = self.token(&token_file)?;
+                let token = self.token(&token_file).await?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(not_connected)?;
                 stream.set_nodelay(true).map_err(not_connected)?;
                 let mut request = request(&format!("{endpoint}/"))?;
@@ -129,8 +130,11 @@ impl Dialer {
     }
 
     /// Reads the token, if there is one. A token file named explicitly must exist.
-    fn token(&self, path: &Path) -> Result<Option<HeaderValue>, DialError> {
-        let text = match rusm_text::read_file(path, TOKEN_FILE_MAX_BYTES) {
+    async fn token(&self, path: &Path) -> Result<Option<HeaderValue>, DialError> {
+        // It may be a pipe. The screen must not wait for its writer.
+        let file = path.to_owned();
+        let read = spawn_blocking(move || rusm_text::read_file(file, TOKEN_FILE_MAX_BYTES)).await;
+        let text = match read.unwrap_or_else(|stopped| Err(stopped.into())) {
             Ok(text) => text,
             Err(_) if self.token_file.is_none() => return Ok(None),
             Err(source) => return Err(ExitError::TokenFile { path: path.to_owned(), source }.into()),
