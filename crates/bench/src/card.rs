@@ -40,7 +40,7 @@ pub struct Card {
 /// Part of the runtime that a scenario loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// Processes, wasm and serving.
+    /// Processes, wasm, serving, the store, the cluster, and streams between processes.
     Actors,
     /// Timers and rings.
     Timing,
@@ -81,7 +81,8 @@ impl Card {
         (sampling > 1 && self.latency_label.is_some()).then(line)
     }
 
-    /// Returns the metadata sent to observers, for a machine that can run the scenario; see `Scenario::meta`.
+    /// Returns the metadata sent to observers, for a machine that can run the scenario: `Scenario::meta` replaces `real`,
+    /// `real_after_phase` and `lacks`.
     pub fn meta(&self) -> ScenarioMeta {
         ScenarioMeta {
             id: self.id.to_owned(),

@@ -1,13 +1,13 @@
 //! Interface of a scenario to its run.
 //!
 //! ```text
-//!   driver process ── RunContext ──▶ workers: workers that the context monitors, each with a Recorder and a Pace
+//!   driver process ── RunContext ──▶ workers that the context monitors, each with a Recorder and a Pace
 //!         ▲                           │ spawn further processes
 //!         └── stop, or a worker ends ─┘
 //! ```
 //!
-//! A run is over when its driver process has ended. The driver ends after the workers and all processes that they
-//! spawned.
+//! A run is over when its driver process has ended. The driver ends after the workers, and waits for a while for all
+//! processes that they spawned.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -52,7 +52,7 @@ pub struct RunContext {
     handle: Handle,
     meter: Arc<Meter>,
     settings: RunSettings,
-    cores: usize,
+    schedulers: usize,
     stop: StopFlag,
     tables: Tables,
     start_line: StartLine,
@@ -83,7 +83,7 @@ impl RunContext {
     ) -> Self {
         let handle = ctx.runtime();
         Self {
-            cores: handle.config().schedulers,
+            schedulers: handle.config().schedulers,
             ctx,
             handle,
             meter,
@@ -119,8 +119,8 @@ impl RunContext {
     }
 
     /// Returns the number of scheduler threads of the runtime.
-    pub const fn cores(&self) -> usize {
-        self.cores
+    pub const fn schedulers(&self) -> usize {
+        self.schedulers
     }
 
     /// Returns the number of processes that were alive before the run.
@@ -132,11 +132,11 @@ impl RunContext {
     pub fn workers(&self, given: Option<u64>) -> Workers {
         match given {
             Some(count) => Workers { count, duty: self.duty() },
-            None => self.settings.profile.workers(self.cores),
+            None => self.settings.profile.workers(self.schedulers),
         }
     }
 
-    /// Returns the duty of a worker if the number of workers was given.
+    /// Returns the duty of a worker for a given number of workers: it does not depend on that number.
     pub fn duty(&self) -> Share {
         self.settings.profile.duty()
     }
@@ -146,8 +146,8 @@ impl RunContext {
         self.ctx.spawn_blocking(code).await
     }
 
-    /// Starts the clock of a run if the scenario [prepares](crate::Scenario::prepares) something. Call it before
-    /// starting workers.
+    /// Starts the clock of the run again. A scenario that [prepares](crate::Scenario::prepares) something calls it before
+    /// it starts workers.
     pub fn prepared(&mut self) {
         self.start = Instant::now();
         self.start_line.open();
@@ -286,7 +286,7 @@ impl RunContext {
         }
     }
 
-    /// Kills the remaining workers and waits until the processes that they spawned have ended.
+    /// Kills the remaining workers and waits until the processes that they spawned have ended, for a limited time.
     pub(crate) async fn close(mut self) -> Result<(), RunError> {
         self.stop.set();
         if !self.deaths.is_empty() {
@@ -296,6 +296,7 @@ impl RunContext {
         }
         let outcome = self.ended().await;
         let deadline = Instant::now() + QUIET_WITHIN;
+        // One more than before: the driver.
         while self.handle.process_count() > self.live_before + 1 && Instant::now() < deadline {
             self.ctx.sleep(Duration::from_millis(1)).await;
         }

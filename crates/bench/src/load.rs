@@ -192,7 +192,7 @@ impl Scenario for LoadScenario {
                     arrivals: Arc::clone(&arrivals),
                     recorder: context.recorder(),
                     meter: Arc::clone(context.meter()),
-                    threads: context.cores(),
+                    threads: context.schedulers(),
                     stop: context.stop_flag(),
                     faults: self.faults.clone(),
                 };

@@ -40,7 +40,7 @@ pub trait Host: Send + Sync + 'static {
         self.run(scenario, params)
     }
 
-    /// Returns a number that changes with the results, or with anything that [`results`](Self::results) returns.
+    /// Returns a number that changes whenever [`results`](Self::results) would.
     fn results_revision(&self) -> u64 {
         0
     }
@@ -51,8 +51,8 @@ pub trait Host: Send + Sync + 'static {
         Results::default()
     }
 
-    /// Returns the same as [`results`](Self::results) for the flight recorder: that no observer watches them may matter for
-    /// what a host computes.
+    /// Like [`results`](Self::results), for the flight recorder. Implement it if results that an observer watches cost
+    /// more: these are not watched.
     fn recorded_results(&self, view: &ResultsView) -> Results {
         self.results(view)
     }
@@ -75,7 +75,7 @@ pub trait Host: Send + Sync + 'static {
     /// [`HostError`] with a line for the observer, if nothing runs or the scenario cannot pause.
     fn pause(&self, paused: bool) -> Result<(), HostError> {
         let _ = paused;
-        Err(HostError { code: ErrorCode::Failed, message: "this node runs no scenario".to_owned() })
+        Err(HostError { code: ErrorCode::Failed, message: "this node cannot pause scenarios".to_owned() })
     }
 
     /// Selects the resource profile; a running scenario restarts with it.
@@ -104,7 +104,7 @@ impl HostError {
     }
 }
 
-/// State of a run, in counters that only increase while it lasts.
+/// State of a run. The counters of operations, errors and drops only increase while it lasts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSnapshot {
     /// The scenario's id; `None` when the node is idle.

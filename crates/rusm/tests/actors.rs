@@ -123,7 +123,7 @@ fn a_method_may_stop_its_actor_and_a_call_may_time_out() {
     runtime().block_on(|ctx| async move {
         let shelf = Shelf::<u8>::start(&ctx.runtime(), Shelf::default()).await.unwrap();
         let brief = shelf.with_timeout(Duration::from_millis(1));
-        assert_eq!(brief, shelf, "the timeout is no part of the identity");
+        assert_eq!(brief, shelf, "the timeout does not belong to the identity");
         assert!(matches!(brief.slow(&ctx).await, Err(CallError::Timeout { .. })));
         let other = Shelf::<u8>::start(&ctx.runtime(), Shelf::default()).await.unwrap();
         let end = ctx.monitor(other.pid());

@@ -2,7 +2,7 @@
 //!
 //! The list is read from the sources: names, signatures, public fields, variants, and the traits that a type implements or
 //! derives. What macros generate is not seen. After a change that is meant, `UPDATE_PUBLIC_API=1 cargo test -p rusm --test
-//! public_api` writes the list, whose diff is part of the review. `docs/policy.md` says which changes need which version.
+//! public_api` writes the list; its diff is part of the review. `docs/policy.md` says which changes need which version.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::path::Path;
 use syn::spanned::Spanned;
 use syn::{Attribute, Fields, Ident, ImplItem, Item, ItemImpl, Meta, TraitItem, UseTree, Visibility};
 
-/// Crates whose names an application uses, with the name under which it finds them.
+/// Crates with names that an application uses, and the module that has them there.
 const CRATES: [(&str, &str); 8] = [
     ("rusm", "rusm"),
     ("runtime", "rusm"),

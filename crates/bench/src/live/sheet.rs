@@ -183,19 +183,12 @@ impl Sheet {
     pub(crate) fn of_interleaved(judged: &Interleaved, baseline: u64, is_over: bool) -> Self {
         let mut table = compared_table(&judged.figures);
         table.title = format!("these settings over those of #{baseline}, {} pairs, interleaved", 2 * judged.rounds);
-        let control = judged.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}"));
-        let within =
-            if judged.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so the result is inconclusive" };
-        let facts = vec![
-            ("decides".to_owned(), format!("{} at ±{} %", judged.decides, judged.threshold * 100.0)),
-            ("control".to_owned(), format!("baseline over itself, by {}: {control} ({within})", judged.decides)),
-        ];
+        let facts = vec![("decides".to_owned(), judged.decides_text()), ("control".to_owned(), judged.control_text())];
         let mut sheet = Self { facts, tables: vec![table], ..Self::default() };
         if is_over {
             sheet.add_machine(&judged.origin.machine);
             let word = judged.outcome.word();
-            let line = format!("{word} by {} at ±{} %", judged.decides, judged.threshold * 100.0);
-            sheet.verdict = Some((word.to_owned(), line, word != "inconclusive"));
+            sheet.verdict = Some((word.to_owned(), judged.verdict_text(), word != "inconclusive"));
         }
         sheet
     }

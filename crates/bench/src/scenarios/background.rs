@@ -31,7 +31,7 @@ const LOOP: &str = "while kill -0 $PPID; do i=0; while [ $i -lt 20000 ]; do i=$(
 pub(crate) async fn by_load<T: Cases>(context: &mut RunContext, cases: impl Fn() -> T) -> Result<(), RunError> {
     let word = context.params().word(LOAD.name);
     let half = |wanted: &str| (word == wanted || word == "both").then(&cases);
-    let loads = Loads { quiet: half("quiet"), busy: half("busy"), shells: context.cores() * 2, beside: None };
+    let loads = Loads { quiet: half("quiet"), busy: half("busy"), shells: context.schedulers() * 2, beside: None };
     run_in_turn(context, loads).await
 }
 

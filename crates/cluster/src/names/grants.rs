@@ -1,4 +1,4 @@
-//! The names that this node has granted: each to one process at a time.
+//! The names that this node has granted: each to one node at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Grants {
     counts: Counts,
     /// Time at which the next grant of a lost node may expire.
     expires_at: Option<Duration>,
-    /// The largest epoch of a grant that has ended.
+    /// No epoch up to this one is newly granted: an ended grant, or one of an earlier life of this node, had it.
     floor: u64,
 }
 
@@ -30,11 +30,12 @@ struct Grant {
 /// Why a name is not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is granted to another process.
+    /// It is granted to another node, or to another life of this one.
     Taken,
     /// The epoch of the claim does not exceed an earlier one.
     Old { last: u64 },
-    /// This node has started too recently: an earlier life of it may have granted the name.
+    /// The node cannot grant it now: it has started too recently, and an earlier life of it may have granted the name; or
+    /// the epoch of the claim is beyond those that it grants.
     NotYet,
 }
 
@@ -65,11 +66,11 @@ impl Grants {
         name: &Arc<str>,
         epoch: u64,
     ) -> Result<(), ClaimError> {
-        // An earlier life of the node has its grants until they expire, like a lost node: it may still run.
         if self.by_name.get(name).is_some_and(|grant| grant.expires_at.is_some_and(|at| at <= now)) {
             self.end(name);
         }
         match self.by_name.get_mut(name) {
+            // An earlier life of the node has its grants until they expire, like a lost node: it may still run.
             Some(grant) if grant.holder != *from => Err(ClaimError::Refused(Refusal::Taken)),
             Some(grant) if epoch < grant.epoch => Err(ClaimError::Refused(Refusal::Old { last: grant.epoch })),
             Some(grant) => {

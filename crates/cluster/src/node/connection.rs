@@ -159,7 +159,7 @@ impl Connection {
             if !session.is_up() {
                 return;
             }
-            session.on_fault(environment.now());
+            session.break_off(environment.now());
         }
         self.log(environment, |dropped| {
             tracing::error!(peer = %self.peer, error = %error, dropped, "a node broke the protocol: its connection is closed");

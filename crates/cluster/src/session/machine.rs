@@ -19,10 +19,10 @@ use crate::wire::{Hello, HelloAck, Lane, Packet, Version};
 const CONTROL_PACKETS_MAX: usize = 32;
 /// Number of events that may wait for this node while it acknowledges. Beyond it, the other node's window closes.
 const ACKNOWLEDGED_EVENTS_MAX: usize = 1_024;
-/// A tick that is later than this came late because this node did not run.
+/// Delay of a tick beyond which this node was not running: the silence of the peer is then forgiven.
 const LATE: Duration = Duration::from_millis(250);
 
-/// The session with one peer: one after the other, each with its own epoch.
+/// The sessions with one peer, one after the other, each with its own epoch; at most one is up.
 ///
 /// Create one for each peer and keep it while this node lives: it counts the epochs. Times are durations since the
 /// node started and never go back. After each call, take the events and the packets.
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Ends the session, because what it delivered is not what a node sends.
-    pub fn on_fault(&mut self, now: Duration) {
+    pub fn break_off(&mut self, now: Duration) {
         self.end(now, DownReason::Protocol);
     }
 
@@ -149,7 +149,7 @@ impl Session {
             Packet::Pong(pong) => pong.tag,
             Packet::Stream(stream) => stream.tag,
         };
-        if !self.recognises(now, tag) {
+        if !self.admit(now, tag) {
             self.totals.stale_packets += 1;
             return;
         }
@@ -162,8 +162,8 @@ impl Session {
         self.close_if_left(now);
     }
 
-    /// Returns true if a packet with this tag belongs to the session. It may begin one.
-    fn recognises(&mut self, now: Duration, tag: u64) -> bool {
+    /// Returns true if a packet with this tag belongs to the session. A tag that was proposed begins a session.
+    fn admit(&mut self, now: Duration, tag: u64) -> bool {
         match &self.phase {
             Phase::Up(session) if session.tag_in == tag || self.config.has(Fault::IgnoresTags) => return true,
             Phase::PeerLeft { tag_in, last_ack, .. } if *tag_in == tag => {
@@ -215,23 +215,8 @@ impl Session {
         let Some(version) = Version::negotiated(self.config.versions, hello.versions) else {
             return self.refuse(hello);
         };
-        match &self.phase {
-            Phase::NoLink | Phase::Closed => return,
-            Phase::PeerLeft { boot, .. } if *boot == hello.boot => return,
-            Phase::PeerLeft { .. } => self.connect(now),
-            Phase::Up(session) if session.info.identity.boot == hello.boot => {
-                let known = session.info.peer_epoch;
-                if hello.epoch == known && echo.is_none() {
-                    // Its HELLO crossed our answer, or our answer was lost.
-                    self.answer(self.epoch, hello);
-                }
-                if hello.epoch <= known || echo.is_some() && !trusts_answers {
-                    return;
-                }
-                self.end(now, DownReason::OtherEpoch);
-            }
-            Phase::Up(_) if self.config.has(Fault::TrustsOldHellos) => self.end(now, DownReason::Restarted),
-            Phase::Up(_) | Phase::Connecting { .. } => {}
+        if !self.may_begin(now, hello, echo.is_some()) {
+            return;
         }
         if matches!(self.phase, Phase::Closed) || now < self.backoff.until() {
             // This node was leaving, or the peer begins sessions too often.
@@ -252,6 +237,29 @@ impl Session {
         } else {
             self.answer(epoch, hello);
         }
+    }
+
+    /// Returns true if a HELLO may begin a session in this phase; ends the session that it replaces.
+    fn may_begin(&mut self, now: Duration, hello: &Hello, is_answer: bool) -> bool {
+        match &self.phase {
+            Phase::NoLink | Phase::Closed => return false,
+            Phase::PeerLeft { boot, .. } if *boot == hello.boot => return false,
+            Phase::PeerLeft { .. } => self.connect(now),
+            Phase::Up(session) if session.info.identity.boot == hello.boot => {
+                let known = session.info.peer_epoch;
+                if hello.epoch == known && !is_answer {
+                    // Its HELLO crossed our answer, or our answer was lost.
+                    self.answer(self.epoch, hello);
+                }
+                if hello.epoch <= known || is_answer && !self.config.has(Fault::TakesAnswersOfOthers) {
+                    return false;
+                }
+                self.end(now, DownReason::OtherEpoch);
+            }
+            Phase::Up(_) if self.config.has(Fault::TrustsOldHellos) => self.end(now, DownReason::Restarted),
+            Phase::Up(_) | Phase::Connecting { .. } => {}
+        }
+        true
     }
 
     fn refuse(&mut self, hello: &Hello) {

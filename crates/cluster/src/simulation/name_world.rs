@@ -61,7 +61,7 @@ struct NameWorld {
     config: Config,
     names_config: NamesConfig,
     now: WorldTime,
-    agenda: Agenda<What>,
+    agenda: Agenda<Happening>,
     network: Network,
     nodes: Vec<Node>,
     /// The last owner of each name, and its fencing epoch.
@@ -76,7 +76,7 @@ struct Node {
     registry: Registry,
 }
 
-enum What {
+enum Happening {
     Packet { from: usize, to: usize, packet: Bytes },
     Tick { node: usize, boot: BootId },
     Cut { groups: Vec<bool>, is_cut: bool },
@@ -130,7 +130,7 @@ impl NameWorld {
         // The clocks that show the time of day differ by a second at most.
         let floor = (self.now + self.rng.between(0, 1_000) * MS) / MS;
         let names_config = NamesConfig { epoch_floor: floor, ..self.names_config };
-        self.agenda.add(self.now + 1, What::Tick { node, boot: identity.boot });
+        self.agenda.add(self.now + 1, Happening::Tick { node, boot: identity.boot });
         Node { registry: Registry::new(Duration::ZERO, names_config, identity.clone()), identity, clock, sessions }
     }
 
@@ -148,35 +148,38 @@ impl NameWorld {
         for _ in 0..self.rng.between(1, 4) {
             at += self.rng.between(0, 3_000) * MS;
             let groups: Vec<bool> = (0..self.names.len()).map(|_| self.rng.chance(500_000)).collect();
-            self.agenda.add(at, What::Cut { groups: groups.clone(), is_cut: true });
+            self.agenda.add(at, Happening::Cut { groups: groups.clone(), is_cut: true });
             if self.rng.chance(200_000) {
                 let node = self.rng.index(groups.len());
-                self.agenda.add(at + MS, What::Restart { node });
+                self.agenda.add(at + MS, Happening::Restart { node });
             }
             for node in 0..groups.len() {
                 // Some nodes hear of a partition at once, others not at all.
                 if self.rng.chance(300_000) {
                     let told = at + self.rng.between(0, 100) * MS;
                     for peer in (0..groups.len()).filter(|peer| groups[*peer] != groups[node]) {
-                        self.agenda.add(told, What::Link { node, peer, is_up: false });
-                        self.agenda.add(told + 20 * MS, What::Link { node, peer, is_up: true });
+                        self.agenda.add(told, Happening::Link { node, peer, is_up: false });
+                        self.agenda.add(told + 20 * MS, Happening::Link { node, peer, is_up: true });
                     }
                 }
             }
             at += self.rng.between(100, 6_000) * MS;
-            self.agenda.add(at, What::Cut { groups, is_cut: false });
+            self.agenda.add(at, Happening::Cut { groups, is_cut: false });
             self.report.partitions += 1;
         }
         at += 1_000 * MS;
         for _ in 0..self.rng.between(0, 2) {
             let (node, at) = (self.rng.index(self.names.len()), self.rng.between(0, at));
-            self.agenda.add(at, What::Restart { node });
+            self.agenda.add(at, Happening::Restart { node });
         }
         for _ in 0..60 {
             let (node, name, at) =
                 (self.rng.index(self.names.len()), self.rng.index(NAMES.len()), self.rng.between(0, at));
             let is_end = self.rng.chance(150_000);
-            self.agenda.add(at, if is_end { What::Unregister { node, name } } else { What::Register { node, name } });
+            self.agenda.add(
+                at,
+                if is_end { Happening::Unregister { node, name } } else { Happening::Register { node, name } },
+            );
         }
         at
     }
@@ -195,16 +198,16 @@ impl NameWorld {
     }
 
     /// Lets something happen. Returns the node that it happened to.
-    fn step(&mut self, what: What) -> Option<usize> {
+    fn step(&mut self, what: Happening) -> Option<usize> {
         let now = self.now;
         let local = |nodes: &[Node], node: usize| nodes[node].clock.read(now);
         match what {
-            What::Packet { from, to, packet } => {
+            Happening::Packet { from, to, packet } => {
                 let now = local(&self.nodes, to);
                 self.nodes[to].sessions[from].on_packet(now, packet);
                 Some(to)
             }
-            What::Tick { node, boot } => {
+            Happening::Tick { node, boot } => {
                 let now = local(&self.nodes, node);
                 let life = &mut self.nodes[node];
                 if life.identity.boot != boot {
@@ -217,10 +220,10 @@ impl NameWorld {
                     }
                 }
                 life.registry.on_tick(now);
-                self.agenda.add(self.now + TICK, What::Tick { node, boot });
+                self.agenda.add(self.now + TICK, Happening::Tick { node, boot });
                 Some(node)
             }
-            What::Cut { groups, is_cut } => {
+            Happening::Cut { groups, is_cut } => {
                 let nodes = 0..groups.len();
                 let across = nodes.flat_map(|a| (0..groups.len()).map(move |b| (a, b)));
                 for (a, b) in across.filter(|(a, b)| groups[*a] != groups[*b]) {
@@ -228,23 +231,23 @@ impl NameWorld {
                 }
                 None
             }
-            What::Link { node, peer, is_up } => {
+            Happening::Link { node, peer, is_up } => {
                 let now = local(&self.nodes, node);
                 self.nodes[node].sessions[peer].on_link(now, if is_up { LinkChange::Up } else { LinkChange::Down });
                 Some(node)
             }
-            What::Restart { node } => {
+            Happening::Restart { node } => {
                 self.nodes[node] = self.life(node);
                 self.link_all(node);
                 Some(node)
             }
-            What::Register { node, name } => {
+            Happening::Register { node, name } => {
                 let now = local(&self.nodes, node);
                 let process = Address::new(self.rng.between(1, 1_000) as u32, 1);
                 drop(self.nodes[node].registry.register(now, NAMES[name], process));
                 Some(node)
             }
-            What::Unregister { node, name } => {
+            Happening::Unregister { node, name } => {
                 self.nodes[node].registry.unregister(NAMES[name]);
                 Some(node)
             }
@@ -308,7 +311,7 @@ impl NameWorld {
                 let agenda = &mut self.agenda;
                 let arrives = |arrival: Arrival| {
                     let Arrival { at, from, to, packet } = arrival;
-                    agenda.add(at, What::Packet { from, to, packet });
+                    agenda.add(at, Happening::Packet { from, to, packet });
                 };
                 self.network.send(self.now, (node, peer), transmit.lane, transmit.packet, &mut self.rng, arrives);
             }

@@ -41,7 +41,7 @@ struct Waiting {
     messages: VecDeque<(Kind, u32)>,
 }
 
-/// A process that takes messages later.
+/// A message that a process takes later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taking {
     pub(super) after: WorldTime,
@@ -114,7 +114,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the processes that wait for this room try again.
+    /// Lets the processes that wait for room try again: for that in a process, or for `None` in the windows of pairs.
     fn retry(&mut self, now: Duration, own: BootId, room: Option<Address>) {
         let is_meant = |to: Address, reason: Busy| match room {
             Some(target) => reason == Busy::Target && to == target,

@@ -79,7 +79,7 @@ struct World<'a> {
     rng: Rng,
     now: WorldTime,
     steps: u64,
-    agenda: Agenda<What>,
+    agenda: Agenda<Happening>,
     network: Network,
     nodes: Vec<Node>,
     /// Figures of lives that have ended.
@@ -87,7 +87,7 @@ struct World<'a> {
 }
 
 #[derive(Debug)]
-enum What {
+enum Happening {
     Packet { from: usize, to: usize, packet: Bytes },
     Tick { node: usize, boot: BootId, peer: usize },
     Link { node: usize, peer: usize, is_up: bool },
@@ -134,35 +134,35 @@ impl<'a> World<'a> {
         let (plan, active) = (self.plan, self.plan.active);
         for (node, peer) in pairs(plan.nodes) {
             let at = self.rng.between(0, 5 * MS);
-            self.agenda.add(at, What::Link { node, peer, is_up: true });
+            self.agenda.add(at, Happening::Link { node, peer, is_up: true });
         }
         for node in 0..plan.nodes {
             for _ in 0..plan.traffic.turns {
                 let at = self.rng.between(0, active);
-                self.agenda.add(at, What::Send { node });
+                self.agenda.add(at, Happening::Send { node });
             }
         }
         for cut in &plan.faults.partitions {
             let (a, b) = cut.nodes;
             let ways = if cut.is_one_way { &[(a, b)][..] } else { &[(a, b), (b, a)] };
             for (from, to) in ways {
-                self.agenda.add(cut.from, What::Cut { from: *from, to: *to, is_cut: true });
-                self.agenda.add(cut.to, What::Cut { from: *from, to: *to, is_cut: false });
+                self.agenda.add(cut.from, Happening::Cut { from: *from, to: *to, is_cut: true });
+                self.agenda.add(cut.to, Happening::Cut { from: *from, to: *to, is_cut: false });
             }
             for (node, peer) in [(a, b), (b, a)] {
                 let told = cut.is_told.then(|| cut.from + self.rng.between(1, 500) * MS);
                 if let Some(told) = told.filter(|told| *told < cut.to) {
-                    self.agenda.add(told, What::Link { node, peer, is_up: false });
+                    self.agenda.add(told, Happening::Link { node, peer, is_up: false });
                     let healed = cut.to + self.rng.between(1, 200) * MS;
-                    self.agenda.add(healed, What::Link { node, peer, is_up: true });
+                    self.agenda.add(healed, Happening::Link { node, peer, is_up: true });
                 }
             }
         }
         for restart in &plan.faults.restarts {
-            self.agenda.add(restart.at, What::Restart(*restart));
+            self.agenda.add(restart.at, Happening::Restart(*restart));
         }
         if let Some((node, at)) = plan.faults.leave {
-            self.agenda.add(at, What::Leave { node });
+            self.agenda.add(at, Happening::Leave { node });
         }
     }
 
@@ -179,42 +179,42 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn step(&mut self, what: What) -> Result<(), Violation> {
+    fn step(&mut self, what: Happening) -> Result<(), Violation> {
         let now = self.now;
         match what {
-            What::Packet { from, to, packet } => {
+            Happening::Packet { from, to, packet } => {
                 let local = self.nodes[to].clock.read(now);
                 self.nodes[to].peers[from].session.on_packet(local, packet);
                 self.settle(to, from)
             }
-            What::Tick { node, boot, peer } => {
+            Happening::Tick { node, boot, peer } => {
                 let life = &mut self.nodes[node];
-                let (local, peers) = (life.clock.read(now), &mut life.peers[peer]);
-                if life.identity.boot != boot || peers.tick_at != Some(now) {
+                let (local, peer_state) = (life.clock.read(now), &mut life.peers[peer]);
+                if life.identity.boot != boot || peer_state.tick_at != Some(now) {
                     return Ok(());
                 }
-                peers.tick_at = None;
-                peers.session.on_tick(local);
+                peer_state.tick_at = None;
+                peer_state.session.on_tick(local);
                 self.settle(node, peer)
             }
-            What::Link { node, peer, is_up } => {
-                // A link that was told of a partition is told of its end, and not of an end within another one.
+            Happening::Link { node, peer, is_up } => {
+                // The link is told that it is up only if no cut holds, and the peer has not left.
                 let is_up = is_up && !self.network.is_cut(node, peer) && !self.nodes[peer].has_left;
                 self.tell_link(node, peer, is_up)
             }
-            What::Cut { from, to, is_cut } => {
+            Happening::Cut { from, to, is_cut } => {
                 self.network.set_cut(from, to, is_cut);
                 Ok(())
             }
-            What::Send { node } => {
+            Happening::Send { node } => {
                 let peer = self.other(node);
                 let local = self.nodes[node].clock.read(now);
                 let own = self.nodes[node].identity.boot;
-                let session = &mut self.nodes[node].peers[peer];
-                session.send_some(local, own, &self.traffic, &mut self.rng);
+                let peer_state = &mut self.nodes[node].peers[peer];
+                peer_state.send_some(local, own, &self.traffic, &mut self.rng);
                 self.settle(node, peer)
             }
-            What::Take { node, boot, peer, taking } => {
+            Happening::Take { node, boot, peer, taking } => {
                 if self.nodes[node].identity.boot != boot {
                     return Ok(());
                 }
@@ -222,11 +222,11 @@ impl<'a> World<'a> {
                 self.nodes[node].peers[peer].take(local, taking);
                 self.settle(node, peer)
             }
-            What::Restart(restart) => {
+            Happening::Restart(restart) => {
                 self.restart(restart);
                 Ok(())
             }
-            What::Leave { node } => self.leave(node),
+            Happening::Leave { node } => self.leave(node),
         }
     }
 
@@ -245,15 +245,15 @@ impl<'a> World<'a> {
         if self.nodes[node].has_left {
             return;
         }
-        self.past = self.report();
+        self.past = self.past + self.figures_of(node);
         self.nodes[node] = self.life(node);
         for peer in (0..self.plan.nodes).filter(|peer| *peer != node) {
             let up_at = self.now + self.rng.between(1, 100) * MS;
-            self.agenda.add(up_at, What::Link { node, peer, is_up: true });
+            self.agenda.add(up_at, Happening::Link { node, peer, is_up: true });
             if let Some(after) = restart.told_after {
-                self.agenda.add(self.now + after, What::Link { node: peer, peer: node, is_up: false });
+                self.agenda.add(self.now + after, Happening::Link { node: peer, peer: node, is_up: false });
                 let up_at = self.now + after + self.rng.between(1, 100) * MS;
-                self.agenda.add(up_at, What::Link { node: peer, peer: node, is_up: true });
+                self.agenda.add(up_at, Happening::Link { node: peer, peer: node, is_up: true });
             }
         }
     }
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
             session.leave(clock.read(self.now), clock.read(self.now + LEAVING));
             self.settle(node, peer)?;
             let told = self.now + 2 * LEAVING + self.rng.between(1, 500) * MS;
-            self.agenda.add(told, What::Link { node: peer, peer: node, is_up: false });
+            self.agenda.add(told, Happening::Link { node: peer, peer: node, is_up: false });
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
             let taking = taking.map_err(|what| self.violation(node, peer, what))?;
             match taking {
                 Some(taking) if taking.after == 0 => self.nodes[node].peers[peer].take(local, taking),
-                Some(taking) => self.agenda.add(now + taking.after, What::Take { node, boot: own, peer, taking }),
+                Some(taking) => self.agenda.add(now + taking.after, Happening::Take { node, boot: own, peer, taking }),
                 None => {}
             }
         }
@@ -296,15 +296,15 @@ impl<'a> World<'a> {
             let agenda = &mut self.agenda;
             let arrives = |arrival: Arrival| {
                 let Arrival { at, from, to, packet } = arrival;
-                agenda.add(at, What::Packet { from, to, packet });
+                agenda.add(at, Happening::Packet { from, to, packet });
             };
             self.network.send(now, (node, peer), transmit.lane, transmit.packet, &mut self.rng, arrives);
         }
-        let slot = &mut self.nodes[node].peers[peer];
-        let deadline = slot.session.deadline().map(|deadline| clock.when(deadline).max(now + 1));
-        if let Some(at) = deadline.filter(|at| slot.tick_at.is_none_or(|planned| *at < planned)) {
-            slot.tick_at = Some(at);
-            self.agenda.add(at, What::Tick { node, boot: own, peer });
+        let peer_state = &mut self.nodes[node].peers[peer];
+        let deadline = peer_state.session.deadline().map(|deadline| clock.when(deadline).max(now + 1));
+        if let Some(at) = deadline.filter(|at| peer_state.tick_at.is_none_or(|planned| *at < planned)) {
+            peer_state.tick_at = Some(at);
+            self.agenda.add(at, Happening::Tick { node, boot: own, peer });
         }
         Ok(())
     }
@@ -312,10 +312,11 @@ impl<'a> World<'a> {
     /// Ends all faults, and tells all nodes that they see each other.
     fn stop_faults(&mut self) -> Result<(), Violation> {
         self.network.calm_down();
-        let is_late =
-            |what: &What| matches!(what, What::Cut { .. } | What::Link { is_up: false, .. } | What::Restart(_));
+        let is_late = |what: &Happening| {
+            matches!(what, Happening::Cut { .. } | Happening::Link { is_up: false, .. } | Happening::Restart(_))
+        };
         let left = self.nodes.iter().map(|node| node.has_left).collect::<Vec<_>>();
-        let is_kept = |what: &What| matches!(what, What::Link { peer, is_up: false, .. } if left[*peer]);
+        let is_kept = |what: &Happening| matches!(what, Happening::Link { peer, is_up: false, .. } if left[*peer]);
         self.agenda.retain(|what| !is_late(what) || is_kept(what));
         for (node, peer) in pairs(self.plan.nodes) {
             if !left[peer] {
@@ -392,8 +393,14 @@ impl<'a> World<'a> {
     }
 
     fn report(&self) -> Report {
-        let mut report = Report { steps: self.steps, ..self.past };
-        for (node, peer) in pairs(self.plan.nodes) {
+        let lives = (0..self.plan.nodes).map(|node| self.figures_of(node));
+        lives.fold(Report { steps: self.steps, ..self.past }, Report::add)
+    }
+
+    /// Returns the figures of the present life of a node.
+    fn figures_of(&self, node: usize) -> Report {
+        let mut report = Report::default();
+        for peer in (0..self.plan.nodes).filter(|peer| *peer != node) {
             let peer = &self.nodes[node].peers[peer];
             let totals = peer.session.stats().totals;
             report.delivered += peer.ledger.delivered;

@@ -281,7 +281,7 @@ fn a_peer_that_breaks_the_protocol_again_and_again_has_a_session_ever_more_rarel
     let end = pair.now + Duration::from_mins(2);
     while pair.now < end {
         if pair.b.is_up() {
-            pair.b.on_fault(pair.now);
+            pair.b.break_off(pair.now);
             faults += 1;
             pair.exchange();
             assert!(!pair.b.is_up(), "no session at once");

@@ -1,4 +1,4 @@
-//! Encodes schedulers.
+//! Schedulers for observers: their load and rates, from two looks at their counters and at the clocks of their threads.
 
 use std::time::Duration;
 

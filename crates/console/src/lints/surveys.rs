@@ -24,8 +24,9 @@ use self::slow_subscribers::{SlowSubscribers, of_ring, of_topic};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Share of one core that the surveys may use.
 const SHARE: f64 = 0.0005;
-/// Maximum number of topics, of streams, and of readers of each that one survey compares.
+/// Maximum number of topics, and of streams, that one survey compares.
 const SOURCES_MAX: usize = 256;
+/// Maximum number of readers of each.
 const READERS_MAX: usize = 8;
 
 /// The surveys, and the time of the next one.

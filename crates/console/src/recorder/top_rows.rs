@@ -42,7 +42,7 @@ struct Counters {
 #[derive(Clone, Debug, Default)]
 struct Best {
     rows: Vec<(u64, Ranked)>,
-    /// Smallest key that still enters.
+    /// Smallest key of the rows; once the list is full, only larger keys enter.
     floor: u64,
 }
 

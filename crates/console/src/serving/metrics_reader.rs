@@ -42,7 +42,8 @@ pub(crate) fn metrics_reader() -> (MetricsReader, Requests) {
 
 impl MetricsReader {
     /// Returns the text of `GET /metrics`. Waits up to `within` for the console's thread, so it must not be called inside a
-    /// process. Returns `None` if the console is closed, or does not answer in time.
+    /// process. Returns `None` if the console is closed, does not answer in time, or too
+    /// many readers wait.
     pub fn text(&self, within: Duration) -> Option<String> {
         let (answer, text) = sync_channel(1);
         self.0.try_send(answer).ok()?;
@@ -51,7 +52,7 @@ impl MetricsReader {
 }
 
 impl Requests {
-    /// Answers until all readers are gone.
+    /// Answers until it is cancelled.
     pub(crate) async fn answer(mut self, node: &Node) {
         while let Some(answer) = self.0.recv().await {
             // A reader may have stopped waiting.

@@ -1,4 +1,5 @@
-//! The command line of `rusm loadtest`.
+//! The command line of `rusm loadtest`. A load is required: `--rate`, `--max`, `--find-max`, or that of the report in
+//! `--from`; the protocol `conn` has its own.
 
 use std::path::PathBuf;
 

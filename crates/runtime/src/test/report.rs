@@ -55,7 +55,7 @@ pub struct LiveProcess {
 }
 
 impl RunReport {
-    /// Describes the application of this thread's scheduler.
+    /// Describes the application of this thread's scheduler, without its crashes: the caller adds them.
     pub(super) fn of(runtime: &Handle) -> Self {
         let mut waits = Vec::new();
         for part in 0..table_parts(runtime) {

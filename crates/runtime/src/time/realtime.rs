@@ -35,7 +35,7 @@ pub(crate) struct Realtime {
 }
 
 impl Realtime {
-    /// Makes this thread run before all threads without `SCHED_FIFO`.
+    /// Makes this thread run before all threads with an ordinary policy.
     ///
     /// # Errors
     /// The error of the kernel, mostly a missing permission: `CAP_SYS_NICE` or `RLIMIT_RTPRIO` is required.

@@ -152,7 +152,7 @@ impl Network for Hub {
         if state.closed {
             return Err(Refused::NoConnection(frame));
         }
-        if frame.kind.has_credit() {
+        if frame.kind.needs_credit() {
             let in_flight = state.in_flight.entry(frame.to).or_default();
             if *in_flight >= CREDIT {
                 return Err(Refused::Busy(frame));
@@ -223,7 +223,7 @@ impl Direction {
             if state.closed { None } else { state.queue.pop_front() }
         };
         let (Some(frame), Some(to)) = (frame, self.to.upgrade()) else { return false };
-        let (has_credit, target) = (frame.kind.has_credit(), frame.to);
+        let (has_credit, target) = (frame.kind.needs_credit(), frame.to);
         let delivered = to.remote().deliver(self.sender, frame).unwrap();
         if has_credit && delivered == Delivered::Accepted {
             self.give_back(target, 1);

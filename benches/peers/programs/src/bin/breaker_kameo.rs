@@ -1,4 +1,4 @@
-//! The program `examples/breaker.rs` with kameo.
+//! The program `examples/breaker.rs` with kameo; `count.py` compares their lengths.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::report::figure::Figure;
 use crate::report::{Report, Verdict};
 
 /// Maximum distance of the control from 1.
-const CONTROL: f64 = 0.05;
+pub(super) const CONTROL: f64 = 0.05;
 
 /// Program that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 
 use rusm_text::escaped;
 
+use super::interleaved::CONTROL;
 use super::{Compared, Comparison, Interleaved};
 use crate::report::Verdict;
 
@@ -18,23 +19,37 @@ impl Display for Comparison {
     }
 }
 
+impl Interleaved {
+    /// Returns what the control shows.
+    pub(crate) fn control_text(&self) -> String {
+        let control = self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}"));
+        let (within, follows) =
+            if self.is_controlled() { ("within", "") } else { ("beyond", ", so the result is inconclusive") };
+        format!("baseline over itself, by {}: {control} ({within} ±{} %{follows})", self.decides, percent(CONTROL))
+    }
+
+    /// Returns the figure that decides, and the difference that counts.
+    pub(crate) fn decides_text(&self) -> String {
+        format!("{} at ±{} %", self.decides, percent(self.threshold))
+    }
+
+    /// Returns the verdict with both.
+    pub(crate) fn verdict_text(&self) -> String {
+        format!("{} by {}", self.outcome.word(), self.decides_text())
+    }
+}
+
 impl Display for Interleaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} · candidate over baseline, {} pairs of runs, interleaved", self.scenario, 2 * self.rounds)?;
         write_figures(f, &self.figures, ["baseline", "candidate"])?;
-        writeln!(
-            f,
-            "  control: baseline over itself, by {}: {} ({})",
-            self.decides,
-            self.control.map_or_else(|| "unknown".to_owned(), |control| format!("{control:.3}")),
-            if self.is_controlled() { "within ±5 %" } else { "beyond ±5 %, so the result is inconclusive" },
-        )?;
+        writeln!(f, "  control: {}", self.control_text())?;
         let failed: Vec<_> = self.runs.iter().flatten().filter(|run| run.verdict == Verdict::Failed).collect();
         if let Some(first) = failed.first() {
             let why = escaped(first.error.as_deref().unwrap_or("nothing was done"));
             writeln!(f, "  {} of {} runs failed, so the result is inconclusive: {why}", failed.len(), 4 * self.rounds)?;
         }
-        writeln!(f, "  verdict: {} by {} at ±{} %", self.outcome.word(), self.decides, percent(self.threshold))
+        writeln!(f, "  verdict: {}", self.verdict_text())
     }
 }
 

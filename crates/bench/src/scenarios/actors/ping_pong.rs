@@ -94,7 +94,7 @@ impl Scenario for PingPong {
             let apart = match context.params().word("placement") {
                 "free" => None,
                 "same" => Some(0),
-                _ if context.cores() < 2 => {
+                _ if context.schedulers() < 2 => {
                     return Err(RunError::Lacks(
                         "placement=other needs two schedulers and this node has one: start it with --schedulers 2"
                             .into(),
@@ -103,7 +103,7 @@ impl Scenario for PingPong {
                 _ => Some(1),
             };
             for index in 0..workers.count {
-                let [here, there] = places(apart, index as usize, context.cores());
+                let [here, there] = places(apart, index as usize, context.schedulers());
                 let recorder = context.recorder();
                 let ponger = if payload == 0 {
                     context.spawn_worker_on(there, pong)?

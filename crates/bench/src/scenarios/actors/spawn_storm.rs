@@ -79,7 +79,7 @@ impl Scenario for SpawnStorm {
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
             let workers = context.workers(context.params().auto_number("spawners"));
-            let most = context.params().number("live-cap") * context.cores() as u64;
+            let most = context.params().number("live-cap") * context.schedulers() as u64;
             let live_cap = LiveCap::beside_others(context, workers.count, most);
             let burst = context.params().number("burst");
             let runtime = context.runtime().clone();

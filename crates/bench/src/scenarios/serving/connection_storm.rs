@@ -143,7 +143,7 @@ impl Counts {
 
 /// Starts an acceptor on each scheduler, and returns their address.
 fn start_acceptors(context: &mut RunContext, payload: usize, counts: &Arc<Counts>) -> Result<SocketAddr, RunError> {
-    let listen = listeners((Ipv4Addr::LOCALHOST, 0).into(), context.cores());
+    let listen = listeners((Ipv4Addr::LOCALHOST, 0).into(), context.schedulers());
     let (listeners, address) =
         listen.map_err(|error| RunError::Lacks(format!("cannot listen on {}: {error}", Ipv4Addr::LOCALHOST)))?;
     let failed = Arc::clone(counts);

@@ -112,7 +112,7 @@ impl Scenario for Fairness {
 
     fn run<'a>(&'a self, context: &'a mut RunContext) -> ScenarioRun<'a> {
         Box::pin(async move {
-            let cores = context.cores() as u64;
+            let cores = context.schedulers() as u64;
             let spinners = context.params().auto_number("spinners").unwrap_or(cores);
             let bystanders = context.params().number("bystanders");
             let preempts = context.params().word("preemption") == "on";

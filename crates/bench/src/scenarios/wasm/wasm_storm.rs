@@ -65,7 +65,7 @@ pub(crate) fn pages(context: &RunContext) -> u64 {
 pub(crate) async fn run(context: &mut RunContext, name: &'static str, code: Code) -> Result<(), RunError> {
     let workers = context.workers(context.params().auto_number("spawners"));
     let (live_cap, burst) =
-        (context.params().number("live-cap") * context.cores() as u64, context.params().number("burst"));
+        (context.params().number("live-cap") * context.schedulers() as u64, context.params().number("burst"));
     let config = WasmConfig {
         // A spawner checks the cap after each burst.
         capacity: u32::try_from(live_cap + workers.count * burst).unwrap_or(u32::MAX),

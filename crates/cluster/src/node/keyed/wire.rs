@@ -1,10 +1,10 @@
 //! Questions to hosts of keyed processes, and their answers.
 //!
 //! ```text
-//!   find:   type u8, view u64, key                  answer: type u8, and for a live process:
-//!   has:    type u8, view u64, length of the node u8, node, key     version u64, slot u32, generation u32, node
-//!   adopt:  type u8, entries                        answer: type u8, and a byte for each entry: 1 if it may be forgotten
-//!   view:   equal on nodes that know the same hosts
+//!   find:   type u8 = 1, view u64, key                  answer: type u8, and for a live process:
+//!   has:    type u8 = 2, view u64, length of the node u8, node, key     version u64, slot u32, generation u32, node
+//!   adopt:  type u8 = 3, entries                        answer: type u8, and a byte for each entry: 1 if it may be forgotten
+//!   view:   digest of the known hosts: equal on nodes that know the same ones
 //!   entry:  version u64, length of the key u16, key, length of the state u32, state
 //! ```
 //!
@@ -20,14 +20,14 @@ use super::kind::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 pub(super) enum Question<'a> {
     /// Where is the process of the key? Start it if it is not live.
     Find {
-        /// The hosts that the asking node knows.
+        /// Digest of the hosts that the asking node knows.
         view: u64,
         /// The key.
         key: &'a str,
     },
     /// Is the process of the key live here, or its state kept? The asking node is about to start it.
     Has {
-        /// The hosts that the asking node knows.
+        /// Digest of the hosts that the asking node knows.
         view: u64,
         /// The asking node.
         node: &'a str,
@@ -62,7 +62,8 @@ pub(super) enum Answer {
     },
     /// It is not live here, and its state is not kept here.
     No,
-    /// It is about to end, or not yet resolved: ask again.
+    /// It cannot be decided now, for example because the process is about to end or the nodes know different hosts: ask
+    /// again.
     Wait,
     /// It cannot be started.
     Refused,

@@ -109,12 +109,12 @@ impl Kind {
 
     /// Returns true if frames of this kind count against the credit of their receiver: they enter its mailbox like
     /// messages of local senders. Other frames are always accepted.
-    pub const fn has_credit(self) -> bool {
+    pub const fn needs_credit(self) -> bool {
         self.byte() < 128
     }
 }
 
-/// A message or a signal between processes of two nodes.
+/// A message or a signal between processes of two nodes, or a message between their runtimes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Kind of the frame.

@@ -40,7 +40,7 @@ pub trait Network: Send + Sync {
     /// Queues a frame.
     ///
     /// # Errors
-    /// [`Refused`], which returns the frame. A frame without [credit](crate::embed::remote::Kind::has_credit) is never
+    /// [`Refused`], which returns the frame. A frame without [credit](crate::embed::remote::Kind::needs_credit) is never
     /// [`Busy`](Refused::Busy).
     fn send(&self, node: u32, frame: Frame) -> Result<(), Refused>;
 

@@ -53,6 +53,7 @@ fn the_tabs_fit_beside_the_state_and_the_current_one_is_whole() {
 fn the_smallest_usual_terminal_shows_three_processes_under_the_bars() {
     let layout = node(Size::new(80, 24));
 
+    // The heading and three processes.
     assert_eq!(layout.table.inner().height, 4);
     assert_eq!(layout.schedulers.inner().height, 7);
 }
