@@ -38,6 +38,8 @@ const PIECES_MAX: usize = 4;
 /// Time within which the far end has to answer.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
 
+/// Time within which a socket has to take a piece: a client that does not read must not keep its place.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
 /// Pause after an observer could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Maximum number of observers of one other node.
@@ -175,7 +177,14 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
                 continue;
             }
         };
-        let Some(place) = Place::take(&observers) else { continue };
+        let Some(place) = Place::take(&observers) else {
+            let text = format!("{OBSERVERS_MAX} observers watch node {node} through this node already\n");
+            let head =
+                "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length:";
+            // A client that does not take these few bytes at once does without.
+            drop(stream.try_write(format!("{head} {}\r\n\r\n{text}", text.len()).as_bytes()));
+            continue;
+        };
         let node = Arc::clone(node);
         let client = match stream.peer_cred() {
             Ok(peer) => format!("user {} process {}", peer.uid(), peer.pid().unwrap_or_default()),
@@ -255,9 +264,7 @@ async fn write(ctx: &Context, mut to: OwnedWriteHalf, other: Pid, room: &Semapho
     loop {
         match ctx.receive().await.downcast::<Bytes>() {
             Ok(piece) => {
-                if to.write_all(&piece).await.is_err() {
-                    return;
-                }
+                let Ok(Ok(())) = timeout(WRITE_WITHIN, to.write_all(&piece)).await else { return };
                 ctx.send(other, Written).await;
             }
             Err(message) if message.is::<Written>() => room.add_permits(1),
