@@ -23,7 +23,7 @@ impl RuntimeShared {
         exit: Option<&ExitReason>,
     ) -> Box<SideTable> {
         let rare = released.rare.map(|mut rare| {
-            self.drop_timers(std::mem::take(&mut rare.timers));
+            self.timers.drop_ended(std::mem::take(&mut rare.timers));
             self.leave_all(pid, &rare.memberships);
             self.end_holdings(pid, std::mem::take(&mut rare.holdings));
             rare

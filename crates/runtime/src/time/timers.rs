@@ -201,14 +201,6 @@ impl RuntimeShared {
         Duration::from_nanos(at_ns.saturating_sub(self.now_ns()))
     }
 
-    /// Drops the timers of a process that has ended.
-    pub(crate) fn drop_timers(&self, mut timers: SmallMap<u64, u64>) {
-        timers.drain(|id, at_ns| {
-            let timer = self.timers.remove(Due { at_ns, id });
-            panics::contain(|| drop(timer));
-        });
-    }
-
     /// Fires due timers if the thread of the timer service could not be created; see
     /// [`Timers::take_due_without_runner`].
     pub(crate) fn fire_without_runner(&self) {

@@ -1,6 +1,7 @@
 //! Timers: sentence 16 of `docs/semantics.md`, and the end of timers together with their process.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -265,6 +266,26 @@ fn s13_timers_whose_messages_panic_when_they_are_dropped_harm_nobody_else() {
         ctx.send_after(ctx.pid(), MS, "the service lives");
         assert_eq!(ctx.receive_of::<&str>().await, "the service lives");
     });
+}
+
+#[test]
+fn s13_very_many_timers_of_a_process_that_ends_are_dropped_later_and_delay_no_others() {
+    let (runtime, message) = (runtime(), Arc::new(()));
+    let observed = runtime.clone();
+    let of_target = Arc::clone(&message);
+    ask(&runtime, |ctx| async move {
+        let (target, _) = ctx.spawn_monitor(|_| pending::<()>()).unwrap();
+        for _ in 0..20_000 {
+            ctx.send_after(target, NEVER, Arc::clone(&of_target));
+        }
+        ctx.exit(target, ExitReason::Shutdown);
+        ctx.receive_of::<Down>().await;
+
+        ctx.send_after(ctx.pid(), MS, "in between");
+        assert_eq!(ctx.receive_of::<&str>().await, "in between");
+    });
+    eventually("no timer is left", || observe::timers(&observed).pending == 0);
+    eventually("no message is left", || Arc::strong_count(&message) == 1);
 }
 
 #[test]

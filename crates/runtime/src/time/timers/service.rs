@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::queue::{Due, Queue};
 use super::timer::{Timer, TimerCounters};
 use crate::process::small_map::SmallMap;
+use crate::runtime::panics;
 
 /// Timer service of a runtime: a queue, and a thread that is started with the first timer.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(super) struct ServiceState {
     /// Instant until which the thread sleeps; 0 while it is awake or does not exist.
     pub(super) sleep_until_ns: u64,
     pub(super) runner: Option<Runner>,
+    /// Timers of processes that have ended, which the thread still has to drop.
+    ended: Vec<Due>,
     stopped: bool,
 }
 
@@ -44,6 +47,8 @@ const BULK_MIN: usize = 64;
 
 /// Largest number of timers taken out of the queue at once.
 pub(super) const BATCH: usize = 256;
+/// Maximum number of timers of ended processes that wait to be dropped.
+const ENDED_MAX: usize = 1 << 18;
 
 impl Timers {
     pub(super) fn lock(&self) -> MutexGuard<'_, ServiceState> {
@@ -115,6 +120,33 @@ impl Timers {
         self.lock().queue.remove(due)
     }
 
+    /// Drops the timers of a process that has ended. If they are many, the thread drops them, some at a time: a scheduler
+    /// would be busy with them for long.
+    pub(crate) fn drop_ended(&self, mut timers: SmallMap<u64, u64>) {
+        let mut dues = Vec::with_capacity(timers.len());
+        timers.drain(|id, at_ns| dues.push(Due { at_ns, id }));
+        if dues.len() > BATCH {
+            let mut state = self.lock();
+            let has_thread = matches!(state.runner, Some(Runner::Thread(_))) && !state.stopped;
+            if has_thread && state.ended.len() + dues.len() <= ENDED_MAX {
+                state.ended.append(&mut dues);
+                self.changed.notify_one();
+            }
+        }
+        for due in dues {
+            let timer = self.remove(due);
+            panics::contain(|| drop(timer));
+        }
+    }
+
+    /// Drops a batch of the timers of ended processes, without the lock: dropping a message may run any code.
+    fn drop_batch(state: &mut MutexGuard<'_, ServiceState>) {
+        let ServiceState { queue, ended, .. } = &mut **state;
+        let rest = ended.len().saturating_sub(BATCH);
+        let dropped: Vec<Timer> = ended.drain(rest..).filter_map(|due| queue.remove(due)).collect();
+        MutexGuard::unlocked(state, || dropped.into_iter().for_each(|timer| panics::contain(|| drop(timer))));
+    }
+
     pub(super) fn count_fired(&self) {
         self.fired.fetch_add(1, Ordering::Relaxed);
     }
@@ -130,11 +162,17 @@ impl Timers {
             if state.stopped {
                 return None;
             }
+            if !state.ended.is_empty() {
+                Self::drop_batch(&mut state);
+            }
             let now_ns = now_ns();
             let first_ns = state.queue.first_ns().unwrap_or(u64::MAX);
             if first_ns <= now_ns {
                 state.sleep_until_ns = 0;
                 return Some(state.queue.take_due(now_ns, BATCH));
+            }
+            if !state.ended.is_empty() {
+                continue;
             }
             state.sleep_until_ns = first_ns;
             if first_ns == u64::MAX {
