@@ -48,7 +48,7 @@ const BULK_MIN: usize = 64;
 /// Largest number of timers taken out of the queue at once.
 pub(super) const BATCH: usize = 256;
 /// Maximum number of timers of ended processes that wait to be dropped.
-const ENDED_MAX: usize = 1 << 18;
+const ENDED_MAX: usize = 1 << 19;
 
 impl Timers {
     pub(super) fn lock(&self) -> MutexGuard<'_, ServiceState> {
