@@ -40,6 +40,8 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time within which a socket has to take a piece: a client that does not read must not keep its place.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// Pause after each accepted observer: at most 200 a second come in, as at the socket of a node.
+const ACCEPT_EVERY: Duration = Duration::from_millis(5);
 /// Pause after an observer could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Maximum number of observers of one other node.
@@ -164,6 +166,7 @@ async fn accept(ctx: &Context, node: &Arc<str>, path: PathBuf) -> io::Result<()>
     let _file = file;
     let observers = Arc::new(AtomicUsize::new(0));
     loop {
+        ctx.sleep(ACCEPT_EVERY).await;
         let stream = match listener.accept().await {
             Ok((stream, _)) if private_socket::is_trusted(&stream) => stream,
             Ok(_) => {
