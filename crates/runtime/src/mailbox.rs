@@ -11,6 +11,7 @@ pub(crate) mod call;
 mod dropped;
 pub(crate) mod gate;
 pub(crate) mod introductions;
+pub(crate) mod leftover;
 pub(crate) mod message;
 pub(crate) mod queue;
 pub(crate) mod request;

@@ -393,6 +393,18 @@ impl Backlog {
         }
     }
 
+    /// Returns the heap bytes of all messages, modulo 2^32, or `None` without messages.
+    pub(crate) fn heap_bytes(&self) -> Option<u32> {
+        let mut node = NonNull::new(self.first)?.as_ptr();
+        let mut heap = 0_u32;
+        // SAFETY: the backlog owns its nodes.
+        while let Some(waiting) = unsafe { node.as_ref() } {
+            heap = heap.wrapping_add(waiting.heap);
+            node = waiting.next;
+        }
+        Some(heap)
+    }
+
     /// Returns a reference to the oldest message.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Message> {

@@ -10,12 +10,14 @@
 
 #![expect(unsafe_code, reason = "destroys a process that this thread runs")]
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Local;
 use crate::links::registry::Released;
 use crate::mailbox::gate::Arrivals;
+use crate::mailbox::leftover::{DROPPED_AT_ONCE_MAX, Leftover};
 use crate::mailbox::queue::Backlog;
 use crate::observe::events::EventKind;
 use crate::observe::inspect::causes::{CauseKind, Who};
@@ -80,9 +82,8 @@ impl Local {
         bump(&self.me.counters.closed, 1);
         // Dropping a message may send, spawn or panic; the process still exists for that code.
         let taken = header.gate.close();
-        if taken.newest() != 0 || header.backlog.load(Ordering::Relaxed) != 0 {
-            self.drop_mail(slot, taken);
-        }
+        let has_mail = taken.newest() != 0 || header.backlog.load(Ordering::Relaxed) != 0;
+        let leftover = if has_mail { self.drop_mail(slot, taken) } else { None };
         let (next_generation, has_side_table) = header.retire(pid.generation());
         let released = if has_side_table { self.shared.side_tables.release(slot, pid) } else { None };
         self.add_to_ended(slot, released.as_ref());
@@ -107,6 +108,10 @@ impl Local {
         // A slot without unused generations is never given out again, so no pid is reused.
         if next_generation != 0 {
             self.free_slot(slot);
+        }
+        // After the notifications: a caller that waits for a reply gets the exit reason first.
+        if let Some(leftover) = leftover {
+            leftover.drop_in_parts();
         }
     }
 
@@ -364,20 +369,24 @@ impl Local {
         self.shared.events.record(kind);
     }
 
-    /// Drops the messages that the process did not receive: those in its backlog and the `taken` ones.
+    /// Drops the messages that the process did not receive: those in its backlog and the `taken` ones. Returns the rest
+    /// if there are too many to drop at once.
     #[cold]
-    fn drop_mail(&self, slot: Slot, taken: Arrivals) {
+    fn drop_mail(&self, slot: Slot, taken: Arrivals) -> Option<Leftover> {
         self.take_arrivals(slot, taken);
         // SAFETY: this thread still owns the body: the gate is closed, and the slot is not in a free list.
         let body = unsafe { slot.body() };
         let mut backlog = body.backlog.replace(Backlog::EMPTY);
-        while let Some(envelope) = backlog.pop() {
+        for envelope in iter::from_fn(|| backlog.pop()).take(DROPPED_AT_ONCE_MAX) {
             // Subtracted per message and never reset: a sender that finds the gate closed subtracts its own bytes.
             slot.header().mail_bytes.fetch_sub(envelope.heap(), Ordering::Relaxed);
             self.shared.release_mail(Some(self), envelope.heap());
             panics::contain(|| drop(envelope.open(&self.nodes)));
         }
         slot.header().backlog.store(0, Ordering::Relaxed);
+        let heap = backlog.heap_bytes()?;
+        slot.header().mail_bytes.fetch_sub(heap, Ordering::Relaxed);
+        Some(Leftover::new(&self.shared, backlog))
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use rusm_runtime::{Config, ExitReason, Message, Pid, Runtime, TrySendError, observe};
+use crate::eventually::eventually;
+use rusm_runtime::{Config, Down, ExitReason, Message, Pid, Runtime, TrySendError, observe};
 
 fn runtime() -> Runtime {
     Runtime::start(Config { schedulers: 2, ..Config::default() }).expect("two schedulers start")
@@ -283,14 +284,46 @@ fn a_message_for_a_dead_process_never_reaches_the_next_tenant_of_its_slot() {
     ends_well(&runtime, first);
 }
 
+/// Counts its drops.
+struct Counted(Arc<AtomicU64>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn others_run_while_the_messages_of_an_ended_process_are_dropped() {
+    const SENT: u64 = 20_000;
+    let drops = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&drops);
+    let runtime = Runtime::start(Config { schedulers: 1, mailbox_capacity: 32_000, ..Config::default() }).unwrap();
+    let sender = runtime
+        .spawn(move |ctx| async move {
+            let receiver = ctx.spawn(|_| std::future::pending::<()>());
+            for _ in 0..SENT {
+                ctx.try_send(receiver, (Counted(Arc::clone(&counted)), vec![0_u8; 100])).unwrap();
+            }
+            ctx.monitor(receiver);
+            ctx.exit(receiver, ExitReason::Killed);
+            assert_eq!(ctx.receive_of::<Down>().await.reason, ExitReason::Killed);
+            let at_end = counted.load(Ordering::Relaxed);
+            while counted.load(Ordering::Relaxed) < SENT {
+                ctx.yield_now().await;
+            }
+            assert!(at_end < SENT / 2, "{at_end} of {SENT} messages were dropped before another process ran");
+        })
+        .unwrap();
+
+    assert_eq!(runtime.wait(sender), ExitReason::Normal);
+    eventually("all is counted back", || observe::mailbox_bytes(&runtime).bytes == 0);
+    drop(runtime);
+    assert_eq!(drops.load(Ordering::Relaxed), SENT);
+}
+
 #[test]
 fn every_message_is_dropped_exactly_once_whatever_becomes_of_its_receiver() {
-    struct Counted(Arc<AtomicU64>);
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
     let drops = Arc::new(AtomicU64::new(0));
     let runtime = runtime();
     let message = || Counted(Arc::clone(&drops));
