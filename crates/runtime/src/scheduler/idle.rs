@@ -27,7 +27,7 @@ impl Local {
         if self.search_since_ns.get() == 0 {
             self.search_since_ns.set(self.busy_timer.now_ns());
         }
-        self.steal_ready().or_else(|| self.steal_preempted())
+        self.steal_ready().or_else(|| self.steal_preempted(1))
     }
 
     /// Adds the time of the search that ends now.
@@ -43,9 +43,24 @@ impl Local {
         all.filter(|(id, _)| *id != self.id).map(|(id, other)| (id, &**other))
     }
 
-    /// Steals from the scheduler with the most preempted processes. Their polls are long, so a steal always pays.
-    fn steal_preempted(&self) -> Option<Slot> {
+    /// Takes a preempted process from the scheduler that has the most, unless this one has more. A scheduler that is
+    /// never idle does not steal; so the processes that compute without end get about equal shares.
+    #[cold]
+    pub(super) fn balance_preempted(&self, now_ns: u64) {
+        self.balanced_ns.set(now_ns);
+        if let Some(slot) = self.steal_preempted(self.me.preempted.len().max(1)) {
+            // Ahead of the ones here: the next to be moved is one of those, not this one again.
+            self.enqueue(slot, false);
+        }
+    }
+
+    /// Steals from the scheduler with the most preempted processes, if it has at least `min`. Their polls are long, so a
+    /// steal always pays.
+    fn steal_preempted(&self, min: usize) -> Option<Slot> {
         let (_, other) = self.others().max_by_key(|(_, other)| other.preempted.len())?;
+        if other.preempted.len() < min {
+            return None;
+        }
         let slot = retry_steal(|| other.preempted.steal())?;
         other.count_stolen(1, 0);
         bump(&self.me.counters.steals, 1);

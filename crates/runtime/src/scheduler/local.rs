@@ -104,6 +104,8 @@ pub(crate) struct Local {
     pub(super) resumed_long: Cell<bool>,
     /// Time of the slice after that.
     pub(super) resumed_ns: Cell<u64>,
+    /// Time of the last comparison with the preempted processes of other schedulers.
+    pub(super) balanced_ns: Cell<u64>,
     /// Number of preempted processes that run next, although others are ready.
     pub(super) preempted_due: Cell<u8>,
     pub(super) spins: Cell<u32>,

@@ -35,6 +35,8 @@ const INJECTOR_CHECK_INTERVAL: u32 = 8;
 const PREEMPTED_WAIT_NS: u64 = 1_000_000;
 /// Number of preempted processes that then run, unless one of them uses up its time slice again.
 const RESUMED_MAX: u8 = 8;
+/// Time between two comparisons with the preempted processes of other schedulers. A move costs some cache misses.
+const BALANCE_INTERVAL_NS: u64 = 20_000_000;
 /// A slice with at most this number of polls had long polls.
 const FEW_POLLS: u32 = 8;
 
@@ -222,7 +224,8 @@ impl Local {
         }
     }
 
-    /// Gives preempted processes their share while others are always ready. Called at the start of a slice.
+    /// Gives preempted processes their share while others are always ready, here and on other schedulers. Called at the
+    /// start of a slice.
     #[inline]
     pub(super) fn schedule_preempted(&self, now_ns: u64) {
         if self.resumed_long.replace(false) {
@@ -230,6 +233,9 @@ impl Local {
         } else if now_ns - self.resumed_ns.get() >= PREEMPTED_WAIT_NS && !self.me.preempted.is_empty() {
             self.preempted_due.set(RESUMED_MAX);
             self.polls_until_check.set(0);
+        }
+        if now_ns - self.balanced_ns.get() >= BALANCE_INTERVAL_NS {
+            self.balance_preempted(now_ns);
         }
     }
 

@@ -90,6 +90,7 @@ impl Local {
             resumed: Cell::new(None),
             resumed_long: Cell::new(false),
             resumed_ns: Cell::new(0),
+            balanced_ns: Cell::new(0),
             preempted_due: Cell::new(0),
             spins: Cell::new(0),
             fed_by_reactor: Cell::new(false),
