@@ -59,19 +59,24 @@ pub(super) struct Buckets(RwLock<BTreeMap<Arc<str>, Arc<BucketState>>>);
 impl Buckets {
     /// Returns the bucket with a name, which the caller has checked; it need not exist in the file yet.
     pub(super) fn named(&self, name: &str) -> Result<Arc<BucketState>, StoreError> {
+        self.named_below(name, BUCKETS_MAX).ok_or(StoreError::TooManyBuckets { max: BUCKETS_MAX })
+    }
+
+    /// Returns the bucket with a name, or creates it if there are fewer than `max`.
+    pub(super) fn named_below(&self, name: &str, max: usize) -> Option<Arc<BucketState>> {
         if let Some(known) = self.known(name) {
-            return Ok(known);
+            return Some(known);
         }
         let mut buckets = self.0.write();
-        if buckets.len() >= BUCKETS_MAX {
+        if buckets.len() >= max {
             // Drop buckets without a handle and without keys: they were only looked up.
             buckets.retain(|_, state| Arc::strong_count(state) > 1 || state.keys.load(Relaxed) > 0);
         }
-        if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(name) {
-            return Err(StoreError::TooManyBuckets { max: BUCKETS_MAX });
+        if buckets.len() >= max && !buckets.contains_key(name) {
+            return None;
         }
         let state = buckets.entry(name.into()).or_insert_with(|| Arc::new(BucketState::new(name)));
-        Ok(Arc::clone(state))
+        Some(Arc::clone(state))
     }
 
     /// Returns the bucket with a name, if it has been used.

@@ -29,6 +29,8 @@ pub mod defaults {
     pub const KEY_BYTES_MAX: usize = 4096;
     /// Maximum number of buckets in a store.
     pub const BUCKETS_MAX: usize = 1024;
+    /// Number of buckets from which on no further one is created for a caller that may use all names with a prefix.
+    pub const BUCKETS_BY_PREFIX_MAX: usize = 768;
     /// Maximum number of writes in one transaction.
     pub const TRANSACTION_OPERATIONS_MAX: usize = 10_000;
     /// Maximum number of bytes that one transaction writes.

@@ -183,9 +183,16 @@ pub enum StoreError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The store has too many buckets. Use existing ones, with prefixes for related keys.
-    #[error("a store has at most {max} buckets")]
+    #[error("a store has at most {max} buckets: delete all keys of one that is not needed")]
     TooManyBuckets {
         /// The maximum number of buckets.
+        max: usize,
+    },
+    /// The store keeps its last buckets for callers that may use this name only. Use existing buckets, with prefixes for
+    /// related keys.
+    #[error("the store has {max} buckets, and keeps the others for names that are granted without a star")]
+    TooManyBucketsByPrefix {
+        /// The number of buckets that there may be at most when one is created by a prefix.
         max: usize,
     },
     /// The key is empty or too long. Use a shorter one that is not empty.

@@ -13,7 +13,7 @@ use redb::StorageBackend;
 use super::buckets::{BucketState, check_key, check_value};
 use super::clock::expiry_ms;
 use super::config::StoreConfig;
-use super::config::defaults::SCAN_BYTES_MAX;
+use super::config::defaults::{BUCKETS_BY_PREFIX_MAX, SCAN_BYTES_MAX};
 use super::core::Core;
 use super::error::{Damage, OpenError, StoreError};
 use super::file::database::Panicked;
@@ -151,6 +151,18 @@ impl Store {
     pub fn bucket(&self, name: &str) -> Result<Bucket, StoreError> {
         check_name("bucket", name)?;
         self.bucket_of_any_length(name)
+    }
+
+    /// Returns a bucket for a caller that may use all names with a prefix, such as a guest: it creates none if there are
+    /// 768. The others are kept for callers with exact names.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the name is not valid, or there are too many buckets.
+    pub fn bucket_by_prefix(&self, name: &str) -> Result<Bucket, StoreError> {
+        check_name("bucket", name)?;
+        let state = self.0.core.buckets.named_below(name, BUCKETS_BY_PREFIX_MAX);
+        let state = state.ok_or(StoreError::TooManyBucketsByPrefix { max: BUCKETS_BY_PREFIX_MAX })?;
+        Ok(Bucket { state, store: self.clone() })
     }
 
     /// Returns the bucket of a topic or a queue, whose name is that of the caller with additions. No key in it expires: the

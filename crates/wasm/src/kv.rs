@@ -20,7 +20,7 @@ use wasmtime::{Linker, component};
 use super::bindings::store::Storage;
 use super::bindings::store::rusm::store::kv::{Change, Error, Expected, Host, Page, Row};
 use super::engine::fiber::waiting;
-use super::guest::capability::Capability;
+use super::guest::capability::{Capability, Grant};
 use super::guest::guest_info::HostCall;
 use super::guest::name::check_name;
 use super::guest::shared_budget::MemoryFull;
@@ -161,12 +161,23 @@ impl GuestState {
 
     fn granted_bucket(&self, store: &Store, name: &str) -> Result<Bucket, Error> {
         check_name(name).map_err(|_too_long| Error::Invalid(format!("a bucket's name of {} bytes", name.len())))?;
-        if !self.info.grant.allows_bucket(name) {
+        let Some(bucket) = granted_bucket(&self.info.grant, store, name) else {
             drop(self.refuse(Capability::Kv));
             let name: String = name.chars().take(128).collect();
             return Err(Error::Denied(format!("bucket {name:?}")));
-        }
-        Ok(store.bucket(name)?)
+        };
+        Ok(bucket?)
+    }
+}
+
+/// Returns a bucket of the store if it is granted.
+pub(crate) fn granted_bucket(grant: &Grant, store: &Store, name: &str) -> Option<Result<Bucket, StoreError>> {
+    if !grant.allows_bucket(name) {
+        None
+    } else if grant.names_bucket(name) {
+        Some(store.bucket(name))
+    } else {
+        Some(store.bucket_by_prefix(name))
     }
 }
 
@@ -228,6 +239,7 @@ impl From<StoreError> for Error {
             StoreError::ValueTooLarge { .. }
             | StoreError::TransactionTooLarge { .. }
             | StoreError::TooManyBuckets { .. }
+            | StoreError::TooManyBucketsByPrefix { .. }
             | StoreError::Rows { .. } => Self::Limit(line),
             _ => Self::Failed(line),
         }

@@ -375,7 +375,10 @@ fn what_is_out_of_its_limits_is_refused_with_the_number() {
         "the name of a bucket has 1 to 255 bytes, not 256"
     );
     let held: Vec<_> = (1..1024).map(|number| store.bucket(&format!("b{number}")).unwrap()).collect();
-    assert_eq!(store.bucket("one-more").unwrap_err().to_string(), "a store has at most 1024 buckets");
+    assert_eq!(
+        store.bucket("one-more").unwrap_err().to_string(),
+        "a store has at most 1024 buckets: delete all keys of one that is not needed"
+    );
     // Empty buckets without a handle no longer count towards the limit.
     held[0].put("key", "v").wait().unwrap();
     drop(held);
@@ -467,4 +470,20 @@ fn a_store_that_is_only_shown_is_for_observers_and_for_no_process() {
     shown.show(&runtime);
     shown.attach(&runtime);
     assert!(Store::of(&runtime).is_some() && observe::stores(&runtime).len() == 1, "shown once");
+}
+
+#[test]
+fn a_caller_with_a_prefix_leaves_buckets_to_others() {
+    let disk = Disk::default();
+    let store = store_on(&disk, StoreConfig::default());
+    let held: Vec<_> = (0..768).map(|number| store.bucket_by_prefix(&format!("c/{number}")).unwrap()).collect();
+
+    assert_eq!(
+        store.bucket_by_prefix("c/more").unwrap_err().to_string(),
+        "the store has 768 buckets, and keeps the others for names that are granted without a star"
+    );
+    assert!(store.bucket_by_prefix("c/0").is_ok(), "a bucket that exists is not a further one");
+    store.bucket("mine").unwrap().put("key", "value").wait().unwrap();
+    drop(held);
+    assert!(store.bucket_by_prefix("c/more").is_ok());
 }

@@ -339,6 +339,12 @@ impl Grant {
         !name.starts_with(TOPIC_BUCKETS) && matches_all(&self.0.buckets, name)
     }
 
+    /// Returns true if the bucket is granted by its name, not by a prefix of it.
+    #[cfg_attr(not(feature = "store"), expect(dead_code, reason = "used by the store feature only"))]
+    pub(crate) fn names_bucket(&self, name: &str) -> bool {
+        self.0.buckets.iter().all(|list| list.iter().any(|pattern| pattern == name))
+    }
+
     /// Returns true if the topic is granted.
     pub(crate) fn allows_topic(&self, name: &str) -> bool {
         matches_all(&self.0.topics, name)

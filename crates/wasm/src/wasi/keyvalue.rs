@@ -18,7 +18,7 @@ use crate::guest::guest_info::HostCall;
 use crate::guest::name::check_name;
 use crate::guest::shared_budget::MemoryFull;
 use crate::guest::state::GuestState;
-use crate::kv::{CallError, STEPS_MAX, page_bytes, value_bytes};
+use crate::kv::{CallError, STEPS_MAX, granted_bucket, page_bytes, value_bytes};
 use crate::wasi::open_bucket::OpenBucket;
 
 /// Bucket of the identifier `""`.
@@ -43,12 +43,12 @@ impl Host for GuestState {
         if let Err(error) = check_name(name) {
             return Ok(Err(Error::Other(error.to_string())));
         }
-        if !self.info.grant.allows_bucket(name) {
+        let Some(store) = self.info.node.config.store.as_ref() else { return Ok(Err(Error::NoSuchStore)) };
+        let Some(bucket) = granted_bucket(&self.info.grant, store, name) else {
             drop(self.refuse(Capability::Kv));
             return Ok(Err(Error::AccessDenied));
-        }
-        let Some(store) = self.info.node.config.store.as_ref() else { return Ok(Err(Error::NoSuchStore)) };
-        match store.bucket(name) {
+        };
+        match bucket {
             Ok(bucket) => Ok(Ok(self.ctx().table.push(OpenBucket { bucket, next: None })?)),
             Err(StoreError::Name(_)) => Ok(Err(Error::NoSuchStore)),
             Err(error) => Ok(Err(error.into())),
