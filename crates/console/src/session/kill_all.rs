@@ -100,8 +100,10 @@ impl Search<'_> {
         let mut found = Vec::new();
         for part in 0..observe::table_parts(self.runtime) {
             observe::for_each_process(self.runtime, part, |seen| {
-                if matches(&seen) {
-                    found.push(seen.pid());
+                // If the process ends meanwhile, the slot has the pid of the next one, which is not there yet.
+                let pid = seen.pid();
+                if matches(&seen) && observe::process_ref(self.runtime, pid).is_some() {
+                    found.push(pid);
                 }
             });
         }
