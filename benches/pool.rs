@@ -9,10 +9,10 @@
 
 #![expect(clippy::print_stdout, reason = "a measuring program that prints to a terminal")]
 
+use rusm_benches::cpu_ns;
 use rusm_runtime::actor::{Address, Inbox};
 use rusm_runtime::pool::Pool;
 use rusm_runtime::{Config, Context, ExitReason, ReplyTo, Runtime};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Messages of a turn.
 const MESSAGES: u64 = 1_000_000;
@@ -77,12 +77,6 @@ async fn all_counted(ctx: &Context, addresses: &[Address<Work>]) -> Result<(), E
     }
     assert_eq!(units, MESSAGES);
     Ok(())
-}
-
-/// CPU time of this program so far, in nanoseconds.
-fn cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// Returns the least value, the median and the greatest value.

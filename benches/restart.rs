@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rusm_benches::{cpu_ns, median};
 use rusm_runtime::supervisor::{ChildSpec, Strategy, Supervisor};
 use rusm_runtime::{Config, Context, Down, ExitReason, Request, Runtime};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Number of rounds of each line; the third argument overrides it.
 const ROUNDS: usize = 6;
@@ -63,9 +63,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..rounds {
         for line in &mut lines {
             let runtime = Runtime::start(Config { schedulers, ..Config::default() })?;
-            let (began, cpu_ns) = (Instant::now(), cpu_ns());
+            let (began, before) = (Instant::now(), cpu_ns());
             let operations = (line.run)(&runtime) as f64;
-            let (took, spent_ns) = (began.elapsed().as_secs_f64(), (self::cpu_ns() - cpu_ns) as f64);
+            let (took, spent_ns) = (began.elapsed().as_secs_f64(), cpu_ns() - before);
             line.results.push((operations / took, spent_ns / operations));
         }
     }
@@ -76,17 +76,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{:<32} {:>12.0} /s {:>9.0} ns CPU", line.name, per_sec, ns);
     }
     Ok(())
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    f64::midpoint(figures[(figures.len() - 1) / 2], figures[figures.len() / 2])
-}
-
-/// Returns the CPU time of this process, in nanoseconds.
-fn cpu_ns() -> i64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// Ends the child of each supervisor until it was restarted `each` times.

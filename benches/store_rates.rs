@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use rusm_benches::{cpu_ns, median};
 use rusm_runtime::{Config, Runtime};
 use rusm_store::{Durability, Store, StoreConfig};
 
@@ -170,15 +171,4 @@ fn reads(runtime: &Runtime, store: &Store, database: &Database, rounds: usize) {
         median(away),
         median(pages)
     );
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Returns the CPU time of this process, in nanoseconds.
-fn cpu_ns() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -14,9 +14,9 @@
 use std::future::pending;
 use std::time::{Duration, Instant};
 
+use rusm_benches::cpu_time;
 use rusm_runtime::supervisor::{ChildSpec, Restart, Shutdown, Strategy, Supervisor, SupervisorRef};
 use rusm_runtime::{Config, ExitReason, Handle, Pid, Runtime, observe};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime as Outside;
 
 /// Number of rows of a page on a large screen.
@@ -118,12 +118,7 @@ fn timed<T>(name: &str, what: impl FnOnce() -> T) -> T {
 
 /// Returns the elapsed time and the CPU time of this whole process.
 fn cost<T>(what: impl FnOnce() -> T) -> ((Duration, Duration), T) {
-    let (began, cpu_before) = (Instant::now(), cpu());
+    let (began, cpu_before) = (Instant::now(), cpu_time());
     let result = what();
-    ((began.elapsed(), cpu().saturating_sub(cpu_before)), result)
-}
-
-fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    ((began.elapsed(), cpu_time().saturating_sub(cpu_before)), result)
 }

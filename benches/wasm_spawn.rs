@@ -14,10 +14,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
+use rusm_benches::{cpu_ns, median};
 use rusm_runtime::{Config, Context, Down, ExitReason, Pid, Runtime};
 use rusm_wasm::{GuestError, GuestOptions, Module, Wasm, WasmConfig};
-use rustix::thread::{ClockId, CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use rustix::time::clock_gettime;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use wasmtime::{Caller, Linker, Store, StoreLimits, StoreLimitsBuilder, component};
 
 type Failure = Box<dyn std::error::Error>;
@@ -67,16 +67,6 @@ const CALLS: &str = r#"(module (import "rusm" "self" (func $self (result i64))) 
         (local.set $n (i64.const 2000000))
         (loop $again (drop (call $self)) (br_if $again (i64.ne (i64.const 0) (local.tee $n (i64.sub (local.get $n) (i64.const 1))))))))"#;
 
-fn cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}
-
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let (mut future, mut cx) = (pin!(future), TaskContext::from_waker(Waker::noop()));
     loop {
@@ -93,10 +83,10 @@ struct Bench {
 
 impl Bench {
     /// Runs code in a process; returns the CPU nanoseconds that passed and the code's result.
-    fn timed<F: Future<Output = u64> + Send + 'static>(
+    fn timed<F: Future<Output = f64> + Send + 'static>(
         &self,
         code: impl FnOnce(Wasm, Context) -> F,
-    ) -> Result<(u64, u64), Failure> {
+    ) -> Result<(f64, f64), Failure> {
         let (give, take) = std::sync::mpsc::channel();
         let wasm = self.wasm.clone();
         let before = cpu_ns();
@@ -123,9 +113,9 @@ impl Bench {
             while wasm.stats().live != 0 {
                 ctx.yield_now().await;
             }
-            0
+            0.0
         })?;
-        Ok(ns as f64 / f64::from(SPAWNS))
+        Ok(ns / f64::from(SPAWNS))
     }
 
     /// Returns the CPU nanoseconds of a guest from its start to its end.
@@ -133,7 +123,7 @@ impl Bench {
         let before = cpu_ns();
         let pid = self.wasm.spawn(&self.runtime, module, guest)?;
         drop(self.runtime.wait(pid));
-        Ok((cpu_ns() - before) as f64)
+        Ok(cpu_ns() - before)
     }
 
     /// Makes two processes send a message back and forth; the message starts at `first` and ends at this process.
@@ -146,9 +136,9 @@ impl Bench {
         let (ns, _) = self.timed(move |_, ctx| async move {
             ctx.send(first, message(ctx.pid())).await;
             drop(ctx.receive().await);
-            0
+            0.0
         })?;
-        Ok(ns as f64 / f64::from(MESSAGES))
+        Ok(ns / f64::from(MESSAGES))
     }
 
     /// Kills guests that wait for a message. Returns the CPU nanoseconds per kill, and the nanoseconds from the exit
@@ -164,7 +154,7 @@ impl Bench {
             while wasm.stats().live != 0 {
                 ctx.yield_now().await;
             }
-            (cpu_ns() - before) / KILLS as u64
+            (cpu_ns() - before) / KILLS as f64
         })?;
         let module = self.wasm.module("parked").ok_or("no module")?;
         let (_, alone_ns) = self.timed(move |wasm, ctx| async move {
@@ -177,9 +167,9 @@ impl Bench {
                 drop(ctx.receive_of::<Down>().await);
                 nanoseconds.push(before.elapsed().as_nanos() as f64);
             }
-            median(nanoseconds) as u64
+            median(nanoseconds)
         })?;
-        Ok((cpu_ns_each as f64, alone_ns as f64))
+        Ok((cpu_ns_each, alone_ns))
     }
 
     /// Kills guests in an endless loop from outside. Returns the time from each exit signal until the end is known, in
@@ -243,7 +233,7 @@ fn bare(wasm: &Wasm, spawn: impl Fn(&mut Store<StoreLimits>)) -> f64 {
         store.epoch_deadline_async_yield_and_update(1);
         spawn(&mut store);
     }
-    (cpu_ns() - before) as f64 / f64::from(SPAWNS)
+    (cpu_ns() - before) / f64::from(SPAWNS)
 }
 
 fn bare_module(wasm: &Wasm, text: &str) -> Result<impl Fn() -> f64, Failure> {
@@ -310,7 +300,7 @@ fn bare_switches(wasm: &Wasm) -> Result<f64, Failure> {
             ended?;
         }
     }
-    Ok((cpu_ns() - before) as f64 / f64::from(MESSAGES))
+    Ok((cpu_ns() - before) / f64::from(MESSAGES))
 }
 
 #[expect(clippy::print_stdout, reason = "prints figures for people")]

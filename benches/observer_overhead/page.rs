@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use rusm_benches::cpu_time;
 use rusm_console::{Console, ConsoleConfig};
 use rusm_protocol::{ClientMessage, Column, ServerMessage, SortKey, View, ViewWindow, decode_server, encode};
 use rusm_runtime::{Config, Handle, Runtime};
@@ -177,9 +178,9 @@ pub(crate) fn thread_pct(work: impl FnOnce()) -> f64 {
 }
 
 fn process_pct(length: Duration) -> f64 {
-    let (since, cpu) = (Instant::now(), thread_cpu::of_process());
+    let (since, cpu) = (Instant::now(), cpu_time());
     pause(length);
-    thread_cpu::of_process().saturating_sub(cpu).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0
+    cpu_time().saturating_sub(cpu).as_secs_f64() / since.elapsed().as_secs_f64() * 100.0
 }
 
 const fn word(met: bool) -> &'static str {

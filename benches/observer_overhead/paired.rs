@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use rusm_benches::{cpu_time, median};
 use rusm_console::{Console, ConsoleConfig};
 use rusm_runtime::{Config, Handle, Runtime, SpawnError};
 
 use crate::load::Load;
-use crate::thread_cpu;
 
 /// Short, because the speed of a shared machine changes within a second, and a change within a block is noise.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -46,8 +46,8 @@ pub(crate) fn run(blocks: usize) -> Result<bool, Box<dyn std::error::Error>> {
         met &= meets;
         println!(
             "  {name:<12} {:7.1} → {:7.1} ns CPU/op (medians)   ratio {ratio:.4}, 95 % interval {:.4}–{:.4}   bar 0.99–1.01: {}",
-            median(&mut without),
-            median(&mut with),
+            median(without),
+            median(with),
             ratio - half,
             ratio + half,
             if meets { "met" } else { "MISSED" }
@@ -61,9 +61,9 @@ pub(crate) fn run(blocks: usize) -> Result<bool, Box<dyn std::error::Error>> {
 fn window(load: &Load) -> f64 {
     // The console has just started or ended, which is not part of the measurement.
     crate::page::pause(Duration::from_millis(10));
-    let (cpu, operations) = (thread_cpu::of_process(), load.operations());
+    let (cpu, operations) = (cpu_time(), load.operations());
     crate::page::pause(WINDOW);
-    let (cpu, operations) = (thread_cpu::of_process().saturating_sub(cpu), load.operations() - operations);
+    let (cpu, operations) = (cpu_time().saturating_sub(cpu), load.operations() - operations);
     cpu.as_nanos() as f64 / operations.max(1) as f64
 }
 
@@ -84,9 +84,4 @@ fn interval(logs: &mut [f64]) -> (f64, f64) {
     let error = variance.sqrt() / ((kept.len() as f64 / n) * n.sqrt());
     // Student's quantile for 19 or more degrees of freedom: trimming leaves as many of 24 or more blocks.
     (mean.exp(), mean.exp() * 2.1 * error)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

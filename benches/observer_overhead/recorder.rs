@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use rusm_benches::median;
 use rusm_console::{Console, ConsoleConfig, RecorderConfig};
 use rusm_protocol::{ClientMessage, Past, PastView, ServerMessage, decode_server, encode};
 use rusm_runtime::{Config, Handle, Runtime};
@@ -41,7 +42,7 @@ pub(crate) fn run(processes: u64, seconds: u64, blocks: usize) -> Result<bool, F
             }
         }
         drop(load);
-        let (off, on) = (median(&mut off), median(&mut on));
+        let (off, on) = (median(off), median(on));
         let meets = on - off <= CPU_PCT_BAR && memory_bytes <= MEMORY_BAR;
         met &= meets;
         let name = if storm { "spawn storm" } else { "idle" };
@@ -84,9 +85,4 @@ fn newest(socket: &Path) -> Result<Past, Failure> {
         }
         Err("the console closed the connection".into())
     })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

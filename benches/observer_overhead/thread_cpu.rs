@@ -14,9 +14,3 @@ pub(crate) fn of_thread(name: &str) -> Duration {
     };
     tasks.filter_map(Result::ok).filter(named).map(cpu).sum()
 }
-
-/// Returns the CPU time of this operating-system process.
-pub(crate) fn of_process() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}

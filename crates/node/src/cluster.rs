@@ -61,7 +61,7 @@ mod absent {
 
     /// The observers' socket of this node, for other nodes.
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Observed;
+    pub(crate) struct Observed(());
 
     impl Observed {
         #[expect(clippy::unused_self, reason = "the same calls with and without the feature")]

@@ -1,7 +1,9 @@
 //! The command line of `rusm bench`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use rusm_bench::SEARCHES;
 
@@ -127,7 +129,7 @@ pub(crate) struct RunFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) profile_file: Option<PathBuf>,
     /// Saves the settings of the run to a file for --profile-file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(file_to_write))]
     pub(crate) save_profile: Option<PathBuf>,
     /// Number of runs [default: 6, the fewest that give an interval].
     #[arg(long, value_name = "N")]
@@ -190,8 +192,19 @@ pub(crate) struct OutputFlags {
     #[arg(long)]
     pub(crate) json: bool,
     /// Also writes the JSON to a file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(file_to_write))]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Refuses a file that cannot be written because of its folder, before anything is measured.
+fn file_to_write(path: OsString) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        _ if path.is_dir() => Err("it is a folder"),
+        Some(folder) if !folder.is_dir() => Err("its folder does not exist"),
+        _ => Ok(path),
+    }
 }
 
 /// Rules for a comparison.

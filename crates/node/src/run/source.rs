@@ -12,6 +12,8 @@ use crate::settings::size::format_bytes;
 const FILE_MAX_BYTES: u64 = 1 << 30;
 /// Maximum size of a file in the text format. Its translation takes several times as much memory.
 const TEXT_MAX_BYTES: u64 = 4 << 20;
+/// Maximum length of the reason why a module is refused.
+const WHY_BYTES_MAX: usize = 2048;
 
 /// Error for a file that is not a module that can run here, in one line.
 #[derive(Debug, Error)]
@@ -105,7 +107,9 @@ pub(crate) fn load_error(path: &Path, error: ModuleError) -> SourceError {
         },
         ModuleError::NoEntry { why, .. } => format!("it {why}"),
     };
-    SourceError::Unfit { path: path.to_owned(), why: why.replace('\n', " ") }
+    // The names in it are the module's, of any length.
+    let why = rusm_text::escaped(why.replace('\n', " ")).within(WHY_BYTES_MAX).to_string();
+    SourceError::Unfit { path: path.to_owned(), why }
 }
 
 #[cfg(test)]

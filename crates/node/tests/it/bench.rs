@@ -422,15 +422,26 @@ fn a_file_that_cannot_be_written_does_not_cost_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let short = [&SHORT[..], &["--runs", "1", "--json"]].concat();
     for flag in ["--output", "--save-profile"] {
-        let run = rusm(dir.path(), &[&["bench", "run", "ping-pong", flag, "gone/a"], &short[..]].concat());
+        let run = rusm(dir.path(), &[&["bench", "run", "ping-pong", flag, "/dev/full"], &short[..]].concat());
 
         assert!(json(&run)["runs"][0]["ops_total"].as_u64() > Some(0));
         let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!((run.status.code(), stderr.lines().count()), (Some(1), 1), "{flag}: {stderr}");
-        assert!(stderr.starts_with("rusm: cannot write gone/a: "), "{flag}: {stderr}");
+        assert!(stderr.starts_with("rusm: cannot write /dev/full: "), "{flag}: {stderr}");
     }
     let kept = rusm(dir.path(), &["bench", "history", "--json"]);
     assert_eq!(json(&kept).as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn an_output_in_a_folder_that_does_not_exist_is_refused_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, why) in [("gone/a", "its folder does not exist"), (".", "it is a folder")] {
+        let run = rusm(dir.path(), &["bench", "run", "ping-pong", "--output", path]);
+
+        assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0), "{run:?}");
+        assert!(String::from_utf8_lossy(&run.stderr).contains(why), "{run:?}");
+    }
 }
 
 #[test]

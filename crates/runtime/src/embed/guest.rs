@@ -168,7 +168,8 @@ impl GuestContext<'_> {
         let shared = &self.0.running().local.shared;
         if self.mailbox_has_room(self.0.pid(), true) {
             shared.exit(Some(other), self.0.pid(), ExitReason::other(text));
-        } else {
+        } else if !self.0.running().slot.header().gate.is_signalled() {
+            // Once: the guest may ask again before it obeys the kill.
             if let Some(skipped) = shared.crash_log.notices.take() {
                 let guest = shared.called(self.0.pid());
                 panics::contain(|| crashes::log_full_of_refusals(&guest, skipped));

@@ -118,6 +118,11 @@ impl Gate {
         Self(AtomicU64::new(CLOSED))
     }
 
+    /// Returns true if signals are pending for the owner.
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & SIGNAL != 0
+    }
+
     /// Opens the gate of a new process as scheduled; the caller puts the process into a run queue.
     pub(crate) fn open(&self) {
         self.0.store(SCHEDULED, Ordering::Release);

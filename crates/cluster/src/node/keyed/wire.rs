@@ -3,9 +3,9 @@
 //! ```text
 //!   find:   type u8 = 1, view u64, key                  answer: type u8, and for a live process:
 //!   has:    type u8 = 2, view u64, length of the node u8, node, key     version u64, slot u32, generation u32, node
-//!   adopt:  type u8 = 3, entries                        answer: type u8, and a byte for each entry: 1 if it may be forgotten
+//!   adopt:  type u8 = 3, offers                        answer: type u8, and a byte for each offer: 1 if it may be forgotten
 //!   view:   digest of the known hosts: equal on nodes that know the same ones
-//!   entry:  version u64, length of the key u16, key, length of the state u32, state
+//!   offer:  version u64, length of the key u16, key, length of the state u32, state
 //! ```
 //!
 //! Nodes of the version before speak it too, so the fields of a type never change. A new question gets a new type; a host that
@@ -67,7 +67,7 @@ pub(super) enum Answer {
     Wait,
     /// It cannot be started.
     Refused,
-    /// For each entry: this host has it, so the asking one may forget it.
+    /// For each offer: this host has it, so the asking one may forget it.
     Adopted(Vec<bool>),
 }
 
@@ -87,9 +87,9 @@ impl<'a> Question<'a> {
                 out.put_slice(node.as_bytes());
                 out.put_slice(key.as_bytes());
             }
-            Self::Adopt(entries) => {
+            Self::Adopt(offers) => {
                 out.put_u8(3);
-                for Offer { key, version, state } in entries {
+                for Offer { key, version, state } in offers {
                     out.put_u64_le(*version);
                     out.put_u16_le(key.len() as u16);
                     out.put_slice(key.as_bytes());
@@ -111,7 +111,7 @@ impl<'a> Question<'a> {
                 let (node, rest) = rest.split_at_checked((*len).into())?;
                 Some(Self::Has { view, node: std::str::from_utf8(node).ok()?, key: key(rest)? })
             }
-            3 => entries(rest).map(Self::Adopt),
+            3 => offers(rest).map(Self::Adopt),
             _ => None,
         }
     }
@@ -121,21 +121,21 @@ fn key(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|key| key.len() <= KEY_BYTES_MAX)
 }
 
-fn entries(mut bytes: &[u8]) -> Option<Vec<Offer<'_>>> {
+fn offers(mut bytes: &[u8]) -> Option<Vec<Offer<'_>>> {
     fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = bytes.split_at_checked(len)?;
         *bytes = rest;
         Some(taken)
     }
-    let mut entries = Vec::new();
+    let mut offers = Vec::new();
     while !bytes.is_empty() {
         let version = bytes.try_get_u64_le().ok()?;
         let len = bytes.try_get_u16_le().ok()?.into();
         let key = key(take(&mut bytes, len)?)?;
         let len = usize::try_from(bytes.try_get_u32_le().ok()?).ok().filter(|len| *len <= STATE_BYTES_MAX)?;
-        entries.push(Offer { key, version, state: take(&mut bytes, len)? });
+        offers.push(Offer { key, version, state: take(&mut bytes, len)? });
     }
-    Some(entries)
+    Some(offers)
 }
 
 impl Answer {
@@ -152,9 +152,9 @@ impl Answer {
             Self::No => out.put_u8(2),
             Self::Wait => out.put_u8(3),
             Self::Refused => out.put_u8(4),
-            Self::Adopted(entries) => {
+            Self::Adopted(offers) => {
                 out.put_u8(5);
-                out.extend(entries.iter().map(|is_adopted| u8::from(*is_adopted)));
+                out.extend(offers.iter().map(|is_adopted| u8::from(*is_adopted)));
             }
         }
         out.freeze()
