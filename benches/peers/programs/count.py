@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Counts the lines of the same programs in several libraries: without empty lines, comments and `#![…]`.
 
-Run it in this folder. The table in examples/README.md has its output.
+The table in examples/README.md has its output.
 """
 
 from pathlib import Path
 
-EXAMPLES = Path("../../../examples")
+HERE = Path(__file__).parent
+EXAMPLES = HERE / "../../../examples"
 COLUMNS = {
     "rusm": lambda program: EXAMPLES / f"{program}.rs",
-    "kameo": lambda program: Path(f"src/bin/{program}_kameo.rs"),
-    "actix": lambda program: Path(f"src/bin/{program}_actix.rs"),
-    "ractor": lambda program: Path(f"src/bin/{program}_ractor.rs"),
-    "Elixir": lambda program: Path(f"elixir/{program}.exs"),
+    "kameo": lambda program: HERE / f"src/bin/{program}_kameo.rs",
+    "actix": lambda program: HERE / f"src/bin/{program}_actix.rs",
+    "ractor": lambda program: HERE / f"src/bin/{program}_ractor.rs",
+    "Elixir": lambda program: HERE / f"elixir/{program}.exs",
 }
 
 
