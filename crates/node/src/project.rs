@@ -89,24 +89,26 @@ pub(crate) fn build(flags: &BuildFlags) -> Result<u8, Failure> {
     let mut cargo = Command::new("cargo");
     // The folder that rusm.toml names, whatever CARGO_TARGET_DIR says.
     cargo.args(["build", "--release", "--target-dir", "target"]).current_dir(folder);
-    if !names_target(folder) {
+    let target = target_of(folder);
+    if target.is_none() {
         cargo.args(["--target", WASI]);
     }
     let status = cargo.status();
     let status = status.map_err(system("run cargo, which builds components"))?;
     if !status.success() {
-        return Err(Failure::Usage(
-            "cargo has failed: if it misses the target, run rustup target add with the target's name".to_owned(),
-        ));
+        let target = target.as_deref().unwrap_or(WASI);
+        return Err(Failure::Usage(format!(
+            "cargo has failed: if it misses the target, run rustup target add {target}"
+        )));
     }
     Ok(0)
 }
 
-/// Returns true if cargo finds a target in the settings of the project in a folder.
-fn names_target(folder: &Path) -> bool {
-    let settings = fs::read_to_string(folder.join(".cargo/config.toml")).unwrap_or_default();
-    let settings: toml::Table = settings.parse().unwrap_or_default();
-    settings.get("build").is_some_and(|build| build.get("target").is_some())
+/// Returns the target that cargo finds in the settings of the project in a folder.
+fn target_of(folder: &Path) -> Option<String> {
+    let settings = fs::read_to_string(folder.join(".cargo/config.toml")).ok()?;
+    let settings: toml::Table = settings.parse().ok()?;
+    Some(settings.get("build")?.get("target")?.as_str()?.to_owned())
 }
 
 /// Builds a project in TypeScript. The first build fetches its tools.
