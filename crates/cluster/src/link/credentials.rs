@@ -45,13 +45,14 @@ fn verify(files: &Certificates, now: UnixTime) -> Result<(), String> {
     let Certificates { authority, certificate, key, .. } = files;
     let authorities = certificates(authority)?;
     let chain = certificates(certificate)?;
-    let secret = PrivateKeyDer::from_pem_slice(&read(key)?)
-        .map_err(|_invalid| format!("{} contains no private key in PEM format", key.display()))?;
+    let no_key = || format!("{} contains no valid private key in PEM format", key.display());
+    let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_invalid| no_key())?;
     let mut roots = RootCertStore::empty();
     for root in authorities {
         roots.add(root).map_err(|_invalid| invalid(authority))?;
     }
     let provider = Arc::new(ring::default_provider());
+    provider.key_provider.load_private_key(secret.clone_key()).map_err(|_invalid| no_key())?;
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
     let verifier = verifier.map_err(|_invalid| invalid(authority))?;
     let server = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
@@ -169,7 +170,12 @@ mod tests {
         }
         assert_eq!(
             refused(&Certificates { key: a.certificate.clone(), ..a.clone() }, 0),
-            "DIR/a.pem contains no private key in PEM format"
+            "DIR/a.pem contains no valid private key in PEM format"
+        );
+        fs::write(&b.key, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").unwrap();
+        assert_eq!(
+            refused(&Certificates { key: b.key.clone(), ..a.clone() }, 0),
+            "DIR/b.key contains no valid private key in PEM format"
         );
     }
 }

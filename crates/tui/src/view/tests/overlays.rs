@@ -1,4 +1,4 @@
-//! Every overlay at four sizes, in ASCII, and in each theme.
+//! Every overlay at five sizes, in ASCII, and in each theme.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Color;
@@ -21,7 +21,7 @@ const OVERLAYS: [(&str, Tab, &str, &str); 12] = [
     ("event", Tab::Events, "jjjjj\n", "after the start"),
     ("cause", Tab::Events, "co", "disk full"),
 ];
-const SIZES: [Size; 4] = [SMALL, USUAL, Size::new(97, 31), LARGE];
+const SIZES: [Size; 5] = [SMALL, USUAL, Size::new(97, 31), LARGE, Size::new(200, 50)];
 
 fn opened(tab: Tab, keys: &str, seconds: u64, start: Start) -> Fixture {
     let mut watched = Fixture::new(Start { tab, demo: true, ..start });
@@ -40,7 +40,7 @@ fn inks(screen: &Buffer) -> Vec<Color> {
 }
 
 #[test]
-fn every_overlay_at_four_sizes() {
+fn every_overlay_at_five_sizes() {
     for (name, tab, keys, shown) in OVERLAYS {
         let screens = SIZES.map(|size| opened(tab, keys, 65, Start { size, ..Start::default() }).text());
 
