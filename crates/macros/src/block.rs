@@ -73,10 +73,21 @@ fn policy(name: &Ident) -> Result<Ident> {
     Ok(format_ident!("{variant}", span = name.span()))
 }
 
+/// Returns the block without the attributes that only [`parse`] understands; nothing if it is no block.
+pub(crate) fn methods(item: TokenStream) -> TokenStream {
+    let Ok(mut item) = syn::parse2::<ItemImpl>(item) else { return TokenStream::new() };
+    for function in &mut item.items {
+        if let ImplItem::Fn(function) = function {
+            function.attrs.retain(|attribute| !["info", "skip"].iter().any(|name| attribute.path().is_ident(name)));
+        }
+    }
+    item.to_token_stream()
+}
+
 /// Reads the attribute and the block.
-pub(crate) fn parse(options: TokenStream, item: TokenStream) -> Result<Block> {
+pub(crate) fn parse(options: TokenStream, item: &TokenStream) -> Result<Block> {
     let options: Options = syn::parse2(options)?;
-    let mut item: ItemImpl = syn::parse2(item)?;
+    let mut item: ItemImpl = syn::parse2(item.clone())?;
     if item.trait_.is_some() {
         return Err(Error::new(item.self_ty.span(), "`actor` is for an `impl` block of a type, not of a trait"));
     }
@@ -133,7 +144,7 @@ mod tests {
 
     #[test]
     fn functions_that_could_not_do_what_they_look_like_are_refused() {
-        let refused = |functions: TokenStream| match parse(TokenStream::new(), quote!(impl Till { #functions })) {
+        let refused = |functions: TokenStream| match parse(TokenStream::new(), &quote!(impl Till { #functions })) {
             Ok(_) => panic!("it is accepted"),
             Err(error) => error.to_string(),
         };

@@ -11,12 +11,15 @@ mod expand;
 mod method;
 
 use proc_macro::TokenStream;
+use proc_macro2::TokenStream as TokenStream2;
 
 /// Turns the methods of an `impl` block into the messages of a typed actor; documented at `rusm::actor`.
 #[proc_macro_attribute]
 pub fn actor(options: TokenStream, item: TokenStream) -> TokenStream {
-    match block::parse(options.into(), item.into()) {
+    let item = item.into();
+    match block::parse(options.into(), &item) {
         Ok(actor) => expand::expand(&actor).into(),
-        Err(error) => error.into_compile_error().into(),
+        // With the methods themselves: their callers must not fail as well.
+        Err(error) => [error.into_compile_error(), block::methods(item)].into_iter().collect::<TokenStream2>().into(),
     }
 }

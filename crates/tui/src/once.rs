@@ -10,7 +10,7 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use rusm_protocol::{ErrorCode, Frame, PROTOCOL_VERSION, ServerMessage};
+use rusm_protocol::{Cell, Column, ErrorCode, Frame, PROTOCOL_VERSION, Rows, ServerMessage};
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -255,7 +255,7 @@ fn is_complete(
     // A recording has only what its observer asked for.
     let is_due = is_patient || !model.replay;
     let is_awaited = match tab {
-        Tab::Processes => is_due && model.rows().is_none(),
+        Tab::Processes => model.rows().map_or(is_due, |rows| is_patient && !has_rates(rows)),
         Tab::Tree => is_due && !model.has_tree(),
         Tab::Wasm => is_patient && !model.has_engines(),
         Tab::Time => is_patient && !model.has_time(),
@@ -280,6 +280,14 @@ fn is_complete(
     }
     let runs = frame.scenario == options.run && frame.running && !frame.warming_up && !earlier.is_shown_in(frame);
     Ok(runs && Duration::from_millis(frame.run_ms) >= RUN_FOR && frame.latency_window.count + frame.ops_total > 0)
+}
+
+/// Returns true if the node has sampled the processes of a page twice, or has none of them.
+fn has_rates(rows: &Rows) -> bool {
+    let cpu = rows.columns.iter().position(|column| *column == Column::BusyPct);
+    cpu.is_none_or(|cpu| {
+        rows.rows.is_empty() || rows.rows.iter().any(|row| matches!(row.get(cpu), Some(Cell::Rate(_))))
+    })
 }
 
 /// Returns true if the node has measured its memory by use, which an idle one begins with its first observer.

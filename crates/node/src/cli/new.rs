@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 pub(crate) struct NewFlags {
     /// Language of a guest, which `rusm run` starts as a process.
-    #[arg(long, value_name = "LANGUAGE", required_unless_present = "http", conflicts_with = "http")]
+    #[arg(long, value_name = "rust|c|ts", required_unless_present = "http", conflicts_with = "http")]
     pub(crate) guest: Option<Language>,
     /// Language of a component that answers HTTP requests, for `rusm serve`.
-    #[arg(long, value_name = "LANGUAGE")]
+    #[arg(long, value_name = "rust|c|ts")]
     pub(crate) http: Option<Language>,
     /// Folder to create; its name is that of the component.
     #[arg(value_name = "FOLDER")]

@@ -3,13 +3,14 @@
 //! ```text
 //!   process fails ──▶ Config::on_crash, always
 //!              └────▶ log: at once, or if its cause was logged less than a second ago, as a number in the next line;
-//!                     a line with a backtrace by a thread of its own
+//!                     a line with a backtrace by a thread of its own, and the lines after it as well
 //!   watchdog ───────▶ log: the number that no later crash has told
 //! ```
 //!
 //! The log is `tracing`, or standard error if the program has no subscriber.
 
 use std::backtrace::Backtrace;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl fmt::Display for Crash {
         }
         write!(f, " crashed: {} ({}", self.reason, self.future_type)?;
         if !self.ancestors.is_empty() {
-            write!(f, " < {}", self.ancestor_list())?;
+            write!(f, " in {}", self.ancestor_list())?;
         }
         f.write_str(")")
     }
@@ -111,7 +112,7 @@ impl fmt::Display for Crash {
 impl Crash {
     fn ancestor_list(&self) -> String {
         let called = |(pid, name): &(Pid, Option<Arc<str>>)| Called { pid: *pid, name: name.clone() }.to_string();
-        self.ancestors.iter().map(called).collect::<Vec<_>>().join(" < ")
+        self.ancestors.iter().map(called).collect::<Vec<_>>().join(" in ")
     }
 }
 
@@ -131,8 +132,15 @@ pub(crate) struct CrashLog {
     others: LineBudget,
     /// Lines about supervisors that give up, processes that may wait for ever and guests that are killed.
     pub(crate) notices: LineBudget,
-    /// Threads that write lines with backtraces.
-    writers: Mutex<Vec<JoinHandle<()>>>,
+    later: Arc<Mutex<LaterLines>>,
+}
+
+/// Lines that a thread of its own writes, in order: the first of them has a backtrace.
+#[derive(Default)]
+struct LaterLines {
+    crashes: VecDeque<(Crash, u64)>,
+    is_written: bool,
+    writer: Option<JoinHandle<()>>,
 }
 
 impl CrashLog {
@@ -145,25 +153,31 @@ impl CrashLog {
             budget: LineBudget::new(),
             others: LineBudget::new(),
             notices: LineBudget::new(),
-            writers: Mutex::default(),
+            later: Arc::default(),
         }
     }
 
     /// Logs a crash; `skipped` crashes of the same cause came before it and were not logged.
     #[cold]
     pub(crate) fn write(&self, crash: Crash, skipped: u64) {
-        if crash.backtrace.is_none() || !wants_backtrace() {
+        let mut later = self.later.lock();
+        if !later.is_written && (crash.backtrace.is_none() || !wants_backtrace()) {
+            drop(later);
             return panics::contain(|| log(&crash, skipped));
         }
-        let mut writers = self.writers.lock();
-        writers.retain(|writer| !writer.is_finished());
+        later.crashes.push_back((crash, skipped));
+        if later.is_written {
+            return;
+        }
+        later.is_written = true;
         // To find the names of the first backtrace takes a tenth of a second, for which no scheduler may wait.
-        let crash = Arc::new(crash);
-        let own = Arc::clone(&crash);
-        let write = move || panics::contain(|| log(&own, skipped));
-        match Builder::new().name("rusm-backtrace".to_owned()).spawn(write) {
-            Ok(writer) => writers.push(writer),
-            Err(_no_thread) => panics::contain(|| log(&crash, skipped)),
+        let lines = Arc::clone(&self.later);
+        match Builder::new().name("rusm-backtrace".to_owned()).spawn(move || write_later(&lines)) {
+            Ok(writer) => later.writer = Some(writer),
+            Err(_no_thread) => {
+                drop(later);
+                write_later(&self.later);
+            }
         }
     }
 
@@ -180,8 +194,8 @@ impl CrashLog {
     /// Logs what is left to tell, and waits until all lines are written.
     pub(crate) fn finish(&self, now_ns: u64, describe: impl Fn(u16) -> Option<(Arc<str>, Arc<str>)>) {
         self.flush(now_ns, true, describe);
-        let writers = std::mem::take(&mut *self.writers.lock());
-        for writer in writers {
+        let writer = self.later.lock().writer.take();
+        if let Some(writer) = writer {
             drop(writer.join());
         }
     }
@@ -255,6 +269,19 @@ impl CrashLog {
     }
 }
 
+/// Writes the lines that wait, until there are none.
+fn write_later(lines: &Mutex<LaterLines>) {
+    loop {
+        let mut later = lines.lock();
+        let Some((crash, skipped)) = later.crashes.pop_front() else {
+            later.is_written = false;
+            return;
+        };
+        drop(later);
+        panics::contain(|| log(&crash, skipped));
+    }
+}
+
 fn log(crash: &Crash, skipped: u64) {
     let backtrace = crash.backtrace.as_ref().filter(|_| wants_backtrace());
     if has_subscriber() {
@@ -263,7 +290,7 @@ fn log(crash: &Crash, skipped: u64) {
             name = crash.name.as_deref(),
             label = crash.label.as_deref(),
             reason = %crash.reason,
-            ancestors = %crash.ancestor_list(),
+            ancestors = (!crash.ancestors.is_empty()).then(|| tracing::field::display(crash.ancestor_list())),
             future = crash.future_type,
             not_logged = (skipped > 0).then_some(skipped),
             backtrace = backtrace.map(|backtrace| text_of(backtrace)),
@@ -287,14 +314,16 @@ pub(crate) fn log_gave_up(supervisor: &Called, why: &dyn fmt::Display, skipped: 
     }
 }
 
-/// Logs that a process does not handle a message; `total` counts such messages of that process.
+/// Logs that a process does not handle a message; `total` counts such messages of this type.
 #[cold]
-pub(crate) fn log_unmatched(receiver: &Called, type_name: &'static str, total: u64) {
+pub(crate) fn log_unmatched(receiver: &Called, actor: Option<&'static str>, type_name: &'static str, total: u64) {
     if has_subscriber() {
         let (pid, name) = (receiver.pid, receiver.name.as_deref());
-        tracing::warn!(%pid, name, message_type = type_name, total, "process does not handle a message");
+        tracing::warn!(%pid, name, actor, message_type = type_name, total, "process does not handle a message");
     } else {
-        print(&format!("process {receiver} does not handle a message of type {type_name} ({total} in all)"), None);
+        let actor = actor.filter(|_| receiver.name.is_none()).map_or(String::new(), |actor| format!(" {actor}"));
+        let line = format!("process {receiver}{actor} does not handle messages of type {type_name} ({total} so far)");
+        print(&line, None);
     }
 }
 

@@ -152,8 +152,9 @@ pub trait Actor: Sized + Send + 'static {
         async move { runtime.start(|ctx, starting| run::<Self>(ctx, starting, args)).await.map(reference::<Self>) }
     }
 
-    /// Returns the actor that is registered under a name. Another process with this name treats each message as its
-    /// [`Unmatched`] says.
+    /// Returns the actor that is registered under a name. The type is not checked: an actor of another type handles each
+    /// message by its policy for [`Unmatched`] ones, and a call gets [`CallError::Dropped`](crate::CallError::Dropped); a
+    /// process that receives by [`Context::receive_of`] keeps the messages in its mailbox.
     fn whereis(by: &impl Caller, name: &str) -> Option<Self::Ref> {
         by.with_shared(|shared| shared.side_tables.whereis(name)).map(reference::<Self>)
     }

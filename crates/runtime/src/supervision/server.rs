@@ -313,7 +313,7 @@ async fn serve<S: Server>(ctx: Context, starting: Starting, args: S::Args) -> Ex
     };
     starting.acknowledge();
     let parent = ctx.parent().unwrap_or(Pid::NONE);
-    let mut unmatched = UnmatchedLog::default();
+    let mut unmatched = UnmatchedLog::of::<S>();
     loop {
         let flow = match Next::<Request<S::Call, S::Reply>>::of(&ctx).await {
             Ok(Request { request, reply }) => server.handle_call(&ctx, request, reply).await,

@@ -487,7 +487,7 @@ async fn run<M: StateMachine>(ctx: Context, starting: Starting, args: M::Args) -
     let parent = ctx.parent().unwrap_or(Pid::NONE);
     let until = deadline(&handler, &state);
     let mut machine = StateMachineLoop { handler, state, until, postponed: VecDeque::new(), replayed: VecDeque::new() };
-    let mut unmatched = UnmatchedLog::default();
+    let mut unmatched = UnmatchedLog::of::<M>();
     let reason = loop {
         let event = match machine.next(&ctx).await {
             Event::Info(message) => {

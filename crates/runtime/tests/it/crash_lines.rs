@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::task::Waker;
 use std::time::Duration;
 
-use rusm_runtime::{Config, Context, CrashHook, ExitReason, Message, Runtime, SpawnOptions, Starting};
+use rusm_runtime::actor::Inbox;
+use rusm_runtime::{Config, Context, CrashHook, Down, ExitReason, Message, Runtime, SpawnOptions, Starting};
 
 /// Environment variable that is set in the child program, which crashes.
 const CHILD: &str = "RUSM_TEST_CRASH_LINE";
@@ -52,7 +53,7 @@ fn a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_as
     let crashes = |told: &str| told.lines().filter(|line| line.contains("crashed: ")).count();
     assert_eq!((crashes(&plain), crashes(&with_backtrace)), (1, 1), "{plain}{with_backtrace}");
     let line = plain.lines().find(|line| line.contains("crashed: ")).expect("it is there");
-    for part in ["process <0.", " till the first till crashed: ", "no change left", " < <0.", " shop)"] {
+    for part in ["process <0.", " till the first till crashed: ", "no change left", " in <0.", " shop)"] {
         assert!(line.contains(part), "{part}: {line}");
     }
     // The place of the panic, and with a backtrace its callers in this file.
@@ -60,6 +61,49 @@ fn a_crash_is_one_line_with_pid_names_ancestors_and_reason_and_a_backtrace_if_as
     assert!(places(&plain) == 1 && places(&with_backtrace) > 1, "{plain}{with_backtrace}");
     let scheduler = |told: &str| told.matches("rusm_runtime::scheduler::").count();
     assert!(scheduler(&with_backtrace) == 0 && scheduler(&full) > 0, "{with_backtrace}{full}");
+}
+
+#[test]
+fn crash_lines_with_backtraces_are_in_order() {
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+        runtime.wait(runtime.spawn(|_| async { panic!("the first") }).expect("there is room"));
+        runtime.wait(runtime.spawn(|_| async { panic!("the second") }).expect("there is room"));
+        runtime.wait(runtime.spawn(|_| async { ExitReason::other("the third") }).expect("there is room"));
+        return;
+    }
+
+    let told = program("crash_lines::crash_lines_with_backtraces_are_in_order", "1");
+
+    let places = ["the first", "the second", "the third"].map(|reason| told.find(reason));
+    assert!(places.is_sorted() && places[0].is_some(), "{told}");
+}
+
+#[test]
+fn each_type_that_an_actor_does_not_handle_is_named() {
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = Runtime::start(Config { schedulers: 1, ..Config::default() }).expect("a scheduler starts");
+        runtime.block_on(|ctx| async move {
+            let receiver = ctx.spawn(|ctx| async move {
+                assert_eq!(Inbox::<u32>::new().receive(&ctx).await, 7);
+            });
+            for _ in 0..12 {
+                ctx.send(receiver, "a text").await;
+            }
+            ctx.send(receiver, 'c').await;
+            ctx.send(receiver, 7_u32).await;
+            ctx.monitor(receiver);
+            ctx.receive_of::<Down>().await;
+        });
+        return;
+    }
+
+    let told = program("crash_lines::each_type_that_an_actor_does_not_handle_is_named", "0");
+
+    for part in ["type &str (1 so far)", "type &str (10 so far)", "type char (1 so far)"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(told.matches("does not handle").count(), 3, "{told}");
 }
 
 /// Panics when it is dropped.

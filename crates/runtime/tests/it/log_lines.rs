@@ -128,8 +128,8 @@ fn crashes_ends_of_trees_and_messages_that_nobody_handles_are_told_once_with_and
             &["no change left", "the till", "shop", "crashed"][..],
             &["sold out", "shop", "crashed"],
             &["gave up", "stores", "stock", "no disk"],
-            &["handle a message", "quiet", "u8"],
-            &["handle a message", "f64"],
+            &["handle", "quiet", "u8"],
+            &["handle", "f64"],
             &[&format!("{}", STORM - 1), "a storm", "more crashes"],
         ] {
             assert_eq!(lines(parts), 1, "{parts:?} of {kind}:\n{told}");

@@ -1,5 +1,6 @@
 //! The policy for messages that their receiver does not handle.
 
+use std::any::type_name;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -36,7 +37,7 @@ use crate::supervision::state_query::GetState;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {
-    /// Drops the message, and logs the name of its type at the 1st, 10th, 100th, … such message of a process.
+    /// Drops the message, and logs the name of its type at the 1st, 10th, 100th, … message of this type.
     #[default]
     Warn,
     /// Drops the message.
@@ -45,18 +46,45 @@ pub enum Unmatched {
     Crash,
 }
 
-/// Number of unmatched messages of one process.
-#[derive(Clone, Copy, Debug, Default)]
+/// Maximum number of types that are counted apart.
+const TYPES_MAX: usize = 16;
+
+/// Numbers of the unmatched messages of one process by type.
+#[derive(Debug, Default)]
 pub(crate) struct UnmatchedLog {
-    total: u64,
+    /// Type of the actor, server or state machine.
+    actor: Option<&'static str>,
+    counts: Vec<(&'static str, u64)>,
+    /// Messages of further types.
+    others: u64,
 }
 
 impl UnmatchedLog {
-    /// Logs a message if it is its turn; `total` counts the messages of its receiver.
+    /// Creates the log of an actor or server of type `A`.
+    pub(crate) fn of<A>() -> Self {
+        Self { actor: Some(type_name::<A>()), ..Self::default() }
+    }
+
+    /// Logs a message of a receiver that counts all of them in `total`, if it is its turn.
     pub(crate) fn warn(receiver: &Context, message: &Message, total: &mut u64) {
-        let mut log = Self { total: *total };
-        log.record(Unmatched::Warn, receiver, message);
-        *total = log.total;
+        if message.is::<GetState>() {
+            return;
+        }
+        *total += 1;
+        if is_power_of_ten(*total) {
+            crashes::log_unmatched(&receiver.called(), None, message.type_name(), *total);
+        }
+    }
+
+    /// Counts a message, and returns the number of those of its type.
+    fn count(&mut self, name: &'static str) -> u64 {
+        let count = match self.counts.iter().position(|(known, _)| *known == name) {
+            Some(place) => &mut self.counts[place].1,
+            None if self.counts.len() == TYPES_MAX => &mut self.others,
+            None => &mut self.counts.push_mut((name, 0)).1,
+        };
+        *count += 1;
+        *count
     }
 
     /// Handles a message by the policy of its receiver.
@@ -71,13 +99,15 @@ impl UnmatchedLog {
             // The sender gets an error at once: this process shows no state.
             return None;
         }
-        self.total += 1;
         match policy {
-            Unmatched::Warn if is_power_of_ten(self.total) => {
-                crashes::log_unmatched(&receiver.called(), message.type_name(), self.total);
+            Unmatched::Warn => {
+                let total = self.count(message.type_name());
+                if is_power_of_ten(total) {
+                    crashes::log_unmatched(&receiver.called(), self.actor, message.type_name(), total);
+                }
                 None
             }
-            Unmatched::Warn | Unmatched::Drop => None,
+            Unmatched::Drop => None,
             Unmatched::Crash => {
                 Some(ExitReason::other(format_args!("received a {}, which it does not handle", message.type_name())))
             }
