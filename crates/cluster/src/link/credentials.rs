@@ -91,7 +91,9 @@ fn refusal(error: &Error, files: &Certificates) -> String {
     let (certificate, authority) = (files.certificate.display(), files.authority.display());
     match error {
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            format!("the certificate in {certificate} or {authority} expires: `rusm cluster init` makes new ones")
+            format!(
+                "the certificate in {certificate} or {authority} is no longer valid: `rusm cluster init` makes new ones"
+            )
         }
         Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
             format!("the certificate in {certificate} is not valid yet: is the clock of this machine right?")
@@ -156,7 +158,7 @@ mod tests {
             refused(&Certificates { cluster: "d".to_owned(), ..a.clone() }, 0),
             "the certificate in DIR/a.pem is not of the cluster \"d\": name its cluster by cluster.name"
         );
-        assert!(refused(&a, 101).starts_with("the certificate in DIR/a.pem or DIR/ca.pem expires: "));
+        assert!(refused(&a, 101).starts_with("the certificate in DIR/a.pem or DIR/ca.pem is no longer valid: "));
         for (content, why) in [
             ("", "DIR/b.pem contains no valid certificate in PEM format"),
             (

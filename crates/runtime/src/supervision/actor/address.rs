@@ -52,7 +52,7 @@ pub struct Address<M> {
 impl<M: Send + 'static> Address<M> {
     /// Creates the address of a process that is known to receive an `M`. If it is an actor, an inbox or a server of another
     /// type, it handles the messages by its policy for [`Unmatched`](super::Unmatched) ones. If it receives by
-    /// [`Context::receive_of`], they stay in its mailbox.
+    /// [`Context::receive_of`](crate::Context::receive_of), they stay in its mailbox.
     pub const fn of(pid: Pid) -> Self {
         Self { pid, kind: PhantomData }
     }
