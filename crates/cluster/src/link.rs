@@ -3,14 +3,20 @@
 mod contract;
 #[cfg(feature = "zenoh")]
 mod credentials;
+#[cfg(any(test, feature = "zenoh"))]
+mod life;
 mod memory;
 #[cfg(feature = "zenoh")]
 mod network;
+#[cfg(any(test, feature = "zenoh"))]
+mod redial;
 #[cfg(feature = "zenoh")]
 mod secret;
 mod settings;
 #[cfg(any(test, feature = "zenoh"))]
 mod sightings;
+#[cfg(feature = "zenoh")]
+mod transport;
 
 pub use contract::{Link, LinkError, LinkEvents, LinkStatus};
 pub use memory::{MemoryLink, MemoryNetwork};

@@ -192,6 +192,28 @@ fn three_nodes_join_and_notice_one_that_is_killed_one_that_hangs_and_one_that_le
 }
 
 #[test]
+fn nodes_connect_again_although_the_one_through_which_they_met_has_ended() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let mut a = Node::start(dir, "a", &[]);
+    let join = ["--join", &a.address()];
+    let mut b = Node::start(dir, "b", &join);
+    let mut c = Node::start(dir, "c", &join);
+    c.wait(&[CONNECTED, "peer=b"]);
+    b.wait(&[CONNECTED, "peer=c"]);
+
+    c.signal(Signal::STOP);
+    b.wait(&[LOST, "peer=c"]);
+    a.kill();
+    c.signal(Signal::CONT);
+
+    c.wait(&[LOST, "peer=b"]);
+    for (node, other) in [(&mut b, "peer=c"), (&mut c, "peer=b")] {
+        node.wait(&[CONNECTED, other]);
+    }
+}
+
+#[test]
 fn an_observer_through_another_node_is_named_in_the_audit_log() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();

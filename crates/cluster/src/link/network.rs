@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   rusm/v1/node/NAME/LIFE   liveliness token of a node: up and down, and that a name is taken
+//!   rusm/v1/sees/NAME/LIFE   liveliness token of the node NAME for each node that it has a connection to
 //!   rusm/v1/d/TO/FROM        stream packets     one publisher for each peer and lane, which blocks when its queue is full
 //!   rusm/v1/c/TO/FROM        control packets    real-time priority
 //! ```
@@ -11,6 +12,7 @@
 //! without a tokio runtime only: on a current-thread runtime it panics or blocks.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +31,11 @@ use zenoh::sample::{Sample, SampleKind};
 use zenoh_runtime::ZRuntime;
 
 use super::contract::{Link, LinkError, LinkEvents, LinkStatus};
+use super::life::LinkLife;
+use super::redial::Redial;
 use super::settings::NetworkSettings;
-use super::sightings::{LinkLife, Sightings, Step};
+use super::sightings::{Sightings, Step};
+use super::transport::Transport;
 use crate::identity::NodeName;
 use crate::wire::Lane;
 use crate::wire::limits::PACKET_BYTES_MAX;
@@ -39,6 +44,8 @@ use crate::wire::limits::PACKET_BYTES_MAX;
 const SETTLE: Duration = Duration::from_millis(300);
 /// Pause before a node that has left, because another one had its name, comes back.
 const RETURN_AFTER: Duration = Duration::from_secs(1);
+/// Time between two looks for nodes to dial.
+const REDIAL_EVERY: Duration = Duration::from_millis(500);
 
 /// The link of a node over the network.
 ///
@@ -63,7 +70,7 @@ const RETURN_AFTER: Duration = Duration::from_secs(1);
 /// ```
 pub struct NetworkLink {
     settings: NetworkSettings,
-    session: zenoh::Session,
+    transport: Arc<Transport>,
     publishers: Mutex<BTreeMap<(NodeName, Way), Arc<Publisher<'static>>>>,
     presence: OnceLock<Arc<Presence>>,
 }
@@ -72,9 +79,11 @@ pub struct NetworkLink {
 struct Presence {
     name: NodeName,
     life: LinkLife,
-    session: zenoh::Session,
+    transport: Arc<Transport>,
     events: Arc<dyn LinkEvents>,
     sightings: Sightings,
+    redial: Redial,
+    opened: Instant,
     declared: Mutex<Declared>,
     /// A thread waits to declare them again.
     is_returning: AtomicBool,
@@ -84,9 +93,11 @@ struct Presence {
 #[derive(Default)]
 struct Declared {
     /// Tokens of all nodes: also while this node has left.
-    tokens: Option<Subscriber<()>>,
+    tokens: Vec<Subscriber<()>>,
     packets: Vec<Subscriber<()>>,
     token: Option<LivelinessToken>,
+    /// Tokens for the nodes that this one has a connection to.
+    sees: BTreeMap<LinkLife, LivelinessToken>,
     is_closed: bool,
 }
 
@@ -120,56 +131,59 @@ impl NetworkLink {
         for threads in [ZRuntime::Application, ZRuntime::Acceptor, ZRuntime::TX, ZRuntime::RX, ZRuntime::Net] {
             drop(threads.spawn(async {}));
         }
-        let opened = on_plain_thread(move || zenoh::open(config).wait())?;
-        let session = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
+        let protocol = settings.protocol();
+        let opened = on_plain_thread(move || Transport::open(config, protocol))?;
+        let transport = opened.map_err(|error| LinkError::Listen { endpoint, reason: error.to_string() })?;
         let publishers = Mutex::default();
-        Ok(Self { settings, session, publishers, presence: OnceLock::new() })
+        Ok(Self { settings, transport: Arc::new(transport), publishers, presence: OnceLock::new() })
     }
 
     /// Returns the addresses at which this node listens, as `HOST:PORT`.
     pub fn addresses(&self) -> Vec<String> {
-        let session = self.session.clone();
-        let locators = on_plain_thread(move || session.info().locators().wait()).unwrap_or_default();
-        locators.iter().map(|locator| locator.address().to_string()).collect()
+        self.transport.addresses()
     }
 
     /// Looks for a node of the same name first, and then joins.
     fn join(&self, events: &Arc<dyn LinkEvents>) -> Result<(), LinkError> {
         let name = self.settings.name.clone();
-        let life = LinkLife::new(self.settings.started_at_ms, self.session.zid().to_string());
+        let addresses = self.addresses().iter().filter_map(|address| address.parse().ok()).collect();
+        let life = LinkLife::new(self.settings.started_at_ms, self.transport.session.zid().to_string(), addresses);
         let presence = Arc::new(Presence {
             sightings: Sightings::new(name.clone(), life.clone(), Arc::clone(events)),
+            redial: Redial::new(life.clone()),
             name: name.clone(),
             life,
-            session: self.session.clone(),
+            transport: Arc::clone(&self.transport),
             events: Arc::clone(events),
+            opened: Instant::now(),
             declared: Mutex::default(),
             is_returning: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&presence);
         let on_token = move |sample: Sample| {
-            let mut parts = sample.key_expr().as_str().rsplit('/');
-            let life = parts.next().and_then(LinkLife::parse);
-            let name = parts.next().and_then(|name| NodeName::new(name).ok());
-            if let (Some(name), Some(life), Some(presence)) = (name, life, weak.upgrade()) {
-                match presence.sightings.on_token(name, life, sample.kind() == SampleKind::Put) {
-                    Step::Stay => {}
-                    // Not on this thread, which belongs to what is dropped.
-                    Step::Leave => on_thread(move || presence.leave()),
-                    Step::Return => presence.begin_to_return(),
-                }
+            if let (Some((name, life)), Some(presence)) = (name_and_life(&sample), weak.upgrade()) {
+                presence.on_token(name, life, sample.kind() == SampleKind::Put);
             }
         };
-        let liveliness = self.session.liveliness();
+        let weak = Arc::downgrade(&presence);
+        let on_told = move |sample: Sample| {
+            if let (Some((by, life)), Some(presence)) = (name_and_life(&sample), weak.upgrade()) {
+                let is_present = sample.kind() == SampleKind::Put;
+                presence.redial.on_told(by, &life, is_present, presence.opened.elapsed());
+            }
+        };
+        let liveliness = self.transport.session.liveliness();
         let tokens = liveliness.declare_subscriber("rusm/v1/node/*/*").history(true).callback(on_token).wait();
+        let told = liveliness.declare_subscriber("rusm/v1/sees/*/*").history(true).callback(on_told).wait();
         let mut declared = presence.declared.lock();
-        declared.tokens = Some(tokens.map_err(failed)?);
+        declared.tokens = vec![tokens.map_err(failed)?, told.map_err(failed)?];
         let settle = if self.settings.join.is_empty() { Duration::ZERO } else { SETTLE };
         if !presence.sightings.name_is_free(settle) {
             return Err(LinkError::NameTaken(name));
         }
         presence.declare(&mut declared)?;
         drop(declared);
+        Presence::begin_to_redial(&presence);
         // A link starts once.
         drop(self.presence.set(presence));
         Ok(())
@@ -187,7 +201,7 @@ impl NetworkLink {
         }
         let (letter, priority) = if way.is_control { ("c", Priority::RealTime) } else { ("d", Priority::Data) };
         let key = format!("rusm/v1/{letter}/{to}/{}", self.settings.name);
-        let publisher = self.session.declare_publisher(key).congestion_control(CongestionControl::Block);
+        let publisher = self.transport.session.declare_publisher(key).congestion_control(CongestionControl::Block);
         let publisher = publisher.priority(priority).express(way.is_express).wait();
         let publisher = Arc::new(publisher.map_err(|error| LinkError::Transport(error.to_string()))?);
         publishers.insert((to.clone(), way), Arc::clone(&publisher));
@@ -253,13 +267,13 @@ impl Link for NetworkLink {
     fn close(&self, deadline: Duration) {
         let presence = self.presence.get().map(Arc::clone);
         let publishers = std::mem::take(&mut *self.publishers.lock());
-        let session = self.session.clone();
+        let transport = Arc::clone(&self.transport);
         let (done, finished) = mpsc::sync_channel(1);
         // Towards a node that hangs, closing takes 10 s. It goes on without this thread.
         let closing = thread::Builder::new().name("rusm-link".to_owned()).spawn(move || {
             presence.inspect(|presence| presence.close());
             drop(publishers);
-            drop(session.close().wait());
+            transport.close();
             done.send(()).ok();
         });
         if closing.is_ok() {
@@ -269,6 +283,56 @@ impl Link for NetworkLink {
 }
 
 impl Presence {
+    /// Notes the token of a node that has a connection to this one.
+    fn on_token(self: Arc<Self>, name: NodeName, life: LinkLife, is_present: bool) {
+        if name != self.name {
+            self.redial.on_connection(&life, is_present, self.opened.elapsed());
+        }
+        match self.sightings.on_token(name, life, is_present) {
+            Step::Stay => {}
+            // Not on this thread, which belongs to what is dropped.
+            Step::Leave => on_thread(move || self.leave()),
+            Step::Return => self.begin_to_return(),
+        }
+    }
+
+    /// Dials the nodes that this one should be connected to, until the link is closed.
+    fn begin_to_redial(presence: &Arc<Self>) {
+        let weak = Arc::downgrade(presence);
+        on_thread(move || {
+            while let Some(presence) = weak.upgrade() {
+                if !presence.tell_others() {
+                    return;
+                }
+                for life in presence.redial.due(presence.opened.elapsed()) {
+                    presence.transport.dial(&life);
+                }
+                drop(presence);
+                thread::park_timeout(REDIAL_EVERY);
+            }
+        });
+    }
+
+    /// Declares tokens for the nodes that this one has a connection to. Returns false if the link is closed.
+    fn tell_others(&self) -> bool {
+        let connected = self.redial.connected();
+        let mut declared = self.declared.lock();
+        if declared.is_closed {
+            return false;
+        }
+        declared.sees.retain(|life, _| connected.contains(life));
+        for life in connected {
+            if let Entry::Vacant(vacant) = declared.sees.entry(life) {
+                let token = format!("rusm/v1/sees/{}/{}", self.name, vacant.key().key());
+                match self.transport.session.liveliness().declare_token(token).wait() {
+                    Ok(token) => drop(vacant.insert(token)),
+                    Err(error) => tracing::debug!(%error, "a node is not told to others"),
+                }
+            }
+        }
+        true
+    }
+
     /// Declares subscribers, and the token last, so that a node that sees the token can send.
     fn declare(&self, declared: &mut Declared) -> Result<(), LinkError> {
         for lane in ["d", "c"] {
@@ -281,12 +345,12 @@ impl Presence {
                     events.packet(&from, Bytes::copy_from_slice(&sample.payload().to_bytes()));
                 }
             };
-            let subscriber = self.session.declare_subscriber(key).callback(on_packet).wait();
+            let subscriber = self.transport.session.declare_subscriber(key).callback(on_packet).wait();
             declared.packets.push(subscriber.map_err(failed)?);
         }
         self.sightings.become_visible();
         let token = format!("rusm/v1/node/{}/{}", self.name, self.life.key());
-        declared.token = Some(self.session.liveliness().declare_token(token).wait().map_err(failed)?);
+        declared.token = Some(self.transport.session.liveliness().declare_token(token).wait().map_err(failed)?);
         Ok(())
     }
 
@@ -359,6 +423,13 @@ fn check_listen(settings: &NetworkSettings) -> Result<(), LinkError> {
         _ => TcpListener::bind(settings.listen).map(drop),
     };
     bound.map_err(|error| LinkError::Listen { endpoint: settings.listen.to_string(), reason: error.to_string() })
+}
+
+/// Returns the name and the life at the end of the key of a token.
+fn name_and_life(sample: &Sample) -> Option<(NodeName, LinkLife)> {
+    let mut parts = sample.key_expr().as_str().rsplit('/');
+    let life = parts.next().and_then(LinkLife::parse)?;
+    Some((NodeName::new(parts.next()?).ok()?, life))
 }
 
 /// Returns the node that the last part of a key names.

@@ -16,36 +16,13 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::contract::LinkEvents;
+use super::life::LinkLife;
 use crate::identity::NodeName;
 
 /// Maximum number of lives of other nodes that are seen. Others are not.
 const LIVES_MAX: usize = 4_096;
 /// Maximum number of other nodes with the name of this one that are remembered.
 const NAMESAKES_MAX: usize = 64;
-
-/// One life of a node on the link: the time of its start first, so that the older of two is the smaller.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LinkLife {
-    started_at_ms: u64,
-    id: String,
-}
-
-impl LinkLife {
-    pub(super) const fn new(started_at_ms: u64, id: String) -> Self {
-        Self { started_at_ms, id }
-    }
-
-    /// Parses the part of a key.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (started_at_ms, id) = text.split_once('-')?;
-        Some(Self { started_at_ms: u64::from_str_radix(started_at_ms, 16).ok()?, id: id.to_owned() })
-    }
-
-    /// Returns the part of a key.
-    pub(super) fn key(&self) -> String {
-        format!("{:x}-{}", self.started_at_ms, self.id)
-    }
-}
 
 /// State of a link. Reports are sent under the lock, so they keep their order.
 pub(super) struct Sightings {
@@ -201,19 +178,12 @@ mod tests {
     }
 
     fn life(started_at_ms: u64, id: &str) -> LinkLife {
-        LinkLife::new(started_at_ms, id.to_owned())
+        LinkLife::new(started_at_ms, id.to_owned(), Vec::new())
     }
 
     fn sightings() -> (Sightings, Arc<Reports>) {
         let reports = Arc::new(Reports::default());
         (Sightings::new(name("b"), life(50, "own"), Arc::clone(&reports) as Arc<dyn LinkEvents>), reports)
-    }
-
-    #[test]
-    fn a_life_reads_back_from_its_key() {
-        let life = life(0x18f, "a0c4");
-        assert_eq!((life.key().as_str(), LinkLife::parse("18f-a0c4")), ("18f-a0c4", Some(life)));
-        assert_eq!(LinkLife::parse("a0c4"), None);
     }
 
     #[test]
